@@ -224,9 +224,9 @@ def _verify_operator(op: Op) -> None:
     try:
         inferred = _inferred(op.name, attrs, tuple(tensor_type(v) for v in op.operands))
     except (Mismatch, TypeError) as error:
-        require(False, f"does not fit its operands: {error!r}", op)
+        require(False, "does not fit its operands: {!r}", op, error)
         return
-    require(op.result.type == inferred, f"gives {inferred}", op)
+    require(op.result.type == inferred, "gives {}", op, inferred)
 
 
 @lru_cache(maxsize=8192)

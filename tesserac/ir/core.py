@@ -103,14 +103,18 @@ class Value:
 
 def _values(types: Sequence[Type], names: Sequence[str], owner: Op | Block) -> list[Value]:
     """New values; those beyond the names have none."""
+    if not types:
+        return []
     named = len(names)
     return [Value(ty, owner, index, names[index] if index < named else "") for index, ty in enumerate(types)]
 
 
 class Op:
-    """One operation: a definition, operands, attributes, regions, results and where it came from."""
+    """One operation: a definition, operands, attributes, regions, results and where it came from. `operands` and `name`
+    are plain attributes, since passes read them more often than anything else; who changes operands says so by
+    `set_operand` or `set_operands`, which keep the lists of uses."""
 
-    __slots__ = ("_operands", "_place", "attrs", "opdef", "parent", "regions", "results", "span")
+    __slots__ = ("_place", "attrs", "name", "opdef", "operands", "parent", "regions", "results", "span")
 
     def __init__(
         self,
@@ -123,25 +127,18 @@ class Op:
         result_names: Sequence[str] = (),
     ) -> None:
         self.opdef = opdef
+        self.name = opdef.name
         self.attrs: dict[str, Attr] = dict(attrs or {})
         self.regions = list(regions)
         self.span = span
         self.parent: Block | None = None
         self._place = 0
         self.results = _values(result_types, result_names, self)
-        self._operands: list[Value] = list(operands)
+        self.operands = tuple(operands)
         for region in self.regions:
             region.parent = self
-        for position, value in enumerate(self._operands):
+        for position, value in enumerate(self.operands):
             value.uses.append((self, position))
-
-    @property
-    def name(self) -> str:
-        return self.opdef.name
-
-    @property
-    def operands(self) -> tuple[Value, ...]:
-        return tuple(self._operands)
 
     @property
     def result(self) -> Value:
@@ -162,24 +159,21 @@ class Op:
         assert isinstance(name, str)
         return name
 
-    def _add_operand(self, value: Value) -> None:
-        value.uses.append((self, len(self._operands)))
-        self._operands.append(value)
-
     def set_operand(self, position: int, value: Value) -> None:
-        self._operands[position].uses.remove((self, position))
-        self._operands[position] = value
+        self.operands[position].uses.remove((self, position))
+        self.operands = (*self.operands[:position], value, *self.operands[position + 1 :])
         value.uses.append((self, position))
 
     def set_operands(self, values: Sequence[Value]) -> None:
         self.drop_operands()
-        for value in values:
-            self._add_operand(value)
+        self.operands = tuple(values)
+        for position, value in enumerate(self.operands):
+            value.uses.append((self, position))
 
     def drop_operands(self) -> None:
-        for position, value in enumerate(self._operands):
+        for position, value in enumerate(self.operands):
             value.uses.remove((self, position))
-        self._operands.clear()
+        self.operands = ()
 
     def detach(self) -> None:
         """Takes the operation out of its block; it keeps operands and results."""
@@ -198,26 +192,20 @@ class Op:
         self.detach()
 
     def walk(self) -> Iterator[Op]:
-        """This operation and all inside it, outer before inner, in program order."""
-        yield self
-        entered = [_inside(self)] if self.regions else []
-        while entered:  # no generator within generators: they hand every operation through as many as it is deep
-            op = next(entered[-1], None)
-            if op is None:
-                entered.pop()
+        """This operation and all inside it, outer before inner, in program order; each block as it is when it is come
+        to."""
+        waiting: list[Op | Region] = [self]  # no generator within generators: they hand every operation through
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, Region):
+                waiting += item.block.ops[::-1]
                 continue
-            yield op
-            if op.regions:
-                entered.append(_inside(op))
+            yield item
+            if item.regions:
+                waiting += item.regions[::-1]
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
-
-
-def _inside(op: Op) -> Iterator[Op]:
-    """The operations of the blocks of an operation, each block as it is when it is come to."""
-    for region in op.regions:
-        yield from list(region.block.ops)
 
 
 class Block:
@@ -325,7 +313,7 @@ def clone_op(op: Op, mapping: dict[Value, Value]) -> Op:
     regions = [clone_region(region, mapping) for region in op.regions]
     copy = Op(
         op.opdef,
-        [mapping.get(v, v) for v in op._operands],
+        [mapping.get(v, v) for v in op.operands],
         [v.type for v in op.results],
         op.attrs,
         regions,

@@ -187,8 +187,8 @@ def _verify_accum(op: Op) -> DType:
         ty = tensor_type(value)
         if ty.dtype.kind in "fc":
             expected = compute_dtype(ty.dtype, ty.policy)
-            require(accum == expected, f"accumulates in {accum.name}; the policy says {expected.name}", op)
-        require(hands_on or ty.policy == result.policy, f"loses the policy{ty.policy} of its operand", op)
+            require(accum == expected, "accumulates in {}; the policy says {}", op, accum.name, expected.name)
+        require(hands_on or ty.policy == result.policy, "loses the policy{} of its operand", op, ty.policy)
     return accum
 
 
@@ -196,7 +196,7 @@ def _verify_reduce(op: Op) -> None:
     _tensors_only(op)
     _verify_accum(op)
     kind, axes = op.attrs.get("kind"), indices(op, "axes")
-    require(kind in REDUCE_KINDS, f"unknown kind {kind}", op)
+    require(kind in REDUCE_KINDS, "unknown kind {}", op, kind)
     if kind in ORDERED_KINDS:
         require(isinstance(op.attrs.get("order"), Blocks | Free), "needs an order of blocks", op)
     dims = tensor_type(op.operands[0]).dims
@@ -209,7 +209,7 @@ def _verify_scan(op: Op) -> None:
     _tensors_only(op)
     _verify_accum(op)
     dims, axis = tensor_type(op.operands[0]).dims, op.attrs.get("axis")
-    require(op.attrs.get("kind") in REDUCE_KINDS, f"unknown kind {op.attrs.get('kind')}", op)
+    require(op.attrs.get("kind") in REDUCE_KINDS, "unknown kind {}", op, op.attrs.get("kind"))
     require(isinstance(op.attrs.get("order"), Blocks | Free), "needs an order of blocks", op)
     require(isinstance(axis, int) and 0 <= axis < len(dims), "bad axis", op)
     require(tensor_type(op.result).dims == dims, "its result must have dims {}", op, dims)
@@ -232,7 +232,7 @@ def _verify_contract(op: Op) -> None:
     out = indices(op, "out")
     require(set(out) <= set(sizes), "an output index is in no operand", op)
     expected = tuple(sizes[i] for i in out)
-    require(tensor_type(op.result).dims == expected, f"its result must have dims {expected}", op)
+    require(tensor_type(op.result).dims == expected, "its result must have dims {}", op, expected)
 
 
 def contracted(op: Op) -> tuple[int, ...]:
@@ -284,7 +284,7 @@ def _carried(op: Op, block: Block, skip: int, inits: tuple[Value, ...]) -> None:
 
 
 def _yields(op: Op, block: Block, types: list[object]) -> None:
-    require([v.type for v in block.terminator.operands] == types, f"a region must yield {types}", op)
+    require([v.type for v in block.terminator.operands] == types, "a region must yield {}", op, types)
 
 
 def _verify_accumulate(op: Op) -> None:

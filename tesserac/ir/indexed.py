@@ -91,7 +91,7 @@ def _verify_scatter(op: Op) -> None:
     require(op.result.type == op.operands[0].type, "gives the type of what it changes", op)
     table, read = tensor_type(op.operands[0]), tensor_type(op.operands[1])
     kind = op.attrs.get("kind")
-    require(kind == "set" or kind in REDUCE_KINDS, f"does not scatter by {kind}", op)
+    require(kind == "set" or kind in REDUCE_KINDS, "does not scatter by {}", op, kind)
     _verify_places(op, table, op.operands[2:], read)
     followed = {place for place in gather_source(op) if place is not None}
     for dim_map in operand_maps(op):
@@ -103,12 +103,12 @@ def _verify_places(op: Op, table: TensorType, indices: tuple[Value, ...], result
     """Where elements of `table` are read to give, or are replaced by, those of `result`."""
     source, maps = gather_source(op), operand_maps(op)
     _same_element(op, table, result)
-    require(op.attrs.get("bounds") in BOUNDS, f"has one of the bounds {BOUNDS}", op)
+    require(op.attrs.get("bounds") in BOUNDS, "has one of the bounds {}", op, BOUNDS)
     require(_is_name(op.attrs.get("operator")), "names the operator it stands for", op)
     require(len(source) == table.rank, "says for each dim where it is read", op)
     require(source.count(None) == len(maps) == len(indices), "needs one index per dim it computes", op)
     for dim, place in zip(table.dims, source, strict=True):
-        require(place is None or result.dims[place] == dim, f"dim {dim} follows another size", op)
+        require(place is None or result.dims[place] == dim, "dim {} follows another size", op, dim)
     for value, dim_map in zip(indices, maps, strict=True):
         index = tensor_type(value)
         require(index.dtype.is_integer, "indices are integers", op)
@@ -130,7 +130,7 @@ def _verify_sort(op: Op) -> None:
     x, result, axis = tensor_type(op.operands[0]), tensor_type(op.result), op.attrs.get("axis")
     require(isinstance(axis, int) and 0 <= axis < x.rank, "bad axis", op)
     require(isinstance(op.attrs.get("descending"), bool), "says in which direction", op)
-    require(x.dtype.kind in "fiub", f"{x.dtype} has no order", op)
+    require(x.dtype.kind in "fiub", "{} has no order", op, x.dtype)
     require(result == TensorType(x.dims, I64), "gives places as i64", op)
 
 
@@ -138,12 +138,12 @@ def _verify_runs(op: Op) -> None:
     require(all(isinstance(v.type, TensorType) for v in (*op.operands, *op.results)), "works on tensors", op)
     v, *places = (tensor_type(value) for value in op.operands)
     require(len(places) == 3 and all((p.rank, p.dtype) == (1, I64) for p in places), "takes three rows of places", op)
-    require(op.attrs.get("kind") in REDUCE_KINDS, f"unknown kind {op.attrs.get('kind')}", op)
+    require(op.attrs.get("kind") in REDUCE_KINDS, "unknown kind {}", op, op.attrs.get("kind"))
     require(v.rank > 0 and places[1].dims == places[2].dims, "a run has two ends", op)
     accum = compute_dtype(v.dtype, v.policy)
-    require(op.attrs.get("accum") == accum, f"the policy says to accumulate in {accum.name}", op)
+    require(op.attrs.get("accum") == accum, "the policy says to accumulate in {}", op, accum.name)
     expected = TensorType((*places[1].dims, *v.dims[1:]), accum)
-    require(tensor_type(op.result) == expected, f"must give {expected}", op)
+    require(tensor_type(op.result) == expected, "must give {}", op, expected)
 
 
 define_op("form.assemble", pure=True, verify=_verify_assemble)

@@ -133,7 +133,7 @@ def _verify_kernel(op: Op) -> None:
         has_programs = ty.rank > 0 and (ty.dims[0] == programs or REPEATS in op.attrs)
         require(not apart or has_programs, "an operand has other programs", op)
         dims = ty.dims[1:] if apart else ty.dims
-        require(arg.type == TensorType(dims, ty.dtype, ty.policy), f"{arg} does not fit {value}", op)
+        require(arg.type == TensorType(dims, ty.dtype, ty.policy), "{} does not fit {}", op, arg, value)
     require(len(kernel_numbers(op)) == len(cuts) and kernel_schedule(op) is not None, "numbers its blocks", op)
     require(all(cut.block.symbol is not None for cut in cuts), "a block is a symbol", op)
     sizes = spanning(op)
@@ -142,7 +142,7 @@ def _verify_kernel(op: Op) -> None:
     for value, result in zip(yielded, op.results, strict=True):
         ty = tensor_type(value)
         whole = TensorType((programs, *(d.substitute(sizes) for d in ty.dims)), ty.dtype, ty.policy)
-        require(result.type == whole, f"gives {whole}", op)
+        require(result.type == whole, "gives {}", op, whole)
     _verify_isolated(op)
 
 

@@ -17,6 +17,7 @@ behind the place of that call: `[0]` in @loud becomes `[0, 0]` in @f. See Note [
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 from tesserac.ir.core import Module, Op, VerifyError
 
@@ -49,9 +50,12 @@ class _Effects:
             self._known[symbol] = frozenset().union(*found)
         return self._known[symbol]
 
-    def having(self, function: Op, effect: str) -> Iterator[Op]:
-        """The operations with an effect, in the order of the program."""
-        return (op for op in function.walk() if effect in self.of_op(op))
+    def having(self, function: Op) -> Iterator[tuple[Op, str]]:
+        """The operations with an effect, and which, in the order of the program."""
+        for op in function.walk():
+            if op.opdef.effect or "callee" in op.attrs:  # almost none
+                found = self.of_op(op)
+                yield from ((op, effect) for effect in ORDERED if effect in found)
 
 
 def has_place(op: Op) -> bool:
@@ -69,9 +73,9 @@ def order_effects(module: Module) -> None:
     """Gives every operation that has an effect its place: that of the program."""
     effects = _Effects(module)
     for function in module.ops:
-        for effect in ORDERED:
-            for number, op in enumerate(effects.having(function, effect)):
-                op.attrs[effect] = (number,)
+        numbers = {effect: count() for effect in ORDERED}
+        for op, effect in effects.having(function):
+            op.attrs[effect] = (next(numbers[effect]),)
         found = tuple(effect for effect in ORDERED if effect in effects.of_function(function.symbol))
         if found:
             function.attrs["effects"] = found
@@ -93,13 +97,12 @@ def verify_order(module: Module) -> None:
     """Raises VerifyError where an effect has no place, or stands before what the program does first."""
     effects = _Effects(module)
     for function in module.ops:
-        for effect in ORDERED:
-            last: Place = ()
-            for op in effects.having(function, effect):
-                place = _place(op, effect)
-                if place <= last:
-                    raise VerifyError(f"has the place {list(place)} of {effect}, after {list(last)}", op)
-                last = place
+        last: dict[str, Place] = {}
+        for op, effect in effects.having(function):
+            place, before = _place(op, effect), last.get(effect, ())
+            if place <= before:
+                raise VerifyError(f"has the place {list(place)} of {effect}, after {list(before)}", op)
+            last[effect] = place
 
 
 def verify_effects(function: Op) -> None:

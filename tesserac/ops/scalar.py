@@ -112,11 +112,11 @@ def _verify(row: Primitive) -> Callable[[Op], None]:
     def verify(op: Op) -> None:
         _is_scalar(op)
         dtypes = _dtypes(op)
-        require(len(dtypes) == row.arity, f"takes {row.arity} operands", op)
+        require(len(dtypes) == row.arity, "takes {} operands", op, row.arity)
         require(len(set(dtypes)) == 1, "operands differ in dtype", op)
-        require(row.takes(dtypes[0]), f"does not work on {dtypes[0]}", op)
+        require(row.takes(dtypes[0]), "does not work on {}", op, dtypes[0])
         expected = ScalarType(dtypes[0] if row.result == "same" else BOOL)
-        require(op.result.type == expected, f"gives {expected}", op)
+        require(op.result.type == expected, "gives {}", op, expected)
 
     return verify
 

@@ -252,7 +252,7 @@ def _verify_guard(op: Op) -> None:
 
 
 def _verify_buffer(op: Op) -> None:
-    require(op.attrs.get("role") in BUFFER_ROLES, f"has one of the roles {BUFFER_ROLES}", op)
+    require(op.attrs.get("role") in BUFFER_ROLES, "has one of the roles {}", op, BUFFER_ROLES)
     require(isinstance(op.attrs.get("slot"), int), "needs a slot", op)
     require(isinstance(op.result.type, MemRefType), "gives memory", op)
 
@@ -280,7 +280,7 @@ def _verify_parts(op: Op) -> None:
 
 
 def _verify_launch(op: Op) -> None:
-    require(op.attrs.get("kind") in LAUNCH_KINDS, f"has one of the kinds {LAUNCH_KINDS}", op)
+    require(op.attrs.get("kind") in LAUNCH_KINDS, "has one of the kinds {}", op, LAUNCH_KINDS)
     require(isinstance(op.attrs.get("reason"), str) and isinstance(op.attrs.get("units"), Units), "is bare", op)
     require(all(isinstance(v.type, MemRefType) for v in op.operands), "works on memory", op)
     _same_elements(op, launch_ins(op), op.body.args)
@@ -296,7 +296,7 @@ def _same_elements(op: Op, memories: tuple[Value, ...], tensors: list[Value] | t
         require(isinstance(there, TensorType), "computes tensors", op)
         assert isinstance(there, TensorType)
         same = (here.dims, here.dtype, here.policy) == (there.dims, there.dtype, there.policy)
-        require(same, f"{there} does not fit {here}", op)
+        require(same, "{} does not fit {}", op, there, here)
 
 
 def _verify_places(op: Op) -> None:
@@ -307,14 +307,14 @@ def _verify_places(op: Op) -> None:
             continue
         ty = inner.result.type
         assert isinstance(ty, TensorType)
-        require(tuple(space[i] for i in place) == ty.dims, f"{inner.name} has dims that are not its place", op)
+        require(tuple(space[i] for i in place) == ty.dims, "{} has dims that are not its place", op, inner.name)
 
 
 def _verify_loops(op: Op) -> None:
     space, walked = launch_space(op), [a for loop in launch_loops(op) for a in loop.axes]
     require(sorted(walked) == list(range(len(space))), "its loops do not walk each axis once", op)
     for loop in launch_loops(op):
-        require(loop.kind in LOOP_KINDS and loop.block > 0, f"bad loop {loop}", op)
+        require(loop.kind in LOOP_KINDS and loop.block > 0, "bad loop {}", op, loop)
     cut = op.attrs.get("portion")
     power = isinstance(cut, int) and cut > 0 and cut & (cut - 1) == 0
     require(cut is None or (power and launch_kind(op) == "rows"), "cuts rows at powers of two of blocks", op)

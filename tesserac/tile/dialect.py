@@ -130,9 +130,9 @@ def _verify_access(op: Op, memory: Value, at: tuple[Value, ...], tile: TileType)
     require(len(at) == len(load_groups(op) or mem.dims), "needs one coordinate per dim, or per group of them", op)
     require(sum(load_groups(op) or (len(mem.dims),)) == len(mem.dims), "its groups are all dims", op)
     blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
-    require(tile.shape == blocks, f"the block has shape {tile.shape}, its axes {blocks}", op)
+    require(tile.shape == blocks, "the block has shape {}, its axes {}", op, tile.shape, blocks)
     same = tile.dtype == mem.dtype and tile.policy == mem.policy
-    require(same, f"the block is {tile}, the memory {mem}: element type and policy must agree", op)
+    require(same, "the block is {}, the memory {}: element type and policy must agree", op, tile, mem)
 
 
 def load_groups(load: Op) -> tuple[int, ...]:
@@ -157,8 +157,8 @@ def _verify_gather(op: Op) -> None:
         shape = ty.shape if isinstance(ty, TileType) else (ty.block,) if isinstance(ty, AxisType) else ()
         require(len(places) == len(shape), "a map has another rank than its coordinate", op)
         fits = all(n == (1 if p is None else result.shape[p]) for n, p in zip(shape, places, strict=True))
-        require(fits, f"a coordinate does not fit the result {result}", op)
-    require(op.attrs.get("bounds") in BOUNDS, f"has one of the bounds {BOUNDS}", op)
+        require(fits, "a coordinate does not fit the result {}", op, result)
+    require(op.attrs.get("bounds") in BOUNDS, "has one of the bounds {}", op, BOUNDS)
     require((status is None) == (op.attrs["bounds"] == "known"), "tells of what it checks", op)
     require(status is None or memref_type(status).dims == (Dim.const(computed),), "needs a status per index", op)
 
@@ -168,11 +168,11 @@ def _verify_scatter(op: Op) -> None:
     at, status = scatter_operands(op)
     require(len(at) == len(mem.dims), "needs one coordinate per dim", op)
     blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
-    require(tile.shape == blocks, f"the block has shape {tile.shape}, its axes {blocks}", op)
+    require(tile.shape == blocks, "the block has shape {}, its axes {}", op, tile.shape, blocks)
     require((tile.dtype, tile.policy) == (mem.dtype, mem.policy), "changes the element type", op)
     computed = [v.type.shape for v in at if isinstance(v.type, TileType)]
     require(all(shape == () for shape in computed), "an index is one integer", op)
-    require(op.attrs.get("bounds") in BOUNDS, f"has one of the bounds {BOUNDS}", op)
+    require(op.attrs.get("bounds") in BOUNDS, "has one of the bounds {}", op, BOUNDS)
     require(status is None or memref_type(status).dims == (Dim.const(len(computed)),), "needs a status per index", op)
 
 
@@ -216,11 +216,11 @@ def _verify_map(op: Op) -> None:
         require(len(shape) == len(dim_map), "an index map has another rank than its operand", op)
         for size, place in zip(shape, dim_map, strict=True):
             fits = size == 1 if place is None else size == result.shape[place]
-            require(fits, f"a block dim of {size} does not fit the result {result}", op)
+            require(fits, "a block dim of {} does not fit the result {}", op, size, result)
     expected = [compute_scalar(tile_type(v)) for v in op.operands]
-    require([a.type for a in op.body.args] == expected, f"its body must take {expected}", op)
+    require([a.type for a in op.body.args] == expected, "its body must take {}", op, expected)
     (yielded,) = op.body.terminator.operands
-    require(yielded.type == compute_scalar(result), f"its body must yield {compute_scalar(result)}", op)
+    require(yielded.type == compute_scalar(result), "its body must yield {}", op, compute_scalar(result))
 
 
 def _verify_cast(op: Op) -> None:
@@ -231,30 +231,30 @@ def _verify_cast(op: Op) -> None:
 def _verify_reduce(op: Op) -> None:
     source, result, axes = tile_type(op.operands[0]), tile_type(op.result), indices(op, "axes")
     kind, order = op.attrs.get("kind"), op.attrs.get("order")
-    require(kind in REDUCE_KINDS, f"unknown kind {kind}", op)
+    require(kind in REDUCE_KINDS, "unknown kind {}", op, kind)
     require(len(op.operands) == 1 + len(axes), "needs one axis value per folded dim", op)
     kept = tuple(n for i, n in enumerate(source.shape) if i not in axes)
     accum = TileType(kept, compute_dtype(source.dtype, source.policy), NO_POLICY)
-    require(result == accum, f"must give {accum}", op)
+    require(result == accum, "must give {}", op, accum)
     if kind in ORDERED_KINDS:
         require(isinstance(order, Blocks | Free), "needs an order", op)
     if kind in ORDERED_KINDS and isinstance(order, Blocks):
         count = 1
         for axis in axes:
             count *= source.shape[axis]
-        require(count <= order.block, f"folds {count} elements; a block has {order.block}", op)
+        require(count <= order.block, "folds {} elements; a block has {}", op, count, order.block)
 
 
 def _verify_scan(op: Op) -> None:
     source, dim = tile_type(op.operands[0]), op.attrs.get("dim")
-    require(op.attrs.get("kind") in REDUCE_KINDS, f"unknown kind {op.attrs.get('kind')}", op)
+    require(op.attrs.get("kind") in REDUCE_KINDS, "unknown kind {}", op, op.attrs.get("kind"))
     require(isinstance(dim, int) and 0 <= dim < len(source.shape), "needs a dim", op)
     assert isinstance(dim, int)
     require(len(op.operands) == 2 and isinstance(op.operands[1].type, AxisType), "needs the axis of the dim", op)
     accum = compute_dtype(source.dtype, source.policy)
     kept = (*source.shape[:dim], *source.shape[dim + 1 :])
     expected = [TileType(source.shape, accum), TileType(kept, accum)]
-    require([v.type for v in op.results] == expected, f"must give {expected}", op)
+    require([v.type for v in op.results] == expected, "must give {}", op, expected)
 
 
 def _verify_index(op: Op) -> None:
@@ -318,7 +318,7 @@ def _verify_dot(op: Op) -> None:
     a, b, acc = (tile_type(v) for v in op.operands)
     accum = compute_dtype(a.dtype, a.policy)
     require(a.policy == b.policy, "the operands have two policies", op)
-    require(acc == tile_type(op.result) and acc.dtype == accum, f"must accumulate in {accum.name}", op)
+    require(acc == tile_type(op.result) and acc.dtype == accum, "must accumulate in {}", op, accum.name)
     shapes = (len(a.shape), len(b.shape)) == (2, 2) and a.shape[1] == b.shape[0]
     require(shapes and acc.shape == (a.shape[0], b.shape[1]), "shapes do not fit", op)
 

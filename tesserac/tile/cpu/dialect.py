@@ -94,7 +94,7 @@ def compute_type(memory: MemRefType) -> ScalarType:
 def _indices(op: Op, first: int, count: int | None = None) -> None:
     values = op.operands[first:] if count is None else op.operands[first : first + count]
     require(all(v.type == INDEX for v in values), "takes indices", op)
-    require(count is None or len(values) == count, f"takes {count} indices", op)
+    require(count is None or len(values) == count, "takes {} indices", op, count)
 
 
 def _verify_kernel(op: Op) -> None:
@@ -198,7 +198,7 @@ def _verify_load(op: Op) -> None:
     _verify_access(op, memory, len(op.operands) - 1)
     assert isinstance(memory, MemRefType)
     _indices(op, 1)
-    require(op.result.type == compute_type(memory), f"gives {compute_type(memory)}", op)
+    require(op.result.type == compute_type(memory), "gives {}", op, compute_type(memory))
 
 
 def gather_coordinates(op: Op) -> tuple[tuple[Value, ...], Value | None]:
@@ -216,7 +216,7 @@ def _verify_gather(op: Op) -> None:
     assert isinstance(memory, MemRefType)
     require(isinstance(op.attrs.get("wraps"), bool), "says whether indices wrap", op)
     require(all(v.type in (INDEX, ScalarType(I64)) for v in at), "takes indices and integers of 64 bits", op)
-    require(op.result.type == compute_type(memory), f"gives {compute_type(memory)}", op)
+    require(op.result.type == compute_type(memory), "gives {}", op, compute_type(memory))
 
 
 def scatter_coordinates(op: Op) -> tuple[tuple[Value, ...], Value | None]:
@@ -234,7 +234,7 @@ def _verify_scatter(op: Op) -> None:
     assert isinstance(memory, MemRefType)
     require(isinstance(op.attrs.get("wraps"), bool), "says whether indices wrap", op)
     require(all(v.type in (INDEX, ScalarType(I64)) for v in at), "takes indices and integers of 64 bits", op)
-    require(value == compute_type(memory), f"takes {compute_type(memory)}", op)
+    require(value == compute_type(memory), "takes {}", op, compute_type(memory))
 
 
 def _verify_store(op: Op) -> None:
@@ -242,7 +242,7 @@ def _verify_store(op: Op) -> None:
     _verify_access(op, memory, len(op.operands) - 2)
     assert isinstance(memory, MemRefType)
     _indices(op, 2)
-    require(value == compute_type(memory), f"takes {compute_type(memory)}", op)
+    require(value == compute_type(memory), "takes {}", op, compute_type(memory))
 
 
 def _verify_position(op: Op) -> None:
@@ -287,7 +287,7 @@ def _verify_pack(op: Op) -> None:
     require(known, "needs a width, a direction and whether to shorten", op)
     require([a.type for a in op.body.args] == [INDEX, INDEX], "its body takes row and column", op)
     yielded = [v.type for v in op.body.terminator.operands]
-    require(yielded == [compute_type(memory)], f"its body must yield {compute_type(memory)}", op)
+    require(yielded == [compute_type(memory)], "its body must yield {}", op, compute_type(memory))
 
 
 def _verify_pack_groups(op: Op) -> None:

@@ -203,7 +203,7 @@ def _verify_kernel(op: Op) -> None:
 def _verify_access(op: Op, mem: Value, at: tuple[Value, ...], shape: tuple[int, ...]) -> None:
     require(len(at) == len(memory(mem).dims), "needs one coordinate per dim", op)
     blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
-    require(shape == blocks, f"the block has shape {shape}, its axes {blocks}", op)
+    require(shape == blocks, "the block has shape {}, its axes {}", op, shape, blocks)
 
 
 def _verify_load(op: Op) -> None:
@@ -224,7 +224,7 @@ def _verify_gather(op: Op) -> None:
     for value, dims in zip(op.operands[1:], maps, strict=False):
         if isinstance(value.type, FragmentType):
             expected = result.layout.project(dims)
-            require(value.type.layout == expected, f"a coordinate must have the layout {expected}", op)
+            require(value.type.layout == expected, "a coordinate must have the layout {}", op, expected)
     axes = op.operands[len(op.operands) - len(indices(op, "bounded")) :]
     require(all(isinstance(v.type, AxisType) for v in axes), "is cut by axes", op)
 
@@ -247,10 +247,10 @@ def _verify_map(op: Op) -> None:
     require(len(maps) == len(op.operands), "needs one index map per operand", op)
     for value, dim_map in zip(op.operands, maps, strict=True):
         expected = result.layout.project(dim_map)
-        require(fragment(value).layout == expected, f"an operand must have the layout {expected}", op)
+        require(fragment(value).layout == expected, "an operand must have the layout {}", op, expected)
     require([a.type for a in op.body.args] == [scalar_of(fragment(v)) for v in op.operands], "bad body", op)
     (yielded,) = op.body.terminator.operands
-    require(yielded.type == scalar_of(result), f"its body must yield {scalar_of(result)}", op)
+    require(yielded.type == scalar_of(result), "its body must yield {}", op, scalar_of(result))
 
 
 def _verify_same_type(op: Op) -> None:
@@ -362,7 +362,7 @@ def _verify_running(op: Op) -> None:
 
 def _verify_role(op: Op) -> None:
     for name in ("first", "warps", "registers"):
-        require(isinstance(op.attrs.get(name), int), f"needs {name}", op)
+        require(isinstance(op.attrs.get(name), int), "needs {}", op, name)
     require(isinstance(op.attrs.get("name"), str), "needs a name", op)
 
 
