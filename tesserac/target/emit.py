@@ -45,6 +45,8 @@ class Function:
         self.cold: list[str] = []
         """Blocks that hardly ever run, behind all others."""
         self.current = "entry"
+        self.computes = True
+        """Whether it works on elements itself, and on many; else it says only what others do, and for which of them."""
         self.labels = 0
         self.builder = Builder(self)
 
@@ -112,6 +114,12 @@ class Module:
             self._functions.append(function)
             self._shared[text] = function
         return self._shared[text]
+
+    def tell_control(self, attributes: Sequence[str]) -> None:
+        """Gives functions that do not compute the attributes of such."""
+        for function in self._functions:
+            if not function.computes:
+                function.attributes = list(attributes)
 
     def merge_equal(self) -> None:
         """Functions that say the same become one, with the others as names for it: kernels over other sizes."""

@@ -54,8 +54,11 @@ class Builder:
     def pure(self, type_: LType, text: str) -> Value:
         """What an instruction gives that reads only its operands: made once in a block."""
         found = self._pure.get(text)
-        if found is None:
-            found = self._pure[text] = self.define(type_, text)
+        if found is None:  # as `define`, of which there are a hundred thousand in a large program
+            self._next += 1
+            name = f"%v{self._next}"
+            self.function.lines.append(f"  {name} = {text}")
+            found = self._pure[text] = Value(type_, name)
         return found
 
     def enter_block(self, label: str) -> None:
@@ -283,7 +286,7 @@ class Builder:
 
 
 def _same_types(op: str, left: Value, right: Value) -> None:
-    if left.type != right.type:
+    if left.type is not right.type and left.type != right.type:
         raise TypeError(f"{op} of {left.type} and {right.type}")
 
 

@@ -94,7 +94,7 @@ class Value:
     number: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.type} {self.text}"
+        return f"{self.type.text} {self.text}"
 
 
 def const_int(type_: LType, number: int) -> Value:

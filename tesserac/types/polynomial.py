@@ -218,6 +218,10 @@ class Dim:
         return total
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         match self.terms:
             case ():
                 return "0"

@@ -24,7 +24,7 @@ from tesserac.target import emit
 from tesserac.target.artifact import Locate, build_artifact
 from tesserac.target.cpu.kernels import emit_kernel
 from tesserac.target.cpu.sequential import launched_outside_loops
-from tesserac.target.cpu.system import machine_of
+from tesserac.target.cpu.system import HOST_ATTRIBUTES, machine_of
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
 from tesserac.tile.cpu.target import CpuTarget, cpu_target
 
@@ -108,6 +108,7 @@ def kernel_code(lowered: Module, cpu: CpuPlatform, names: Collection[str] | None
     for name, kernel in kernels_of(lowered).items():
         if names is None or name in names:
             emit_kernel(module, kernel)
+    module.tell_control(HOST_ATTRIBUTES)
     module.merge_equal()
     return module
 

@@ -6,7 +6,8 @@ that runs with the loop is held as the place where each part begins.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
@@ -86,11 +87,21 @@ class Frame:
         self.bases: dict[Op, Value] = {}
         self.shares = False
         """Whether parts of this kernel become functions of their own, see `shared.py`."""
+        self.is_rare = False
+        """Whether what is written now runs once for very many elements, or where there are none."""
         self._dims: dict[Dim, Value] = {}
+
+    @contextmanager
+    def rarely(self) -> Iterator[None]:
+        """What is written meanwhile takes no part of a kernel's time."""
+        saved, self.is_rare = self.is_rare, True
+        yield
+        self.is_rare = saved
 
     def within(self, b: Builder, dims: Mapping[Dim, Value]) -> Frame:
         """For a function that does a part of this kernel; of its sizes it knows what it is given."""
         inner = Frame(self.module, b, self.target, {})
+        inner.is_rare = self.is_rare
         inner._dims.update(dims)
         return inner
 

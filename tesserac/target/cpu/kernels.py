@@ -21,7 +21,7 @@ from tesserac.target.cpu.micro import micro_kernel
 from tesserac.target.cpu.panels import emit_pack
 from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
-from tesserac.target.cpu.shared import emit_shared, has_sums, is_shared
+from tesserac.target.cpu.shared import computes, emit_shared, has_sums, is_shared
 from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.trees import emit_running, emit_tree
 from tesserac.target.emit import Function, Module
@@ -36,6 +36,7 @@ from tesserac.types.dtype import DType
 def emit_kernel(module: Module, kernel: Op) -> Function:
     """Adds the function of a lowered kernel to a module, under the kernel's name."""
     function = module.function(kernel.symbol, VOID, [PTR, I64, I64, I64])
+    function.computes = False
     b = function.builder
     context, begin, end, worker = function.args
     memrefs, symbols = kernel_memrefs(kernel), _symbols(kernel)
@@ -102,7 +103,9 @@ def emit_ops(frame: Frame, block: Block) -> list[Value]:
         emit = _REGION_OPS.get(op.name)
         if emit is not None and frame.shares and is_shared(op):
             emit_shared(frame, op, emit)
-        elif emit is not None:
+            continue
+        frame.b.function.computes |= computes(op) and not frame.is_rare
+        if emit is not None:
             emit(frame, op)
         else:
             emit_simple(frame, op)
@@ -137,7 +140,8 @@ def _when(frame: Frame, op: Op) -> None:
         return
 
     def body() -> None:
-        emit_ops(frame, op.body)
+        with frame.rarely():  # the tests are of loops that do not run
+            emit_ops(frame, op.body)
 
     if_then(frame.b, frame.b.icmp("slt" if less else "sge", left, right), body)
 

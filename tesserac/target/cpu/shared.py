@@ -30,6 +30,15 @@ SUMS = "cpu.tree"
 _LOOPS = frozenset({"cpu.loop", "cpu.vector_loop"})
 
 
+_CONTROL = frozenset({"cpu.scratch", "cpu.loop", "cpu.when", SUMS, "cpu.row_product", "scalar.constant"})
+
+
+def computes(op: Op) -> bool:
+    """Whether an operation works on elements, outside of its regions; others say how often and on which of them. The
+    code of a row product is a function of its own."""
+    return op.name not in _CONTROL and op.opdef.dialect != "index"
+
+
 def has_sums(kernel: Op) -> bool:
     """Whether a kernel has parts that others are likely to have too: sums of products, or of blocks, in scratch."""
     return any(op.name == SUMS and not op.results for op in kernel.walk())
@@ -67,9 +76,12 @@ def emit_shared(frame: Frame, op: Op, emit: Callable[[Frame, Op], None]) -> None
     inner.shares = op.name == SUMS
     inner.memories.update({value: _moved_memory(memory, of_memory) for value, memory in memories.items()})
     inner.entries.update({value: moved(entry) for value, entry in entries.items()})
+    function.computes = computes(op) and not frame.is_rare
     emit(inner, op)
     function.builder.ret()
-    frame.b.call(frame.module.share(function, "part"), [*given, *numbers])
+    shared = frame.module.share(function, "part")
+    shared.computes |= function.computes
+    frame.b.call(shared, [*given, *numbers])
 
 
 def _outside(op: Op) -> list[IRValue]:

@@ -126,13 +126,15 @@ class _Tree:
             b.load(t, b.gep(t, memory, level), max(1, t.bits // 8))
             for t, memory in zip(self.types, self.held, strict=True)
         ]
-        return self.emit_block(self.frame, combine, [level, *older, *newer])
+        with self.frame.rarely():
+            return self.emit_block(self.frame, combine, [level, *older, *newer])
 
     def _put(self, level: Value, values: Sequence[Value]) -> None:
         b = self.frame.b
         for type_, memory, value in zip(self.types, self.held, values, strict=True):
             b.store(value, b.gep(type_, memory, level), max(1, type_.bits // 8))
-        self.emit_block(self.frame, self.keep, [level])
+        with self.frame.rarely():
+            self.emit_block(self.frame, self.keep, [level])
 
 
 def _register(type_: object) -> LType:
