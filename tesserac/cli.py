@@ -141,22 +141,24 @@ def build(
     return report(session, lambda: emit_level(session, file, out, goals[0], emit, function, sizes))
 
 
-@compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}")
+@compiler.command(epilog=f"\b\nLevels:\n{LEVEL_HELP}\n{names.COSTS.name:9} {names.COSTS.title}")
 @click.argument("place", metavar="FILE:FUNCTION")
 @target_option
-@click.option("--level", type=click.Choice([level.name for level in names.LEVELS]), help="Only this level.")
+@click.option("--level", type=click.Choice([level.name for level in names.INSPECTED]), help="Only this level.")
+@click.option("--sizes", metavar="N=4096,...", multiple=True, help="Costs at these sizes. [default: nominal ones]")
 @click.option("--rewrites", is_flag=True, help="Only the laws that its linear algebra went by, with costs.")
-def inspect(place: str, target: str | None, level: str | None, rewrites: bool) -> int:
+def inspect(place: str, target: str | None, level: str | None, sizes: tuple[str, ...], rewrites: bool) -> int:
     """Show a function at every level, its source lines beside it, and why it was scheduled as it was."""
     from tesserac.commands import inspection
+    from tesserac.commands.tuning_sizes import read_tuning_sizes
     from tesserac.driver.session import Session
 
     session = Session()
-    if rewrites and (target or level):
+    if rewrites and (target or level or sizes):
         raise UsageMistake("--rewrites are the same for all targets and stand before all levels")
     if rewrites:
         return report(session, lambda: inspection.rewrites(session, place))
-    return report(session, lambda: inspection.inspect(session, place, level, target))
+    return report(session, lambda: inspection.inspect(session, place, level, target, read_tuning_sizes(sizes)))
 
 
 @compiler.command()
@@ -170,7 +172,8 @@ def tune(
     place: str, sizes: tuple[str, ...], device: str, budget_ms: int | None, imported: str | None, exported: str | None
 ) -> int:  # fmt: skip
     """Measure schedules of a function, or of all kernels that name a space; keep what beats the compiler's choice."""
-    from tesserac.commands.tuning import Wanted, read_tuning_sizes, tune_with_bar
+    from tesserac.commands.tuning import Wanted, tune_with_bar
+    from tesserac.commands.tuning_sizes import read_tuning_sizes
     from tesserac.driver.session import Session
 
     session = Session()

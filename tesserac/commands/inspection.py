@@ -10,13 +10,14 @@ from tesserac.check.model.typed import Request, TypedFunction
 from tesserac.check.state.requests import NOT_SCHEDULED, NOT_TILED
 from tesserac.commands import names
 from tesserac.commands.beside import print_beside
+from tesserac.commands.costs import describe_costs
 from tesserac.commands.decisions import describe_schedule
 from tesserac.commands.levels import FunctionLevels, asked_places, wanted_levels
 from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.rewriting import show_rewrites
 from tesserac.commands.select import read, select_one
 from tesserac.commands.targets import find_target
-from tesserac.driver.session import Session
+from tesserac.driver.session import NO_SIZES, Session, Sizes
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 
@@ -24,17 +25,21 @@ RULE_WIDTH = 100
 DIFFERENTIATED = "every call is differentiated or mapped, by the body of the function or its rule"
 
 
-def inspect(session: Session, place: str, level: str | None, target: str | None) -> Outcome:
-    """`place` is FILE:FUNCTION. All levels of the target, or one. Raises ProgramError, UsageMistake."""
+def inspect(
+    session: Session, place: str, level: str | None, target: str | None, sizes: Sizes = NO_SIZES
+) -> Outcome:
+    """`place` is FILE:FUNCTION. All levels of the target, or one; costs are those at `sizes`. Raises ProgramError,
+    UsageMistake."""
     path, function = _parts(place)
     source = read(session, path)
     chosen = find_target(target or names.default_target(level or ""))
     selected = select_one(session, source, function)
     levels = FunctionLevels(session, source, selected.function, chosen)
-    shown = wanted_levels(chosen.levels, level)
+    shown = wanted_levels((*chosen.levels, names.COSTS), level)
     reached = list(session.check(source).result.reach(selected.function).values())
     head = [] if level else [_section("source", path, _about(session, levels, reached))]
-    return Outcome("\n".join([*head, *(_section(v.name, v.title, level_text(levels, v)) for v in shown)]))
+    texts = [describe_costs(levels, sizes) if v == names.COSTS else level_text(levels, v) for v in shown]
+    return Outcome("\n".join([*head, *(_section(v.name, v.title, t) for v, t in zip(shown, texts, strict=True))]))
 
 
 def rewrites(session: Session, place: str) -> Outcome:

@@ -56,7 +56,8 @@ def _gpu_facts(machine: Machine) -> Iterator[tuple[str, str]]:
 
 def size(count: int) -> str:
     """Bytes in the unit in which they are told."""
-    return f"{count / MIB:g} MiB" if count >= MIB else f"{count / KIB:g} KiB"
+    unit, name = (1024 * MIB, "GiB") if count >= 1024 * MIB else (MIB, "MiB") if count >= MIB else (KIB, "KiB")
+    return f"{count / unit:.4g} {name}"
 
 
 def rate(number: float) -> str:

@@ -32,9 +32,13 @@ LLVM = LevelName("llvm", "LLVM IR of the kernels", ";")
 ASM = LevelName("asm", "assembly of the kernels", "#")
 PTX = LevelName("ptx", "PTX of the kernels")
 
+COSTS = LevelName("costs", "what it costs: bytes, operations, bounds; of GPU kernels what the assembler says")
+
 CPU_LEVELS = (AST, GRAPH, FORMS, SCHEDULE, TILE, CPU, LLVM, ASM)
 GPU_LEVELS = (AST, GRAPH, FORMS, SCHEDULE, TILE, GPU, LLVM, PTX)
 LEVELS = tuple(dict.fromkeys((*CPU_LEVELS, *GPU_LEVELS)))
+INSPECTED = (*LEVELS, COSTS)
+"""What `tesserac inspect` shows besides."""
 
 
 def default_target(level: str) -> str:

@@ -26,6 +26,11 @@ def estimate(host: Op, machine: Machine) -> int:
     return _block(host.body, machine)
 
 
+def launch_work(launch: Op, sizes: Mapping[str, int], machine: Machine) -> int:
+    """The operations of a launch; a fused multiply-add is two."""
+    return _work(launch.body, {name: Dim.const(number) for name, number in sizes.items()}, machine)
+
+
 def _block(block: Block, machine: Machine) -> int:
     return sum(_op(op, machine) for op in block.ops)
 
@@ -56,7 +61,9 @@ def _work(block: Block, sizes: Mapping[str, Dim], machine: Machine) -> int:
     total = 0
     for op in block.ops:
         if op.name == KERNEL:
-            total += nominal(kernel_programs(op), machine) * _work(op.body, spanning(op), machine)
+            whole = {name: dim.substitute(dict(sizes)) for name, dim in spanning(op).items()}
+            programs = nominal(kernel_programs(op).substitute(dict(sizes)), machine)
+            total += programs * _work(op.body, {**sizes, **whole}, machine)
         elif op.name == "form.map":
             total += max(1, body_work(op)) * _elements(tensor_type(op.result).dims, sizes, machine)
         elif op.name == "form.contract":

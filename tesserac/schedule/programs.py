@@ -49,15 +49,26 @@ NOT_TAKEN = {
     "k": "the kernel cuts no dim with T.k",
     "d": "T.d is always the whole dim",
     "vector": "copies are as wide as strides and alignment allow, up to 16 bytes",
-    "swizzle": "blocks in shared memory lie as the unit that multiplies them reads them, swizzled wherever it can",
-    "persistent": "programs follow each other in one block of threads wherever a producer feeds them",
+    "swizzle": "the unit that multiplies blocks in shared memory says how they lie there; `costs` shows it",
+    "persistent": "whether a block of threads runs programs one after the other follows from its copies; see `costs`",
     "cluster": "no program shares with another what it has loaded",
     "raster": "programs are numbered in the order of memory",
-    "roles": "producers and consumers follow from the blocks, where the machine has a use for them",
-    "skew": "a product that a loop only carries on is a round behind without it",
-    "regs": "registers are shared out by the roles of warps",
+    "skew": "a product that a loop only carries on is a round behind in any case where matrix units run beside warps",
+    "regs": "registers follow from the roles of warps and from the assembler; `costs` shows them",
 }
 """Why a GPU does not take a setting that a schedule may have."""
+CPU_NOT_TAKEN = {
+    "warps": "a program is one thread",
+    "stages": "caches fetch ahead of what a core reads",
+    "vector": "vectors are as wide as registers",
+    "swizzle": "caches have no banks that programs see",
+    "persistent": "threads take one program after the other in any case",
+    "cluster": "cores share the last cache, and nothing nearer",
+    "roles": "a program is one thread",
+    "regs": "the registers of a core are those of its one thread",
+    "skew": "a core has no unit that multiplies beside it",
+}
+"""Why a CPU does not, where the reason is another one."""
 
 
 def launched_kernel(launch: Op) -> Op:
@@ -81,10 +92,9 @@ def schedule_program(launch: Op, machine: Machine) -> None:
     if machine.warps:
         used |= _bind(launch, kernel, sizes, machine)
     unused = sorted(kernel_schedule(kernel).keys() - used)
-    if unused and not machine.warps:
-        because(launch, f"a {machine.kind.upper()} has no use for {', '.join(unused)} of its schedule")
-    for name in unused if machine.warps else ():
-        because(launch, f"{name} of its schedule is not taken: {NOT_TAKEN[name]}")
+    reasons = NOT_TAKEN if machine.warps else NOT_TAKEN | CPU_NOT_TAKEN
+    for name in unused:
+        because(launch, f"{name} of its schedule is not taken: {reasons[name]}")
 
 
 def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> set[str]:
@@ -94,6 +104,10 @@ def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> se
     for operand in range(len(launch_ins(launch))):
         stage(launch, operand, "panels", depth)
     groups = 0 if "warps" in settings or depth < GPU_STAGES else _warp_groups(kernel, sizes, machine)
+    said, taken = kernel_schedule(kernel).get("roles"), f"({WARPGROUP}, {WARPGROUP * groups})"
+    if said is not None and (said != taken or not groups):
+        does = f"{WARPGROUP} warps copy and {WARPGROUP * groups} compute" if groups else "all warps copy and compute"
+        because(launch, f"roles of its schedule is not taken: {does}")
     if groups:
         bind(launch, WARPGROUP * (groups + 1), "producer_consumer")
         because(launch, f"{groups} warp groups compute, one copies, {depth} copies in flight")
@@ -101,7 +115,7 @@ def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> se
         warps = settings.get("warps", max(LEAST_WARPS, _warps(kernel, sizes)))
         bind(launch, warps, "uniform")
         because(launch, f"{warps} warps, {depth} copies in flight")
-    return {"warps", "stages"}
+    return {"warps", "stages", "roles"}
 
 
 def _warp_groups(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:

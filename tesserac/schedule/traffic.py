@@ -13,7 +13,7 @@ from math import prod
 from tesserac.ir.calls import call_dims, callee_of
 from tesserac.ir.core import Block, Op, Value
 from tesserac.schedule.cost import element_bytes
-from tesserac.schedule.dialect import Predicate, launch_space, memory
+from tesserac.schedule.dialect import Predicate, launch_kind, launch_space, memory
 from tesserac.schedule.space import Reach, reaches
 from tesserac.types.dims import ZERO, Dim
 
@@ -49,7 +49,7 @@ class _Traffic:
             case "schedule.cond":
                 return max(self.block(block, sizes) for block in blocks)
             case "schedule.select":
-                return self.block(blocks[_chosen(op, sizes)], sizes)
+                return self.block(blocks[chosen_region(op, sizes)], sizes)
         return 0
 
     def _loop(self, op: Op, sizes: dict[str, int]) -> int:
@@ -63,7 +63,11 @@ class _Traffic:
 
 
 def launch_bytes(launch: Op, sizes: Sizes) -> int:
-    """What a launch reads and writes, each element of a memory once where it walks it more often."""
+    """What a launch reads and writes, each element of a memory once where it walks it more often; of a tile program all
+    that it is given."""
+    if launch_kind(launch) == "program":
+        types = map(memory, launch.operands)
+        return sum(prod(d.evaluate(sizes) for d in ty.dims) * element_bytes(ty.dtype) for ty in types)
     return sum(_reached(launch, reach, sizes) for reach in dict.fromkeys(reaches(launch)))
 
 
@@ -73,7 +77,8 @@ def _reached(launch: Op, reach: Reach, sizes: Sizes) -> int:
     return prod(d.evaluate(sizes) for d in (ty.dims if reach.panels else walked)) * element_bytes(ty.dtype)
 
 
-def _chosen(select: Op, sizes: Sizes) -> int:
+def chosen_region(select: Op, sizes: Sizes) -> int:
+    """Which of its regions runs at these sizes."""
     predicates = select.attrs["predicates"]
     assert isinstance(predicates, tuple)
     held = [isinstance(p, Predicate) and _holds(p, sizes) for p in predicates]

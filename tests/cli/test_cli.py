@@ -299,7 +299,7 @@ def test_inspect_shows_levels_in_order_with_source_beside(command: Program) -> N
     result = command("inspect", f"{SOFTMAX}:softmax_rows")
     assert result.status == 0
     headings = [line.split()[1] for line in result.out.splitlines() if line.startswith("== ")]
-    assert headings == ["source", *(level.name for level in names.CPU_LEVELS)]
+    assert headings == ["source", *(level.name for level in (*names.CPU_LEVELS, names.COSTS))]
     assert "softmax_rows(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]\nfor all M, N\n" in result.out
     assert "// line 5: return softmax(x)" in result.out
     assert "// stdlib/nn/softmax.tess:" in result.out

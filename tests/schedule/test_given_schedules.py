@@ -8,11 +8,15 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.check.declarations.schedules import SETTINGS
+from tesserac.commands.costs import kernel_facts
 from tesserac.driver.session import ProgramError, Session
 from tesserac.pipeline import Levels
 from tesserac.schedule.dialect import launch_loops, launch_stages, launch_units
-from tesserac.schedule.machine import AARCH64, SM_90A, Machine
-from tesserac.schedule.programs import NOT_TAKEN
+from tesserac.schedule.machine import AARCH64, SM_80, SM_90A, Machine
+from tesserac.schedule.programs import CPU_NOT_TAKEN, NOT_TAKEN
+from tesserac.tile.gpu.dialect import is_persistent
+from tesserac.tile.gpu.lower import lower_module
+from tesserac.tile.gpu.types import StagesType
 from tests.support.cpu_kernels import same_bits
 
 PRODUCT = """
@@ -88,15 +92,54 @@ def test_no_way_changes_a_bit() -> None:
 def test_settings_without_a_use_are_told() -> None:
     program = PRODUCT.format(own=".schedule(Schedule(warps=2, swizzle='xor', cluster=(2, 1)))", call="product(a, b)")
     (launch,) = [op for op in levels(program, AARCH64).schedule.walk() if op.attrs.get("kind") == "program"]
-    assert "a CPU has no use for cluster, swizzle, warps of its schedule" in str(launch.attrs["reason"])
+    told = str(launch.attrs["reason"])
+    assert "warps of its schedule is not taken: a program is one thread" in told and told.count("not taken") == 3
     (launch,) = [op for op in levels(program, SM_90A).schedule.walk() if op.attrs.get("kind") == "program"]
     told = str(launch.attrs["reason"])
     assert "cluster of its schedule is not taken: no program shares" in told and "swizzle of its schedule" in told
 
 
 def test_every_setting_of_a_schedule_is_taken_by_a_gpu_or_has_a_reason() -> None:
-    taken = {"block", "warps", "stages"}
+    taken = {"block", "warps", "stages", "roles"}
     assert set(SETTINGS) - taken <= set(NOT_TAKEN)
+    assert set(SETTINGS) - {"block"} <= set(NOT_TAKEN) | set(CPU_NOT_TAKEN)
+
+
+NARROW = """
+@kernel.schedule(Schedule(block=({rows}, 128, 64), roles={roles}, persistent=True, swizzle="none", regs=64, vector=1))
+def f(a: KTile[S, K, bf16 @accum(f32)], b: KTile[K, L, bf16 @accum(f32)]) -> Tile[S, L, f32]:
+    T = tile.context()
+    acc = tile.zeros((T.m, T.n), f32)
+    for k in tile.range_k(a, T.k):
+        acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
+    return acc
+"""
+
+
+@pytest.mark.parametrize(
+    ("machine", "rows", "roles", "said"),
+    [
+        (SM_90A, 128, (4, 8), ""),
+        (SM_90A, 128, (4, 4), "4 warps copy and 8 compute"),
+        (SM_90A, 32, (4, 8), "all warps copy and compute"),
+        (SM_80, 128, (4, 8), "all warps copy and compute"),
+    ],
+)
+def test_what_is_said_of_settings_is_what_the_target_does(
+    machine: Machine, rows: int, roles: tuple[int, int], said: str
+) -> None:
+    made = levels(NARROW.format(rows=rows, roles=roles), machine)
+    (launch,) = [op for op in made.schedule.walk() if op.attrs.get("kind") == "program"]
+    told = str(launch.attrs["reason"])
+    assert f"roles of its schedule is not taken: {said}" in told if said else "roles of its" not in told
+    kernel, *_ = [op for op in lower_module(made.tile, machine).ops if op.name == "gpu.kernel"]
+    real = {op.attrs["name"]: op.attrs["warps"] for op in kernel.walk() if op.name == "gpu.role"}
+    assert real == ({"consumer": 8, "producer": 4} if "all warps" not in said else {})
+    rings = [op.result.type for op in kernel.walk() if op.name == "gpu.alloc"]
+    assert all(ring.layout.swizzled for ring in rings if isinstance(ring, StagesType)), "whatever is said of it"
+    shown = "".join(f"{line}\n" for line in kernel_facts(kernel, machine, {"S": 256, "K": 512, "L": 256}))
+    order = "one program after the other" if is_persistent(kernel) else "one program each"
+    assert order in shown and "swizzled" in shown and all(f"as {name}" in shown for name in real)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import pytest
 from tesserac.base.source import SourceFile
 from tesserac.commands.building import build_bundle
 from tesserac.commands.outcome import UsageMistake
-from tesserac.commands.tuning import Wanted, read_tuning_sizes, tune
+from tesserac.commands.tuning import Wanted, tune
+from tesserac.commands.tuning_sizes import read_tuning_sizes
 from tesserac.commands.tuning_tasks import MOST_CANDIDATES, find_tasks
 from tesserac.driver.session import ProgramError, Session
 from tesserac.graph.passes.tune_forms import form_digest, tunable_forms
