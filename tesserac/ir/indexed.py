@@ -8,12 +8,13 @@
         next index; `maps[i]` says which result dims index i follows, as in form.map. An index out of range ends the
         call with a status that names `operator`. With `bounds` "wrap" a negative index counts from the end, with
         "exact" it is out of range; with "known" every index is in range by construction.
-    form.scatter(x, v, index...) {source, maps, bounds, operator, kind}
+    form.scatter(x, v, index...) {source, maps, bounds, operator, kind, at_once}
         x with elements replaced: v[p] stands where form.gather would read to give element p of a tensor like v. Where
         places repeat, the last one in row-major order of v stays. `kind` is "set", or that of a fold: all elements that
         name a place are folded into it. Folds of integers have no order. Of other numbers v has one row per element of
         the indices, all of which have one dim: the rows that name a place are folded in their order through the aligned
-        tree, in the accumulation type, and what stands there is joined with the fold.
+        tree, in the accumulation type, and what stands there is joined with the fold. With `at_once` elements that name
+        one place are equal, so that none has to be the last.
     form.sort(x) {axis, descending}
         The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
         places, also where `descending`. -0 and +0 are equal; NaN comes last either way.

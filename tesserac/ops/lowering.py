@@ -196,11 +196,14 @@ def scatter_form(
     maps: Sequence[DimMap],
     operator: str,
     kind: str = "set",
+    at_once: bool = False,
 ) -> Value:
     """`x` with elements replaced at places that indices say, in their order, or folded into what stands there."""
     elements = convert_form(builder, new, TensorType(tensor_type(new).dims, result.dtype, result.policy))
     attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": "wrap", "operator": operator}
     attrs["kind"] = kind
+    if at_once:
+        attrs["at_once"] = True
     return builder.value("form.scatter", (x, elements, *_positions(builder, indices)), result, attrs)
 
 

@@ -16,7 +16,7 @@ from tesserac.ir.passes import SCHEDULE, Pass, function_pass
 from tesserac.schedule.aligned import align_products
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import body_work, element_bytes, power_of_two_below, scratch_pays
-from tesserac.schedule.dialect import launch_kind, launch_loops, launch_space, memory
+from tesserac.schedule.dialect import launch_kind, launch_loops, launch_place, launch_space, memory
 from tesserac.schedule.long_rows import cut_rows, may_be_cut
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
@@ -183,9 +183,13 @@ def _schedule_scatter(launch: Op, machine: Machine) -> None:
         bind(launch, machine.warps, "uniform")
     launch.attrs["loops"] = tuple(sorted(loops, key=lambda x: x.kind == "serial"))
     last = sum(loop.kind == "parallel" for loop in loops) - 1
-    if last >= 0:
+    along = last >= 0 and launch_loops(launch)[last].axes[-1] in launch_place(launch, computing(launch)[0])
+    if along:
         split(launch, last, _fitting(launch, last, _block_elements(launch, machine)))
-    because(launch, "later elements go over earlier ones, so places are written in order")
+    if any(loop.kind == "serial" for loop in loops):
+        because(launch, "later elements go over earlier ones, so places are written in order")
+    else:
+        because(launch, "no two elements for one place differ, so places are written at once")
 
 
 def _schedule_sort(launch: Op, machine: Machine) -> None:

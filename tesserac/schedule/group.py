@@ -65,7 +65,8 @@ class Group:
         if op.name == "form.scatter":
             space, followed = tensor_type(op.operands[1]).dims, _followed(op)
             kind = "folds" if is_ordered_fold(op) else "scatter"
-            return cls(kind, space, _without(len(space), followed), [op], {op: followed})
+            ordered = () if "at_once" in op.attrs else _without(len(space), followed)
+            return cls(kind, space, ordered, [op], {op: followed})
         assert op.name != "form.accumulate", "it joins the contraction before it"
         space, kind = tensor_type(op.result).dims, "pack" if "layout" in op.attrs else "map"
         kind = "runs" if op.name == "form.runs" else kind
