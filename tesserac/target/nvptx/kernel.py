@@ -234,6 +234,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.scatter": gathers.emit_scatter,
     "gpu.index": gathers.emit_index,
     "gpu.scan_rows": scans.emit_scan_rows,
+    "gpu.subtrees": scans.emit_subtrees,
     "gpu.sort": sorts.emit_sort,
     "gpu.digit_counts": radix.emit_counts,
     "gpu.digit_offsets": radix.emit_offsets,

@@ -14,6 +14,7 @@ from tesserac.target import flow
 from tesserac.target.llvm_types import I64, Value, const_i64
 from tesserac.target.nvptx.context import Context, memory_type
 from tesserac.target.nvptx.conversions import constant
+from tesserac.target.nvptx.copies import barrier
 from tesserac.target.nvptx.fragments import FOLDS
 from tesserac.target.nvptx.memory import to_memory, to_register
 from tesserac.target.nvptx.scalars import emit_rule
@@ -40,6 +41,37 @@ def emit_scan_rows(ctx: Context, op: Op) -> None:
 
     first = ctx.b.cast("zext", ctx.thread, I64)
     flow.for_loop(ctx.b, first, const_i64(rows), const_i64(ctx.threads), [], row)
+
+
+def emit_subtrees(ctx: Context, op: Op) -> None:
+    """Level by level: each node folds two neighbours of the level below. All threads of a block wait for each other."""
+    b, (*at, mem) = ctx.b, op.operands
+    held, kind = ctx.memories[mem], text(op, "kind")
+    dtype, element = held.type.dtype, memory_type(held.type.dtype)
+    row = const_i64(0)
+    for value, stride in zip(at, held.strides, strict=False):
+        row = b.add(row, b.mul(ctx.indices[value], stride))
+    start, below = b.gep(element, held.pointer, row), held.strides[-2]
+
+    def load(place: Value) -> Value:
+        return to_register(ctx, b.load(element, b.gep(element, start, place), element.bits // 8), dtype)
+
+    def level(number: Value, _: list[Value]) -> Sequence[Value]:
+        nodes = b.mul(number, below)
+        children = b.sub(nodes, below)
+
+        def node(j: Value, _: list[Value]) -> Sequence[Value]:
+            left = b.add(children, b.mul(j, const_i64(2)))
+            both = emit_rule(b, FOLDS[kind], dtype, [load(left), load(b.add(left, const_i64(1)))])
+            b.store(to_memory(ctx, both, dtype), b.gep(element, start, b.add(nodes, j)), element.bits // 8)
+            return []
+
+        count = b.binary("lshr", ctx.dim(held.type.dims[-1]), number)
+        flow.for_loop(b, b.cast("zext", ctx.thread, I64), count, const_i64(ctx.threads), [], node)
+        barrier(ctx)
+        return []
+
+    flow.for_loop(b, const_i64(1), ctx.dim(held.type.dims[-2]), const_i64(1), [], level)
 
 
 class _Walk:

@@ -177,7 +177,7 @@ def written_memory(op: Op) -> tuple[Value, ...]:
     match op.name:
         case "gpu.store" | "gpu.scatter" | "gpu.publish":
             return (op.operands[1],)
-        case "gpu.scan_rows":
+        case "gpu.scan_rows" | "gpu.subtrees":
             return tuple(v for v in op.operands if isinstance(v.type, MemRefType))
         case "gpu.sort" | "gpu.digit_counts" | "gpu.digit_offsets" | "gpu.digit_places":
             return tuple(v for v in op.operands[1:] if isinstance(v.type, MemRefType))

@@ -2,20 +2,22 @@
 
     tile.kernel @scan {grid = [`R`]} { ^(r, x, y): tile.running(n, empty) { ^(b, before): ...; store; yield t } {+} }
   becomes, beside that kernel,
-    tile.kernel @scan.totals {grid = [`R`, `n`]} { ^(r, b, x, y, totals): ...; store t in totals[r, b] }
-    tile.kernel @scan.blocks {grid = [`R`, `n`]} { ^(r, b, x, y, totals):
-        before = tile.tree(b, empty) { ^(i): totals[r, i] } {+};  ...; store }
-  and its launch a choice: the kernel as it was from `MANY` programs on, else the two in turn.
+    tile.kernel @scan.totals {grid = [`R`, `n`]} { ^(r, b, x, y, levels): ...; store t in levels[r, 0, b] }
+    tile.kernel @scan.subtrees {grid = [`R`]} { ^(r, x, y, levels): levels[r, k, j] folds 2j and 2j + 1 of level k - 1 }
+    tile.kernel @scan.blocks {grid = [`R`, `n`]} { ^(r, b, x, y, levels):
+        before = for k in 31 { if b >> k is odd { levels[r, k, (b >> k) - 1] + before } };  ...; store }
+  and its launch a choice: the kernel as it was from `MANY` programs on, else the three in turn.
 
-What stands before a block is the same tree, so the bits are the same. What is folded is read twice, and the tree is
-taken anew for every block; but all blocks are folded at once.
+The aligned tree over the blocks before one is made of a whole subtree for each bit of its number, joined smallest
+first: so the bits are the same. What is folded is read twice, but all blocks are folded at once. Rows that lie side by
+side have totals alone, and take the tree anew for every block.
 """
 
 from __future__ import annotations
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op
-from tesserac.ir.index import dim_value
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op, define_op
+from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.schedule.dialect import Predicate
@@ -24,6 +26,11 @@ from tesserac.types.dims import Dim, product
 
 MANY = 256
 """Programs of a kernel that keep a GPU busy."""
+LEVELS = 31
+"""Of the tree: blocks of threads are fewer than 2**31."""
+SUBTREE_WARPS = 32
+SUBTREES = "gpu.subtrees"
+define_op(SUBTREES, pure=False)
 
 
 def split_running(module: Module) -> Module:
@@ -36,7 +43,7 @@ def split_running(module: Module) -> Module:
         running = _running(kernel)
         if running is not None:
             split = _Split(kernel, running)
-            made += [split.totals_kernel(), split.blocks_kernel()]
+            made += split.kernels()
             for host in (op for op in ops if op.name != "tile.kernel"):
                 split.choose(host)
     whole = Module([*made, *ops])
@@ -68,8 +75,22 @@ class _Split:
         self.programs = grid(kernel)
         self.grid = (*self.programs, blocks)
         total = tile_type(running.operands[1])
-        self.total = total
-        self.totals = MemRefType((*self.grid, *map(Dim.const, total.shape)), total.dtype, total.policy)
+        self.total, self.deep = total, total.shape == ()
+        levels = (Dim.const(LEVELS),) if self.deep else ()
+        sizes = (*self.programs, *levels, blocks, *map(Dim.const, total.shape))
+        self.totals = MemRefType(sizes, total.dtype, total.policy)
+        self.steps = (".totals", *((".subtrees",) if self.deep else ()), ".blocks")
+
+    def kernels(self) -> list[Op]:
+        """In the order of `steps`."""
+        return [self.totals_kernel(), *([self.subtrees_kernel()] if self.deep else []), self.blocks_kernel()]
+
+    def subtrees_kernel(self) -> Op:
+        """The totals of all subtrees of a row, level by level."""
+        (scan,) = [op for op in self.running.walk() if op.name == "tile.scan"]
+        start = _Start(self, by_rows=True)
+        start.b.op(SUBTREES, (*start.pids, start.totals), (), {"kind": scan.attrs["kind"]})
+        return start.finish(f"{self.kernel.symbol}.subtrees", SUBTREE_WARPS)
 
     def totals_kernel(self) -> Op:
         """Every block's total. What the block stores, and what it needs for that alone, is not done here."""
@@ -86,17 +107,41 @@ class _Split:
     def blocks_kernel(self) -> Op:
         """What every block stores, behind the tree over the totals before it."""
         start = _Start(self)
-        body, empty = self.running.regions[0].block, start.values[self.running.operands[1]]
+        body = self.running.regions[0].block
+        start.bind(body, self._by_subtrees(start) if self.deep else self._by_tree(start))
+        for op in body.ops[:-1]:
+            start.b.add(clone_op(op, start.values))
+        return start.finish(f"{self.kernel.symbol}.blocks")
+
+    def _by_tree(self, start: _Start) -> Value:
+        """What stands before a block: the tree over all totals before it."""
         one = Block([INDEX], ["i"])
         b = Builder(one, self.kernel.span)
         held = b.value("tile.load", (start.totals, *start.place(b, one.args[0])), self.total)
         b.op("tile.yield", (held,))
-        combine = _copied(self.running.regions[1].block)
-        tree = start.b.op("tile.tree", (start.number, empty), (self.total,), {}, (one, combine))
-        start.bind(body, tree.results[0])
-        for op in body.ops[:-1]:
-            start.b.add(clone_op(op, start.values))
-        return start.finish(f"{self.kernel.symbol}.blocks")
+        empty, combine = start.values[self.running.operands[1]], _copied(self.running.regions[1].block)
+        return start.b.op("tile.tree", (start.number, empty), (self.total,), {}, (one, combine)).results[0]
+
+    def _by_subtrees(self, start: _Start) -> Value:
+        """The same: a subtree for each bit of its number, the smallest first."""
+        levels = Block([INDEX, self.total, INDEX], ["level", "before", "rest"])
+        level, before, rest = levels.args
+        b = Builder(levels, self.kernel.span)
+        odd = index_op(b, "rem", rest, dim_value(b, 2))
+        place = index_op(b, "max", index_op(b, "sub", rest, dim_value(b, 1)), dim_value(b, 0))
+        once = Block([INDEX, self.total], ["_", "before"])
+        inner = Builder(once, self.kernel.span)
+        node = inner.value("tile.load", (start.totals, *start.pids, level, place), self.total)
+        combine = self.running.regions[1].block
+        known = dict(zip(combine.args, (node, once.args[1]), strict=True))
+        for op in combine.ops:
+            inner.add(clone_op(op, known))
+        joined = b.value("tile.for", (dim_value(b, 0), odd, before), self.total, {"step": 1}, (once,))
+        b.op("tile.yield", (joined, index_op(b, "floor_div", rest, dim_value(b, 2))))
+        ends = dim_value(start.b, 0), dim_value(start.b, LEVELS)
+        inits = start.values[self.running.operands[1]], start.number
+        loop = start.b.op("tile.for", (*ends, *inits), (self.total, INDEX), {"step": 1}, (levels,))
+        return loop.results[0]
 
     def choose(self, host: Op) -> None:
         """Every launch of the kernel in a host program becomes the choice."""
@@ -104,7 +149,7 @@ class _Split:
         for launch in launches:
             room = self._buffer(host)
             many = Predicate("at_least", product(self.programs), Dim.const(MANY))
-            arms = [self._arm(launch, ("",), ()), self._arm(launch, (".totals", ".blocks"), (room,))]
+            arms = [self._arm(launch, ("",), ()), self._arm(launch, self.steps, (room,))]
             Builder.before(launch).op("schedule.select", (), (), {"predicates": (many,)}, arms)
             launch.erase()
 
@@ -126,15 +171,16 @@ class _Split:
 
 
 class _Start:
-    """A kernel that has begun: its block is a grid axis, the memory of totals its last argument, and all that stood
-    before the running fold is done."""
+    """A kernel that has begun: its block is a grid axis, unless it goes by rows, the memory of totals its last argument,
+    and all that stood before the running fold is done."""
 
-    def __init__(self, split: _Split) -> None:
+    def __init__(self, split: _Split, by_rows: bool = False) -> None:
         self.split = split
         kernel, axes = split.kernel, len(split.programs)
         old = kernel.body.args
         self.block = Block([v.type for v in old[:axes]], [v.name for v in old[:axes]])
-        self.number = self.block.add_arg(INDEX, "block")
+        self.grid = split.programs if by_rows else split.grid
+        self.numbers = [] if by_rows else [self.block.add_arg(INDEX, "block")]
         rest = [self.block.add_arg(v.type, v.name) for v in old[axes:]]
         self.totals = self.block.add_arg(split.totals, "totals")
         self.pids = self.block.args[:axes]
@@ -145,6 +191,11 @@ class _Start:
                 break
             self.b.add(clone_op(op, self.values))
 
+    @property
+    def number(self) -> Value:
+        """Of the block."""
+        return self.numbers[0]
+
     def bind(self, body: Block, before: Value) -> None:
         """What the arguments of a block are here."""
         self.values.update(zip(body.args, (self.number, before), strict=True))
@@ -152,15 +203,16 @@ class _Start:
     def place(self, b: Builder, number: Value) -> list[Value]:
         """Where the total of a block stands."""
         zero = dim_value(b, 0)
-        shape = self.split.total.shape
-        return [*self.pids, number, *(b.value("tile.axis", (zero, dim_value(b, n)), AxisType(n)) for n in shape)]
+        shape, level = self.split.total.shape, [zero] if self.split.deep else []
+        beside = [b.value("tile.axis", (zero, dim_value(b, n)), AxisType(n)) for n in shape]
+        return [*self.pids, *level, number, *beside]
 
-    def finish(self, name: str) -> Op:
+    def finish(self, name: str, warps: int = 1) -> Op:
         self.b.op("tile.return")
         config = self.split.kernel.attrs["config"]
         assert isinstance(config, Config)
-        narrow = Config(1, config.roles) if self.split.total.shape == () else config
-        attrs: dict[str, Attr] = {"sym_name": name, "grid": self.split.grid, "config": narrow}
+        narrow = Config(warps, config.roles) if self.split.deep else config
+        attrs: dict[str, Attr] = {"sym_name": name, "grid": self.grid, "config": narrow}
         return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.split.kernel.span)
 
 
