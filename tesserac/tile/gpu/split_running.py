@@ -171,8 +171,8 @@ class _Split:
 
 
 class _Start:
-    """A kernel that has begun: its block is a grid axis, unless it goes by rows, the memory of totals its last argument,
-    and all that stood before the running fold is done."""
+    """A kernel that has begun: its block is a grid axis, unless it goes by rows; the memory of totals is its last
+    argument, and all that stood before the running fold is done."""
 
     def __init__(self, split: _Split, by_rows: bool = False) -> None:
         self.split = split
