@@ -5,8 +5,6 @@ on every run but a thorough one; the garbage collector runs seldom."""
 from __future__ import annotations
 
 import gc
-import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    _share_bytecode(config)
+    importing.share_bytecode(config)
     folding.only = config.getoption("--case")
     rotation.choose_part(config.getoption("--part"))
     if config.getoption("--thorough"):
@@ -62,16 +60,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     importing.import_from_ones_place_on(session.config)
-
-
-def _share_bytecode(config: pytest.Config) -> None:
-    """Where the environment forbids to keep bytecode beside the code, the processes that tests start (and the workers
-    of a parallel run) keep it in a folder of this run: each would compile all of the compiler for itself, which takes
-    four times as long as importing it."""
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        folder = tempfile.TemporaryDirectory(prefix="tessera-bytecode-")
-        config.add_cleanup(folder.cleanup)
-        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
 
 
 @pytest.hookimpl(tryfirst=True)
