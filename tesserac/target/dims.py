@@ -69,6 +69,8 @@ def _divide(b: Builder, left: Value, right: Value) -> Value:
 
 def floor_div(b: Builder, left: Value, right: Value) -> Value:
     """Rounds down, also below zero."""
+    if left.number is not None and right.number:
+        return const_i64(left.number // right.number)
     shift = _power_of_two(right)
     if shift is not None:
         return b.binary("ashr", left, const_i64(shift)) if shift else left

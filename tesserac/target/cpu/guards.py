@@ -61,9 +61,15 @@ class GuardWriter:
         self.b = self.function.builder
         self._checked: set[tuple[str, Dim, Dim]] = set()
 
-    def emit(self, symbols: dict[str, Value], kernels: Sequence[Op], workspace: Sequence[Dim]) -> Function:
-        """`workspace` are the numbers of bytes that the call will take. Raises TooLargeError."""
-        sizes = kernel_sizes({kernel.symbol: kernel for kernel in kernels})
+    def emit(
+        self,
+        symbols: dict[str, Value],
+        kernels: Sequence[Op],
+        sizes: Mapping[str, Sequence[Dim]],
+        workspace: Sequence[Dim],
+    ) -> Function:
+        """`sizes` are those that each kernel uses, `workspace` the numbers of bytes that the call will take. Raises
+        TooLargeError."""
         self._check_magnitudes(needed_sizes(self.func, kernels, sizes, workspace), symbols)
         for op in self.func.body.ops:
             guard = op.attrs.get("guard")

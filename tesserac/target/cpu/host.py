@@ -32,7 +32,7 @@ from tesserac.schedule.dialect import CALL, memory
 from tesserac.target.cpu.checks import all_hold
 from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
-from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter
+from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter, kernel_sizes
 from tesserac.target.cpu.host_program import HostProgram, PoolRunner, elements_touched, kernel_name, register_bits
 from tesserac.target.cpu.interrupts import begin_status, is_stopped
 from tesserac.target.cpu.launches import INLINE_ELEMENTS
@@ -125,6 +125,7 @@ class _Host:
         self.launches = [op for op in func.walk() if op.name == "tile.launch"]
         self.calls = [op for op in func.walk() if op.name == CALL]
         self.kernels = {name: program.kernels[name] for name in map(kernel_name, self.launches)}
+        self.kernel_sizes = kernel_sizes(self.kernels)
         self.outputs = sorted((op for op in func.body.ops if _has_role(op, "output")), key=slot_of)
         self.workspaces = [op for op in func.body.ops if _has_role(op, "workspace")]
         inside = [(program.called[callee_of(op)].plan, call_dims(op)) for op in self.calls]
@@ -144,7 +145,7 @@ class _Host:
         writer = GuardWriter(self.module, self.func, self.program.sites, name)
         symbols = self._read_symbols(writer.b, writer.function.args[0])
         kernels = list(self.kernels.values())
-        return writer.emit(symbols, kernels, [*self.plan.parts, self.plan.scratch * MAX_THREADS])
+        return writer.emit(symbols, kernels, self.kernel_sizes, [*self.plan.parts, self.plan.scratch * MAX_THREADS])
 
     def write(self, guards: Function, take_room: Callable[[], _Room], free: Callable[[], None]) -> None:
         """`take_room` is called once sizes are known and guards hold, `free` on every way out behind that."""
@@ -170,7 +171,8 @@ class _Host:
         runner, apart = PoolRunner(room.threads, status, stop), partial(self.program.loops.run_apart, free=free)
         program = HostProgram(
             b, self.kernels, self.values, self.symbols, runner, room.scratch, room.per_worker, leave,
-            self.program.sites, status, stop, apart, invoke=partial(self._invoke, replace(room, workspace=inside), end),
+            self.program.sites, status, stop, apart, known_sizes=self.kernel_sizes,
+            invoke=partial(self._invoke, replace(room, workspace=inside), end),
         )  # fmt: skip
         program.prepare(self.func)
         program.run(self.func.body)

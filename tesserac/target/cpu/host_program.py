@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Protocol
 
 from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX, STATUS_GUARD
@@ -42,9 +42,13 @@ def kernel_name(launch: Op) -> str:
 
 def elements_touched(launch: Op) -> Dim:
     """A measure of a launch's work."""
-    touched = launch.attrs.get("touched", sum((product(memory(v).dims) for v in launch.operands), ZERO))
-    assert isinstance(touched, Dim)
-    return touched
+    touched = launch.attrs.get("touched")
+    return touched if isinstance(touched, Dim) else _elements(tuple(memory(v).dims for v in launch.operands))
+
+
+@lru_cache(maxsize=4096)
+def _elements(shapes: tuple[tuple[Dim, ...], ...]) -> Dim:
+    return sum(map(product, shapes), ZERO)
 
 
 class Runner(Protocol):

@@ -51,7 +51,7 @@ class _Pack:
         prepare_addresses(self.frame, self.body)
         b, width = self.b, const_i64(self.width)
         behind_edge = modulo(b, b.sub(const_i64(0), self.column), width)
-        head = b.minimum_int(behind_edge, self.count)
+        head = b.minimum_int(behind_edge, self.count) if behind_edge.number != 0 else behind_edge
         blocks = floor_div(b, b.sub(self.count, head), width)
         self.rest = b.sub(b.sub(self.count, head), b.mul(blocks, width))
         self.ends = b.icmp("eq", b.add(self.column, self.count), self.total)
@@ -157,6 +157,8 @@ class _Pack:
 
     def _edge(self, start: Value, count: Value) -> None:
         """Columns of one block, one by one, row after row."""
+        if count.number == 0:
+            return
         b = self.b
 
         def row(line: Value, k: Value) -> None:
