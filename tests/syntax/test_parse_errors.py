@@ -329,6 +329,6 @@ def test_the_size_of_a_file_is_limited() -> None:
     ids=lambda text: repr(text[:8]),
 )
 def test_nonsense_of_any_size_is_refused_quickly(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert diagnose(text)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
