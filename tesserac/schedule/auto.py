@@ -79,10 +79,11 @@ def _bytes_per_point(launch: Op) -> int:
     return sum(element_bytes(memory(v).dtype) for v in launch.operands) or 1
 
 
-def _block_elements(launch: Op, machine: Machine) -> int:
-    """How many elements a program takes: what fits in registers where they hold blocks, else nearest to the unit."""
+def _block_elements(launch: Op, machine: Machine, read: int = 1) -> int:
+    """How many elements a program takes: what fits in registers where they hold blocks, of all that is `read` and
+    written, else nearest to the unit."""
     if machine.registers:
-        room = machine.registers / max(1, len(launch.operands))
+        room = machine.registers / max(read, len(launch.operands))
     else:
         room = machine.near_bytes * 0.75 / _bytes_per_point(launch)
     return power_of_two_below(room, SMALLEST, LARGEST)
@@ -91,7 +92,7 @@ def _block_elements(launch: Op, machine: Machine) -> int:
 def _schedule_map(launch: Op, machine: Machine) -> None:
     found = reaches(launch)
     merge_runs(launch, found)
-    loops, elements = launch_loops(launch), _block_elements(launch, machine)
+    loops, elements = launch_loops(launch), _block_elements(launch, machine, len(found))
     if machine.warps:
         bind(launch, machine.warps, "uniform")
     if not loops:

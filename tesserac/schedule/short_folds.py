@@ -15,36 +15,42 @@ from __future__ import annotations
 from itertools import product as places_of
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Block, Op, Value, attr, clone_op
+from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.forms import COMBINE, Slice, Window, compute_type, indices, tensor_type
-from tesserac.ir.passes import FORMS, function_pass
+from tesserac.ir.passes import FORMS, Pass, function_pass
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.numerics.order import Blocks
 from tesserac.schedule.access import access_through, view_source
 from tesserac.schedule.cost import body_work
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.views import sliced_map
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import DType
 
-SHORT = 16
-"""Elements that a map reads one by one."""
+SHORT, SHORT_IN_REGISTERS = 16, 8
+"""Elements that a map reads one by one; fewer where registers hold blocks of each."""
 LITTLE = 8
 """Work of an element that is computed before it is folded."""
 
 
-@function_pass(FORMS, FORMS, "write_out_folds")
-def write_out_folds(func: Op) -> None:
-    for op in [inner for inner in func.walk() if inner.name == "form.reduce"]:
-        if _is_short(op) and _stands_alone(op.operands[0]):
-            _write_out(op)
+def short_folds_pass(machine: Machine) -> Pass:
+    """Writes out what is short on one machine."""
+    most = SHORT_IN_REGISTERS if machine.registers else SHORT
+
+    @function_pass(FORMS, FORMS, "write_out_folds")
+    def write_out_folds(func: Op) -> None:
+        for op in [inner for inner in func.walk() if inner.name == "form.reduce"]:
+            if _is_short(op, most) and _stands_alone(op.operands[0]):
+                _write_out(op)
+
+    return write_out_folds
 
 
-def _is_short(op: Op) -> bool:
-    order, result = op.attrs.get("order"), tensor_type(op.result)
-    count = _count(op)
-    fits = count is not None and 1 < count <= SHORT
-    lanes = order.lanes if isinstance(order, Blocks) else SHORT
+def _is_short(op: Op, most: int) -> bool:
+    order, result, count = op.attrs.get("order"), tensor_type(op.result), _count(op)
+    lanes = order.lanes if isinstance(order, Blocks) else most
     plain = compute_type(op.result).dtype == attr(op, "accum", DType) and not result.policy.stochastic_round
-    return fits and count is not None and count <= lanes and plain
+    return count is not None and 1 < count <= min(most, lanes) and plain
 
 
 def _count(op: Op) -> int | None:
@@ -89,14 +95,16 @@ def _term(op: Op, place: dict[int, int]) -> Value:
     """The elements at one place of the folded axes. A map that they come from is one for each place, so that it goes
     into its reader."""
     value, builder = op.operands[0], Builder.before(op)
-    made = value.defining_op
-    if made is not None and made.name == "form.map":
-        value = builder.add(clone_op(made, {})).result
-    ty = tensor_type(value)
+    ty, made = tensor_type(value), value.defining_op
     dims = tuple(ONE if axis in place else dim for axis, dim in enumerate(ty.dims))
     starts = tuple(Dim.const(place[axis]) if axis in place else ZERO for axis in range(ty.rank))
-    view = Slice(starts, (1,) * ty.rank)
-    return builder.value("form.view", (value,), TensorType(dims, ty.dtype, ty.policy), {"view": view})
+    cut = Slice(starts, (1,) * ty.rank)
+    view = builder.op("form.view", (value,), (TensorType(dims, ty.dtype, ty.policy),), {"view": cut})
+    own = sliced_map(view, made, cut) if made is not None and made.name == "form.map" else None
+    if own is None:
+        return view.result
+    view.erase()
+    return own.result
 
 
 def _in_accum(inner: Builder, op: Op, value: Value) -> Value:

@@ -190,7 +190,7 @@ def _moved_over(view: Op, producer: Op) -> Op | None:
         return None  # only unit dims come or go: every reader folds it
     match view.attrs["view"]:
         case Slice() as cut:
-            return _sliced_map(view, producer, cut)
+            return sliced_map(view, producer, cut)
         case Renamed():
             return _renamed_map(view, producer)
         case Reshape():
@@ -221,7 +221,8 @@ def _rebuilt(view: Op, producer: Op, operands: Sequence[Value], maps: Sequence[D
     return rebuilt
 
 
-def _sliced_map(view: Op, producer: Op, cut: Slice) -> Op | None:
+def sliced_map(view: Op, producer: Op, cut: Slice) -> Op | None:
+    """A map of what `view` cuts out of the result of another."""
     if _uses_position(producer):
         return None
     result, builder = tensor_type(view.result).dims, Builder.before(view)

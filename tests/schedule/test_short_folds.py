@@ -34,6 +34,8 @@ def plain(x: Tensor[M, 5, f16]):
     return sum(x, axis=1)
 def truths(x: Tensor[M, 5, f32]):
     return any(x > 2.0, axis=1), all(x > -1.0, axis=1)
+def back(x: Tensor[2, 1, 9, 9, f32]):
+    return grad(lambda v: sum(square(avg_pool2d(v, 3, 1))))(x)
 def pool(x: Tensor[2, 3, 9, 9, f32]):
     return avg_pool2d(x, 3, 2, 1), max_pool2d(x, 3, 2, 1), grad(lambda v: sum(square(avg_pool2d(v, 2))))(x)
 """
@@ -67,6 +69,7 @@ def test_few_elements_of_any_type_and_axes() -> None:
     run("integers", rng.integers(-128, 127, (21, 5)).astype(np.int8))
     for name, value in (("narrow", x.astype(np.float16)), ("plain", x.astype(np.float16)), ("truths", x)):
         run(name, value)
+    run("back", rng.standard_normal((2, 1, 9, 9)).astype(np.float32))
     run("pool", rng.standard_normal((2, 3, 9, 9)).astype(np.float32))
     for name in ("f", "softmax4"):
         run(name, x[:, :4].copy())
@@ -76,6 +79,7 @@ def test_windows_are_read_where_they_lie() -> None:
     forms = compile_to_forms(OTHERS + BY_POSITION)
     assert set(launches(forms, "pool")) == {"map"}
     assert launches(forms, "joint") == ["map"]
+    assert set(launches(forms, "back")) == {"map"} and len(launches(forms, "back")) <= 10
     on_a_gpu = run_passes(forms, schedule_passes(SM_90A), verify=True)
     kinds = {op.attrs["kind"] for op in on_a_gpu.lookup("m.pool").walk() if op.name == "schedule.launch"}
     assert kinds == {"map"}
