@@ -1,16 +1,12 @@
 """The page of equivalents: what NumPy, PyTorch, JAX and ONNX call what the library has, and what it lacks.
 
-Enters: `equivalents.tsv`, one row for each name: ours, theirs, and what differs. Leaves: `equivalents.md`.
+Enters: the table that messages about unknown names read too. Leaves: `equivalents.md`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from tesserac.check.names.equivalents import MISSING, PEERS, Row, rows
 
-DATA = Path(__file__).parent / "equivalents.tsv"
-PEERS = ("NumPy", "torch", "JAX", "ONNX")
-MISSING = "Missing"
 _HEAD = """# Names of other libraries
 
 What NumPy, PyTorch, JAX and ONNX call what Tessera has, with the option or the default that differs. Names of PyTorch
@@ -20,25 +16,6 @@ every name of a peer that is installed.
 """
 _LACKS = """What the library does not have under a name of its own, and what to write meanwhile.
 """
-
-
-@dataclass(frozen=True)
-class Row:
-    section: str
-    ours: str
-    theirs: tuple[str, ...]
-    note: str
-
-
-def rows() -> list[Row]:
-    found, section = list[Row](), ""
-    for line in DATA.read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
-            section = line.removeprefix("## ")
-        elif line and not line.startswith("#"):
-            cells = [*line.split("\t"), *[""] * 5][:6]
-            found.append(Row(section, cells[0], tuple(cells[1:5]), cells[5]))
-    return found
 
 
 def equivalents_page() -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tesserac.check.names.foreign_names import ABSENT, NAMES, WORDS, called_here
+from tesserac.check.names.equivalents import by_peer_name
+from tesserac.check.names.foreign_names import NAMES, WORDS, called_here
 from tests.support.checking import check_text, library
 
 
@@ -30,7 +31,7 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
 @pytest.mark.parametrize(("statement", "advice"), [
     ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "here it is `None`"),
     ("y = np.sum(x)", "functions need no module"), ("y = rand(3)", "`uniform`"),
-    ("y = max_unpool3d(x, x)", "`max_unpool2d`"),
+    ("y = masked_fill(x, x, 0.0)", "`where(mask, v, x)`"), ("y = dropout2d(x)", "the library has no"),
     ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),
     ("y = vmap(rleu)(x)", "fix: relu"), ("y = sort(sum(x))", "example.tess"),
 ])  # fmt: skip
@@ -44,9 +45,11 @@ def test_a_dtype_that_is_not_there() -> None:
 
 def test_names_of_others_are_not_ours_and_lead_to_some_that_are() -> None:
     own = {name for result in library() for name in result.checker.names.names()}
-    assert not own & {*NAMES, *WORDS, *ABSENT}
+    assert not own & {*NAMES, *WORDS}
     assert {name for name in NAMES.values() if name not in own} <= {"None"}
-    assert all(called_here(name) for name in (*NAMES, *WORDS, *ABSENT))
+    assert all(called_here(name) for name in (*NAMES, *WORDS, *by_peer_name()))
+    assert called_here("masked_fill") == "here it is `where(mask, v, x)`"
+    assert str(called_here("alpha_dropout")).startswith("the library has no `alpha_dropout`: ")
 
 
 @pytest.mark.parametrize(("dtype", "statement", "fix"), [

@@ -15,7 +15,8 @@ import pytest
 from docs.equivalents import MISSING, PEERS, Row, rows
 from tests.support.checking import library
 
-WORDS = ("if", "while", "x", "y", "v", "i", "j", "shape", "size", "at", "set", "add")
+WORDS = ("if", "while", *"xyzvijk", *"MN", "None", "shape", "size", "at", "set", "add", "mask")
+WORDS += ("low", "high", "axis", "range")
 """Of the language, and of the expressions in the table."""
 
 

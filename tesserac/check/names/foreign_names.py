@@ -1,9 +1,12 @@
 """Names that NumPy, JAX or PyTorch have for what is called otherwise here: what to write instead.
 
-Enters: a name that nothing has. Leaves: the name of the library that does the same, or words on how it is written.
+Enters: a name that nothing has. Leaves: the name of the library that does the same, or words on how it is written: of
+these tables, or of that of equivalents.
 """
 
 from __future__ import annotations
+
+from tesserac.check.names.equivalents import MISSING, by_peer_name
 
 NAMES = {
     "arccos": "acos",
@@ -41,22 +44,18 @@ WORDS = {
 """Of what is an expression or a statement of the language."""
 
 
-ABSENT = {
-    "lp_pool3d": "`lp_pool2d`",
-    "max_unpool3d": "`max_unpool2d`",
-}
-"""Of what the library does not have; those that come next to it."""
-
-
 def called_here(name: str) -> str | None:
     """What to say of a name that something else knows; None for a name that is nobody's."""
     if name in MODULES:
         return "functions need no module before them: `sum(x)`"
-    if name in ABSENT:
-        return f"the library has no `{name}`; there are {ABSENT[name]}"
-    here = _written(name)
-    return None if here is None else f"here it is {here}"
+    here = f"`{NAMES[name]}`" if name in NAMES else WORDS.get(name)
+    return _in_the_table(name) if here is None else f"here it is {here}"
 
 
-def _written(name: str) -> str | None:
-    return f"`{NAMES[name]}`" if name in NAMES else WORDS.get(name)
+def _in_the_table(name: str) -> str | None:
+    row = by_peer_name().get(name)
+    if row is None:
+        return None
+    if row.section == MISSING:
+        return f"the library has no `{name}`: {row.note}"
+    return f"here it is `{row.ours}`" + (f": {row.note}" if row.note else "")
