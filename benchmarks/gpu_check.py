@@ -193,10 +193,23 @@ def calls(program: Any, inputs: tuple[Any, ...]) -> Iterator[tuple[str, Any]]:
     whole, found = GpuCall(program, inputs), launches(program, symbols)
     names = [whole.variant(launch).name for launch in found]
     yield " ".join(names), whole
-    for position, kernel in enumerate(program.kernels) if len(found) == 1 else ():
-        same = len(kernel.parameters) == len(whole.variant(found[0]).parameters)
-        if kernel.name not in names and same and all(c.holds(symbols) for c in kernel.conditions):
+    for position in like(program.steps, found[0]) if len(found) == 1 else ():
+        kernel = program.kernels[position]
+        if kernel.name not in names and all(c.holds(symbols) for c in kernel.conditions):
             yield kernel.name, GpuCall(forced(program, position, found[0]), inputs)
+
+
+def like(steps: Any, launch: Any) -> list[int]:
+    """The kernels of all launches with the operands of one: the others read copies."""
+    from tessera.gpu_program import Launch, Select
+
+    found: list[int] = []
+    for step in steps:
+        if isinstance(step, Launch) and step.operands == launch.operands:
+            found += step.kernels
+        elif isinstance(step, Select):
+            found += [position for arm in step.arms for position in like(arm, launch)]
+    return list(dict.fromkeys(found))
 
 
 def check_case(name: str, program: Any, case: Case) -> Iterator[Row]:

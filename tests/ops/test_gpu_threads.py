@@ -18,7 +18,7 @@ from tesserac.tile.gpu import radix as tile_radix
 from tesserac.tile.gpu.split_running import MANY
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
-from tests.support.gpu_kernels import SESSION, tile_of
+from tests.support.gpu_kernels import SESSION, program_of, tile_of
 
 PROGRAM = """
 def running(x: Tensor[N, f32]):
@@ -137,6 +137,14 @@ def test_long_rows_go_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     values[:, ::5] = 1.0
     values[0, 7], values[1, 9], values[1, 11] = np.nan, -0.0, 0.0
     compare("narrow_order", values)
+
+
+@pytest.mark.one_in(12)
+def test_rows_whose_length_a_loop_counts_are_sorted_by_one_block() -> None:
+    """Their rooms have no size before the loop; `solve` puts its pivots in order so."""
+    text = "def f(a: Tensor[48, 48, f64], b: Tensor[48, f64]):\n    return solve(a, b)\n"
+    names = [kernel.name for kernel in program_of(SourceFile("solve.tess", text), "f", "sm_90a").kernels]
+    assert not any("counts" in name for name in names)
 
 
 @pytest.mark.one_in(12)

@@ -49,10 +49,11 @@ def split_sorts(module: Module) -> Module:
     ops, made = [clone_op(op, {}) for op in module.ops], list[Op]()
     for kernel in [op for op in ops if op.name == "tile.kernel"]:
         sort = _sort(kernel)
-        if sort is not None:
-            split = _Split(kernel, sort)
+        split = _Split(kernel, sort) if sort is not None else None
+        hosts = [op for op in ops if op.name != "tile.kernel"]
+        if split is not None and all(map(split.has_sizes, hosts)):
             made += split.kernels()
-            for host in (op for op in ops if op.name != "tile.kernel"):
+            for host in hosts:
                 split.choose(host)
     return Module([*made, *ops])
 
@@ -103,6 +104,11 @@ class _Split:
         keys, places = (MemRefType((rows, self.size), dtype) for dtype in (wide, I32))
         counts = MemRefType((rows, Dim.const(DIGITS), self.blocks), I32)
         self.rooms = _Rooms((keys, keys), (places, places), counts, MemRefType((rows, Dim.const(DIGITS)), I32))
+
+    def has_sizes(self, host: Op) -> bool:
+        """Whether the arguments of a host program say how large all rooms are; iterations of loops do not."""
+        known = {name for arg in host.body.args for dim in memref_type(arg).dims for name in dim.symbols()}
+        return all(dim.symbols() <= known for room in self.rooms.all() for dim in room.dims)
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
