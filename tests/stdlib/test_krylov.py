@@ -11,7 +11,7 @@ import pytest
 
 import tessera
 
-pytestmark = pytest.mark.one_in(3)
+pytestmark = pytest.mark.one_in(6)
 
 RNG = np.random.default_rng(2)
 N = 12

@@ -19,7 +19,7 @@ from tests.support.linalg_matrices import KINDS, SYMMETRIC_KINDS, general, symme
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.sampling import examples
 
-pytestmark = pytest.mark.one_in(4)
+pytestmark = pytest.mark.one_in(12)
 
 Array = np.ndarray
 SIZES, SEEDS = st.integers(0, 20), st.integers(0, 2**32 - 1)

@@ -11,7 +11,7 @@ import pytest
 import tessera
 from tests.support.sampling import spread
 
-pytestmark = pytest.mark.one_in(6)
+pytestmark = pytest.mark.one_in(12)
 
 SQUARE = {
     "solve": "solve(a, w)",
