@@ -148,7 +148,7 @@ class Operator:
             raise failure(WRONG_KIND, "this operator is not sparse", ("`A.to_dense()` gives its matrix",))
         from scipy.sparse import coo_matrix
 
-        rows, columns, values = self.parts[:3]
+        values, rows, columns = self.parts[:3]
         is_adjoint = bool(json.loads(self.tree)[-1])
         places = (columns, rows) if is_adjoint else (rows, columns)
         return coo_matrix((values.conj() if is_adjoint else values, places), shape=self.shape)  # type: ignore[attr-defined]

@@ -8,10 +8,11 @@ from __future__ import annotations
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero, added
-from tesserac.check.algebra.kinds import BlockSparse, Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
+from tesserac.check.algebra.kinds import Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
 from tesserac.check.algebra.operands import read, refuse, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import direct_sum, known, kronecker
+from tesserac.check.algebra.structured import BlockSparse
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Callee

@@ -9,6 +9,7 @@ from typing import ClassVar
 from tesserac.base.dataclass import dataclass
 from tesserac.check.algebra.base import Kind, Use
 from tesserac.check.algebra.combined import Eye, Factor, scaled, size_at
+from tesserac.check.algebra.crossover import pays_to_transform
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
 from tesserac.types.algebra import Leaf, Shape
@@ -99,22 +100,6 @@ class Conv1d(Kind):
         [count], size = dims_at(use.pool.types, self.taps), size_at(use.pool.types, self.size)
         direct = "_conv1d" if size is None or not pays_to_transform(count, size) else "structured._conv1d_transformed"
         return use.call(direct + suffix, use.value(self.taps), x)
-
-
-_LEAST_TAPS = ((256, 24), (1024, 32), (4096, 40), (16384, 48))
-"""By size, from how many taps on a convolution goes by transforms: an estimate from the operations of both, which the
-fixed costs of a transform raise; not measured."""
-
-
-def pays_to_transform(taps: Dim, size: Dim) -> bool:
-    """Whether a circular convolution goes by transforms: as many taps as entries always do; otherwise both are numbers,
-    since a choice does not depend on the sizes of one call."""
-    if taps == size:
-        return size.constant is None or size.constant > _LEAST_TAPS[0][1]
-    if taps.constant is None or size.constant is None or taps.constant > size.constant:
-        return False
-    rows = [least for limit, least in _LEAST_TAPS if size.constant <= limit]
-    return taps.constant >= (rows[0] if rows else _LEAST_TAPS[-1][1])
 
 
 @dataclass(frozen=True)
@@ -265,30 +250,6 @@ class Fourier(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_ifft" if self.is_inverse else "_fft", x)
-
-
-@dataclass(frozen=True)
-class BlockSparse(Kind):
-    """Blocks of one size at their places in a grid of such blocks; the rest is 0. Blocks at one place add."""
-
-    blocks: Leaf
-    rows: Leaf
-    columns: Leaf
-    domain: Leaf
-    codomain: Leaf
-    is_adjoint: bool = False
-    """Whether rows and columns are exchanged, in the grid and in each block."""
-
-    def shape(self, types: Sequence[Type]) -> Shape:
-        return size_at(types, self.domain), size_at(types, self.codomain)
-
-    def adjoint(self, pool: Pool) -> Kind:
-        return BlockSparse(self.blocks, self.rows, self.columns, self.codomain, self.domain, not self.is_adjoint)
-
-    def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        function = "_block_sparse_adjoint" if self.is_adjoint else "_block_sparse"
-        parts = [use.value(leaf) for leaf in (self.blocks, self.rows, self.columns)]
-        return use.call(function, *parts, x, use.value(self.codomain))
 
 
 @dataclass(frozen=True)

@@ -211,4 +211,4 @@ def _sparse(pool: Pool, callee: Callee, rows: typed.Expr, given: Given, sizes: t
     if isinstance(places.type, ErrorType):
         return places
     own = [pool.add(item_of(places, i, callee.span)) for i in range(2)]
-    return pool.value(Sparse(own[0], own[1], pool.add(given["values"]), domain, codomain), callee.span)
+    return pool.value(Sparse(pool.add(given["values"]), own[0], own[1], domain, codomain), callee.span)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.algebra.base import Kind, Use
@@ -141,12 +143,15 @@ class ToeplitzAdjoint(Kind):
 
 
 @dataclass(frozen=True)
-class Sparse(Kind):
-    """Entries at their places, 0 elsewhere; entries of one place add."""
+class Placed(Kind):
+    """Values at their places in rows and columns, 0 elsewhere; what stands at one place adds. `is_adjoint` is whether
+    rows and columns are exchanged."""
 
+    function: ClassVar[str]
+    """Of the library, which applies it; the one of the adjoint has its name and a suffix."""
+    values: Leaf
     rows: Leaf
     columns: Leaf
-    values: Leaf
     domain: Leaf
     codomain: Leaf
     is_adjoint: bool = False
@@ -155,12 +160,25 @@ class Sparse(Kind):
         return size_at(types, self.domain), size_at(types, self.codomain)
 
     def adjoint(self, pool: Pool) -> Kind:
-        return Sparse(self.rows, self.columns, self.values, self.codomain, self.domain, not self.is_adjoint)
+        return replace(self, domain=self.codomain, codomain=self.domain, is_adjoint=not self.is_adjoint)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        function = "structured._sparse_adjoint" if self.is_adjoint else "structured._sparse"
-        parts = [use.value(leaf) for leaf in (self.rows, self.columns, self.values)]
-        return use.call(function, *parts, x, use.value(self.codomain))
+        parts = [use.value(leaf) for leaf in (self.values, self.rows, self.columns)]
+        return use.call(self.function + "_adjoint" * self.is_adjoint, *parts, x, use.value(self.codomain))
+
+
+@dataclass(frozen=True)
+class Sparse(Placed):
+    """Values are numbers."""
+
+    function: ClassVar[str] = "structured._sparse"
+
+
+@dataclass(frozen=True)
+class BlockSparse(Placed):
+    """Values are blocks of one size, and places those in a grid of such blocks."""
+
+    function: ClassVar[str] = "_block_sparse"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,9 @@ and `where` clauses allow. The sizes of one call decide nothing: see Note [Never
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.forms import Guard
@@ -58,6 +60,7 @@ def counted_all(dims: Iterable[Dim]) -> Dim:
     return product(map(counted, dims))
 
 
+@lru_cache(maxsize=8192)
 def beats(new: Dim, old: Dim, facts: Facts) -> bool:
     """Whether a cost is the lower one: surely, or where neither is so, for the sizes that are expected."""
     if _surely_beats(new, old, facts):
@@ -146,7 +149,13 @@ def _divides(small: Monomial, large: Monomial) -> bool:
 
 
 def total(costs: Iterable[Dim]) -> Dim:
-    return Dim(collect(term for cost in costs for term in cost.terms))
+    """The sum; of equal ones there are many."""
+    return _sum_of(tuple(sorted(Counter(costs).items(), key=lambda pair: hash(pair[0]))))
+
+
+@lru_cache(maxsize=8192)
+def _sum_of(counts: tuple[tuple[Dim, int], ...]) -> Dim:
+    return Dim(collect((monomial, c * count) for cost, count in counts for monomial, c in cost.terms))
 
 
 # Note [Never from the sizes of a call]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.algebra.chains import Tree, may_reassociate, trees
 from tesserac.graph.algebra.costs import Facts, beats, is_open
-from tesserac.graph.algebra.laws import RULES
+from tesserac.graph.algebra.laws import rules_for
 from tesserac.graph.algebra.terms import Term, make
 
 ASSOCIATIVITY = "associativity"
@@ -80,7 +80,7 @@ class Engine:
 
     def _with_laws(self, term: Term) -> Term:
         """The laws of a head whose arguments are done."""
-        for rule in RULES.get(term.head, ()):
+        for rule in rules_for(term.head, tuple(arg.head for arg in term.args)):
             other = rule.apply(term)
             if other is None:
                 continue

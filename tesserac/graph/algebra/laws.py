@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.algebra.terms import Term, make, ones
@@ -175,15 +175,16 @@ class Rule:
     right: ast.expr
 
     @cached_property
-    def _heads(self) -> tuple[str | None, ...]:
+    def heads(self) -> tuple[str | None, ...]:
         """Of the arguments of the left side, where it says them: most terms differ there already."""
         assert isinstance(self.left, ast.Call)
         return tuple(map(_head, self.left.args))
 
+    def fits(self, heads: Sequence[str]) -> bool:
+        return all(head is None or head == found for head, found in zip(self.heads, heads, strict=True))
+
     def apply(self, term: Term) -> Term | None:
         """The right side, where the term is a left side of the law."""
-        if any(head is not None and head != arg.head for head, arg in zip(self._heads, term.args, strict=True)):
-            return None
         bound: Bound = {}
         if not _matches(self.left, term, bound) or not CONDITIONS[self.law.when](bound, term):
             return None
@@ -245,6 +246,12 @@ def _rules() -> dict[str, tuple[Rule, ...]]:
         assert isinstance(left, ast.Call) and isinstance(left.func, ast.Name)
         found[left.func.id].append(Rule(law, left, right))
     return {head: tuple(rules) for head, rules in found.items()}
+
+
+@lru_cache(maxsize=4096)
+def rules_for(head: str, heads: tuple[str, ...]) -> tuple[Rule, ...]:
+    """The laws whose left side has this head, and says nothing else of its arguments' heads."""
+    return tuple(rule for rule in RULES.get(head, ()) if rule.fits(heads))
 
 
 RULES: Mapping[str, Sequence[Rule]] = _rules()

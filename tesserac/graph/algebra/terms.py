@@ -61,7 +61,12 @@ class Term:
     @cached_property
     def cost(self) -> Dim:
         """Of the whole expression; what stands in it twice is computed once."""
-        return total(own_cost(part) for part in self.parts())
+        return total([part.own_cost for part in self.parts()])
+
+    @cached_property
+    def own_cost(self) -> Dim:
+        """Of its head alone."""
+        return _cost_of(self.head, self.shape, tuple(arg.shape for arg in self.args)) if self.head else ZERO
 
     def __str__(self) -> str:
         return text(self)
@@ -87,8 +92,10 @@ class Head:
     structured: bool = False
 
 
-def own_cost(term: Term) -> Dim:
-    return HEADS[term.head].cost(term) if term.head else ZERO
+@lru_cache(maxsize=8192)
+def _cost_of(head: str, shape: Shape, shapes: tuple[Shape, ...]) -> Dim:
+    """Costs know shapes only, of which an expression has few."""
+    return HEADS[head].cost(Term(head, tuple(Term("", (), each) for each in shapes), shape))
 
 
 @lru_cache(maxsize=4096)

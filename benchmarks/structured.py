@@ -1,0 +1,67 @@
+"""Operators of known structure beside other libraries: `python -m benchmarks.structured [PYTHON]`.
+
+PYTHON is an interpreter that has NumPy and as many of SciPy, PyTorch, JAX, CoLA, linear_operator and PyLops as are
+wanted; each library runs alone in its process, on one thread. Writes `benchmarks/results/structured-<machine>.md`.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import sys
+from datetime import date
+
+from benchmarks.apart import ROOT, run_apart
+from benchmarks.structured_cases import CASES, LIBRARIES
+
+Figures = dict[str, tuple[float, str]]
+TIME_LIMIT = 240
+MEMORY = "gradient memory"
+
+
+def figures(python: str, library: str) -> Figures:
+    """Seconds by case, with the error or what went wrong."""
+    output, _ = run_apart([python, str(ROOT / "benchmarks" / "structured_peers.py"), library], TIME_LIMIT)
+    rows = [line.split("\t") for line in output.splitlines() if line.count("\t") == 2]
+    return {name: (float(seconds), note) for name, seconds, note in rows}
+
+
+def cell(found: Figures, name: str, ours: float) -> str:
+    if name not in found:
+        return ""
+    seconds, note = found[name]
+    if math.isnan(seconds):
+        return note.partition(":")[0]
+    error = f" ({note})" if note != "nan" else ""
+    return f"{seconds * 1e6:.1f}{error}" + (f", {seconds / ours:.1f}x" if ours and seconds != ours else "")
+
+
+def main() -> None:
+    python = sys.argv[1] if len(sys.argv) > 1 else sys.executable
+    run_apart([python, str(ROOT / "benchmarks" / "structured_peers.py"), "references"], TIME_LIMIT)
+    own = {library: figures(sys.executable, library) for library in LIBRARIES[:2]}
+    found = own | {library: figures(python, library) for library in LIBRARIES[2:]}
+    lines = [
+        "# Operators of known structure", "",
+        f"`python -m benchmarks.structured`, {date.today()}, {platform.machine()}, one thread each, f32 unless said;",
+        "microseconds of a call, the least of many, while other work ran on the machine; in brackets the largest error",
+        "relative to the largest number of the result in f64; then how many times longer than ours. `by hand` is what",
+        "an expert writes in the same language; PyTorch and JAX are compiled and written naively, NumPy is with SciPy",
+        "and by hand. An operator is made in each call, as ours is.", "",
+        "| program | " + " | ".join(LIBRARIES) + " |", "|---" * (len(LIBRARIES) + 1) + "|",
+    ]  # fmt: skip
+    for case in CASES:
+        ours = found["tessera"].get(case.name, (math.nan, ""))[0]
+        cells = [cell(found[library], case.name, 0.0 if library == "tessera" else ours) for library in LIBRARIES]
+        lines.append(f"| {case.name} | {' | '.join(cells)} |")
+    memory = {name: rows[MEMORY][0] for name, rows in found.items() if MEMORY in rows}
+    told = ", ".join(f"{name} {mib:.1f}" for name, mib in memory.items() if not math.isnan(mib))
+    lines += ["", f"Peak memory of the gradient of |kron(a, b) x|^2 with sides of 128, in MiB: {told}.",
+              "That is beyond what was loaded before; the matrix of the operator would have 1024 MiB."]  # fmt: skip
+    text = "\n".join(lines) + "\n"
+    (ROOT / "benchmarks" / "results" / f"structured-{platform.machine()}.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
