@@ -66,6 +66,7 @@ as five operations an element, and moves each element twice.
 FILES = {
     "ad-memory": "memory of derivatives through loops",
     "algebra-aarch64": "linear algebra written naively, against the form by hand and PyTorch",
+    "crossover-aarch64": "convolutions by windows and by transforms",
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
     "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",

@@ -107,6 +107,14 @@ class Banded(Kind):
         function = "structured._banded_adjoint" if self.is_adjoint else "structured._banded"
         return use.call(function, use.value(self.bands), x, use.value(self.upper))
 
+    def solve(self, use: Use, y: typed.Expr) -> typed.Expr:
+        """By elimination within the bands; of complex numbers, as of any matrix."""
+        bands = use.value(self.bands)
+        if any(isinstance(part.type, TensorType) and part.type.dtype.is_complex for part in (bands, y)):
+            return super().solve(use, y)
+        function = "bands._banded_adjoint_solve" if self.is_adjoint else "bands._banded_solve"
+        return use.call(function, bands, y, use.value(self.upper))
+
 
 @dataclass(frozen=True)
 class Toeplitz(Kind):
