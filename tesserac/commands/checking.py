@@ -64,6 +64,8 @@ def _check_cache(records: Records) -> CheckCache:
 def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outcome:
     """The same with every function at hand: lists what is wanted, and under `session.verify` lowers what is sound,
     verifying every pass."""
+    from tesserac.driver.growth import growth_mistakes
+
     files, said = wanted_files(paths)
     sound: list[Checked] = []
     for path in files:
@@ -75,6 +77,7 @@ def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outc
         said += checked.diagnostics
         if not checked.errors:
             sound.append(checked)
+            said += growth_mistakes(source)
             said += _lowering_mistakes(session, checked) if session.verify else ()
     outcome = _outcome(_told_once(said), len(files), session.sources(), wanted)
     guards = "".join(list_guards(one) + list_promises(one) for one in sound) if wanted.guards else ""

@@ -17,6 +17,7 @@ from tesserac.base.source import SourceFile
 from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import CheckRecord, Reads, keep_record, last_record, points_elsewhere
 from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.driver.growth import growth_mistakes
 from tesserac.incremental.analyser import Analyser
 from tesserac.incremental.ledger import Ledger, read_ledger, write_ledger
 from tesserac.modules.imports import ImportedFile, Importer
@@ -106,7 +107,9 @@ class CheckCache:
     def _record(
         self, source: SourceFile, said: Sequence[Diagnostic], imports: Reads, reads: Reads
     ) -> CheckRecord:
-        ordered = tuple(sorted(said, key=lambda d: d.primary.span.start))
+        is_sound = not any(d.severity is Severity.ERROR for d in said)
+        found = (*said, *growth_mistakes(source)) if is_sound else said
+        ordered = tuple(sorted(found, key=lambda d: d.primary.span.start))
         others = [path for path, _ in reads if path != source.path]
         alone = not points_elsewhere(ordered, others)
         return CheckRecord(self._records.digest(source.path), reads, imports, alone, ordered)

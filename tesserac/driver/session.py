@@ -25,9 +25,10 @@ from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
 from tesserac.diag.codes.kernels import E0513, E0514, E0580
 from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925, E0949
-from tesserac.diag.codes.shapes import E0316, E0317
+from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Code, Diagnostic, Severity
 from tesserac.diag.sink import Sink
+from tesserac.driver.growth import too_many_operators
 from tesserac.driver.operator_trace import Observe, run_traced, without_transforms
 from tesserac.entry.interface import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.entry.specialize import argument_types
@@ -37,7 +38,7 @@ from tesserac.graph.build import build_module
 from tesserac.graph.built import Unsupported
 from tesserac.graph.devices import DevicesMissing, alone
 from tesserac.graph.dialect import PREFIX
-from tesserac.graph.expansion import MAX_OPERATORS, TooManyOperators
+from tesserac.graph.expansion import TooManyOperators
 from tesserac.graph.interp import AssertionFailed, InterpreterError
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused, with_sizes
 from tesserac.incremental.analyser import Analyser, Analysis
@@ -117,16 +118,6 @@ def _devices_missing(function: typed.TypedFunction, problem: DevicesMissing) -> 
     sink, given = Sink(), {"axis": problem.axis, "devices": str(problem.devices)}
     draft = sink.error(E0905, at=problem.span, function=function.name, **given)
     draft.remark(f'`pmap(..., axis_name="{problem.axis}")` computes for all devices on one')
-    return sink.diagnostics
-
-
-def _too_many_operators(function: typed.TypedFunction, problem: TooManyOperators) -> tuple[Diagnostic, ...]:
-    sink = Sink()
-    counts = {"count": f"{problem.count:,}", "limit": f"{MAX_OPERATORS:,}"}
-    draft = sink.error(E0317, at=function.span, function=function.name, **counts)
-    if problem.times > 1:
-        draft.note(problem.part, f"written out {problem.times:,} times")
-    draft.remark("calls are written out here: what is done many times belongs into a loop, whose body is there once")
     return sink.diagnostics
 
 
@@ -330,7 +321,7 @@ class Session:
         except NotDifferentiable as problem:
             raise _one_error(E0702, problem.span, what=problem.what, why=problem.why) from None
         except TooManyOperators as problem:
-            raise ProgramError(_too_many_operators(function, problem)) from None
+            raise ProgramError(too_many_operators(function, problem)) from None
         except TooComplex as problem:
             raise _one_error(E0316, function.span, label=str(problem)) from None
         except DevicesMissing as problem:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tesserac.check.analysis.demanded import require_numbers_inside
 from tesserac.check.calls.errors import explain_conflict, explain_misfit
 from tesserac.check.calls.reasons import explain_demand, record_call
 from tesserac.check.declarations.decorators import is_kernel
@@ -190,7 +191,7 @@ def _finish(
     key: typed.Expr | None,
 ) -> typed.Expr:
     axes = axes_of_call(body, function, callee)
-    if axes is None:
+    if axes is None or not require_numbers_inside(body, function, sizes, callee.name, callee.at):
         return body.error(callee.span)
     sizes = {**sizes, **axes}
     try:

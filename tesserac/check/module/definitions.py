@@ -22,9 +22,10 @@ from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature
 from tesserac.check.state.body import Body
 from tesserac.check.state.requests import ask_by_types
+from tesserac.diag.codes.names import E0229
 from tesserac.diag.codes.shapes import E0316
 from tesserac.types.dims import TooComplex
-from tesserac.types.ty import Type
+from tesserac.types.ty import DTypeType, FunctionType, OperatorType, TransformType, Type, parts
 
 
 def check_definition(
@@ -66,12 +67,34 @@ def _check_kind(
         return function
     if body.at_definition and not is_kernel(signature.node) and not of_library(function.span.file):
         warn_of_ranges(body, function, body.rules.known)
+    _require_result(body, signature, function)
     ask_by_types(body, signature.attributes)
     asked = tuple(dict.fromkeys([*said.requests, *body.requests]))
     expected = tuple((each.name, each.value) for each in said.sizes if each.name in function.symbols)
     function = replace(function, within=said.within, graph=said.graph, requests=asked, expected=expected)
     function = with_donation(body, function, said.donated)
     return function if said.bounds is None else verified(body, function, said.bounds, body.rules.known)
+
+
+def _require_result(body: Body, signature: Signature, function: typed.TypedFunction) -> None:
+    """What a program exports is called from outside, where there are no functions of the language."""
+    inside = _inside(function.result) if function.exported and body.at_definition else None
+    if inside is not None:
+        at = signature.node.name_span
+        draft = body.sink.error(E0229, at=at, function=signature.name, found=_kind(inside))
+        draft.remark("call it where it is made, as in `vjp(f, x)[1](dy)`, or leave `@export` out")
+
+
+def _kind(type_: Type) -> str:
+    return "a dtype" if isinstance(type_, DTypeType) else "a function"
+
+
+def _inside(type_: Type) -> Type | None:
+    """The part of a result that has no meaning outside."""
+    if isinstance(type_, FunctionType | TransformType | DTypeType):
+        return type_
+    held = type_.leaves if isinstance(type_, OperatorType) else parts(type_) or ()
+    return next((found for part in held if (found := _inside(part)) is not None), None)
 
 
 def _note_effects(body: Body, signature: Signature, said: Decorations) -> None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 from tesserac.base.source import Span
+from tesserac.check.guards.demanded import require_numbers
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, noun, type_text
@@ -100,7 +101,7 @@ def _meets_needs(body: Body, op: Operator, operands: Sequence[typed.Expr], at: S
             return False
         if holds is None:
             require_guard(body, need.kind, need.left, need.right, at)
-    return True
+    return require_numbers(body, op.demands(tuple(map(_tensor_type, operands))), op.name, at)
 
 
 def _has_sizes(body: Body, result: TensorType, operands: Sequence[typed.Expr], at: Span) -> bool:

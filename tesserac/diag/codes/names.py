@@ -24,6 +24,8 @@ E0219 = Code("E0219", "an f-string stands in `print` and `assert` only")
 E0220 = Code("E0220", "this name has a type but no value")
 E0226 = Code("E0226", "{what} is known while compiling, {value} only in the run")
 E0227 = Code("E0227", "what a loop returns cannot have a size that changes with `{index}`")
+E0228 = Code("E0228", "`{name}` of a size that changes with `{index}`")
+E0229 = Code("E0229", "`{function}` is exported, and {found} stays inside the language")
 E0299 = Code("E0299", "not supported yet: {feature}")
 
 W0201 = Code("W0201", "the value of this expression is not used")
