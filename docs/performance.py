@@ -82,6 +82,7 @@ FILES = {
     "editor-aarch64": "answers of the language server",
     "gpu-ops-h200": "operators, library and random programs on an H200, against the CPU's bits",
     "gpu-h200": "kernels on an H200: bits and times",
+    "gpu-table-h200": "the goals of a GPU on an H200, beside PyTorch",
     "gpu-host-h200": "modules on an H200 from Python: bits, arrays that stay, other libraries, memory, faults, costs",
     "gradients-aarch64": "functions and gradients, ARM",
     "gradients-x86_64": "functions and gradients, x86",
