@@ -177,19 +177,11 @@ CASES: tuple[Case, ...] = (
 )
 
 SLOW: dict[str, str] = {
-    "gammainc": "computed in f64, right over the whole range",
-    "local_response_norm": "short windows are summed in the order of long sums",
-    "avg_pool2d": "short windows are summed in the order of long sums",
-    "adaptive_avg_pool2d": "short parts are summed in the order of long sums",
-    "topk": "all is sorted",
-    "median": "all is sorted",
-    "resize bicubic": "its 16 neighbours are gathered one by one",
-    "resize bilinear": "its 4 neighbours are gathered one by one",
+    "pad reflect": "six pieces are written one after the other",
+    "resize nearest": "points are gathered one by one",
+    "grid_sample": "its 4 neighbours are gathered one by one",
     "depthwise conv2d": "one channel at a time fills no block of registers",
-    "conv_transpose2d": "zeros between the elements take part",
     "rfft": "a transform is built of steps that read and write memory",
     "stft": "a transform is built of steps that read and write memory",
-    "lgamma": "right over the whole range, in more steps",
-    "gelu": "erf within 1 ulp, in more steps",
 }
 """Why one may take more than twice as long."""

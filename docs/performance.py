@@ -89,6 +89,7 @@ FILES = {
     "growth": "how cost grows with sizes, in loops",
     "linalg-x86_64": "systems, factors, eigenvalues and singular values beside NumPy and PyTorch, x86",
     "mutants": "how messages do on 1000 broken programs",
+    "operators-x86_64": "functions of the library beside PyTorch, one thread of an x86 processor",
     "peer-options": "layers against PyTorch over products of options: differences of values and gradients",
     "pinn": "a physics-informed network against JAX",
     "random-gradients": "gradients of random programs",
