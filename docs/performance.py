@@ -71,6 +71,8 @@ FILES = {
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
     "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
+    "tuned-x86_64": "the compiler's schedules beside tuned ones, on an x86 processor with 16 cores",
+    "tuned-h200": "the same on an H200",
     "fast-aarch64": "`with numerics(fast):` beside the default: time and error",
     "fast-x86_64": "the same on an x86 processor with 16 cores",
     "bits": "which programs have the same bits on which machines",

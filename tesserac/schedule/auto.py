@@ -10,13 +10,13 @@ from collections.abc import Callable
 from math import prod
 
 from tesserac.ir.core import Op, clone_op
-from tesserac.ir.forms import tensor_type
+from tesserac.ir.forms import ORDERED_KINDS, tensor_type
 from tesserac.ir.kernels import kernel_settings
 from tesserac.ir.passes import SCHEDULE, Pass, function_pass
 from tesserac.schedule.aligned import align_products
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import body_work, element_bytes, power_of_two_below, scratch_pays
-from tesserac.schedule.dialect import launch_kind, launch_loops, launch_place, launch_space, memory
+from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
 from tesserac.schedule.long_rows import cut_rows, may_be_cut
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
@@ -26,10 +26,11 @@ from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
+from tesserac.schedule.select import select
 from tesserac.schedule.space import Reach, computing, reaches
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
-from tesserac.types.dims import ONE, ZERO
+from tesserac.types.dims import ONE, ZERO, Dim
 
 ROW_BLOCK = 512
 """Elements of a row at a time where no order of summation says it."""
@@ -43,8 +44,13 @@ LITTLE_WORK = 32
 SMALLEST, LARGEST = 256, 4096
 FOLD_COLUMNS = 64
 """Columns of rows that are folded into places, which a program takes."""
-WIDE_COLUMNS = 1024
-"""Rows side by side where parts of them are programs: memory is read in long runs."""
+WIDE_COLUMNS, NARROWEST = 1024, 64
+"""Rows side by side where parts of them are programs: memory is read in long runs, shorter ones where many cores would
+have nothing to do."""
+COLUMNS_OF_ALL = 4096
+"""Those that all cores together take at once."""
+SHORT_ROW = 1024
+"""Elements of a row up to which one warp has its maximum before several have told each other of theirs."""
 
 
 def launch_pass(machine: Machine) -> Pass:
@@ -144,10 +150,37 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     plain = clone_op(launch, {})
     _walk_rows(launch, machine, machine.columns)
     if launch_kind(launch) == "rows" and not machine.warps and may_be_cut(launch):
-        _walk_rows(plain, machine, WIDE_COLUMNS)
+        _walk_rows(plain, machine, power_of_two_below(COLUMNS_OF_ALL / machine.cores, NARROWEST, WIDE_COLUMNS))
         cut_rows(plain, launch)
+    elif machine.warps and _is_extreme_of_rows(launch):
+        _variant_for_short_rows(launch, plain, machine)
     else:
         plain.erase()
+
+
+def _is_extreme_of_rows(launch: Op) -> bool:
+    """Whether a program takes one row, and nothing but maxima of it, for which tuning found nothing."""
+    reduces = [op for op in computing(launch) if op.name == "form.reduce"]
+    free = bool(reduces) and all(op.attrs["kind"] not in ORDERED_KINDS for op in reduces)
+    return free and not _found(launch) and all(loop.block == 1 for loop in launch_loops(launch)[:-1])
+
+
+def _variant_for_short_rows(launch: Op, plain: Op, machine: Machine) -> None:
+    """One warp for rows that are known to be short; where only a run knows, both."""
+    row = launch_loops(launch)[-1].size
+    if row.constant is not None:
+        plain.erase()
+        if row.constant <= SHORT_ROW:
+            _bind_one_warp(launch)
+        return
+    select([(Predicate("at_least", row, Dim.const(SHORT_ROW + 1)), [launch])], [plain], launch)
+    _walk_rows(plain, machine, machine.columns)
+    _bind_one_warp(plain)
+
+
+def _bind_one_warp(launch: Op) -> None:
+    bind(launch, 1, "uniform")
+    because(launch, f"rows of at most {SHORT_ROW}: one warp each")
 
 
 def _found(launch: Op) -> dict[str, int]:
