@@ -246,3 +246,18 @@ def test_what_cannot_be_tuned_is_said(place: str, sizes: dict[str, int], said: s
         tune(Session(), Wanted(place.format(path=path), sizes, None, None, None), lambda done, count: None)
     with pytest.raises(UsageMistake, match="--sizes takes"):
         read_tuning_sizes(["S"])
+
+
+@pytest.mark.parametrize(
+    ("program", "warps"),
+    [
+        ("def f(x: Tensor[M, 512, f32]): return max(x, axis=1)\n", [1]),
+        ("def f(x: Tensor[M, 4096, f32]): return max(x, axis=1)\n", [4]),
+        ("def f(x: Tensor[M, N, f32]): return max(x, axis=1)\n", [4, 1]),
+        ("def f(x: Tensor[M, 512, f32]): return sum(x, axis=1)\n", [4]),
+    ],
+)
+def test_what_tuning_found_for_maxima_is_what_the_compiler_chooses(program: str, warps: list[int]) -> None:
+    session, source = Session(schedules=Schedules()), SourceFile("m.tess", program)
+    host = session.levels(source, session.function(source, "f"), SM_90A).schedule
+    assert [launch_units(op).warps for op in host.walk() if op.attrs.get("kind") == "rows"] == warps
