@@ -22,7 +22,7 @@ from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES, PROGRAM_PASSES, schedul
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.dialect import grid
 from tesserac.tile.trial import tiles_of
-from tests.support import tile_eval
+from tests.support import tile_eval, tile_kernel_eval
 from tests.support.cpu_kernels import same_bits
 from tests.support.kernel_programs import BLOCKS, PROGRAMS, arguments, scheduled
 from tests.support.source_support import check_text, compile_to_forms, library
@@ -49,14 +49,14 @@ def kernels(module: Module) -> list[Op]:
 def dots(module: Module, args: list[np.ndarray], monkeypatch: pytest.MonkeyPatch) -> int:
     """How many products of blocks a run makes."""
     count = 0
-    plain = tile_eval._Program.tile_dot
+    plain = tile_kernel_eval._Program.tile_dot
 
-    def counted(self: tile_eval._Program, op: Op, operands: list[object]) -> list[object]:
+    def counted(self: tile_kernel_eval._Program, op: Op, operands: list[object]) -> list[object]:
         nonlocal count
         count += 1
         return plain(self, op, operands)
 
-    monkeypatch.setattr(tile_eval._Program, "tile_dot", counted)
+    monkeypatch.setattr(tile_kernel_eval._Program, "tile_dot", counted)
     tile_eval.run_host(module, "m.f", args)
     return count
 
