@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from weakref import WeakSet
 
+import numpy as np
+
 from tessera import tracing
 from tessera.arguments import Array, match_arguments, placed_arrays_of
 from tessera.device_array import DeviceArray
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 Compiled: TypeAlias = "CompiledFunction | GpuFunction"
 
 MANY_SPECIALIZATIONS = 8
+MANY_SHAPES = 64
+"""Shapes of arguments for which the shortest way is remembered."""
 
 
 class Surroundings(Protocol):
@@ -105,7 +109,9 @@ class Function:
         reader = reader_of(self.interface, self._home)
         if reader is not None:
             compiled = self._specialized(())
-            if not isinstance(compiled, Unsized) and not compiled.params:
+            if isinstance(compiled, Unsized):
+                self.__call__ = self._by_shapes(compiled, reader)
+            elif not compiled.params:
                 self.__call__ = self._short(compiled, reader)
         return self.__call__(*args, **kwargs)
 
@@ -115,6 +121,24 @@ class Function:
         if not is_flat(compiled.returned):
             return self._dispatch
         return compiled.before(self._dispatch) if reader.has_floats else compiled.fast
+
+    def _by_shapes(self, unsized: Unsized, reader: Reader) -> Callable[..., object]:
+        """The way of a function that is compiled for each of its sizes: the shapes of arrays say for which."""
+        if unsized.params or reader.has_structs or reader.has_floats:
+            return self._dispatch
+        known: dict[tuple[tuple[int, ...], ...], Callable[..., object]] = {}
+
+        def call(*args: object, **kwargs: object) -> object:
+            shapes = tuple([a.shape for a in args if type(a) is np.ndarray])
+            short = known.get(shapes) if len(shapes) == len(args) and not kwargs else None
+            if short is not None:
+                return short(*args)
+            result = self._dispatch(*args, **kwargs)
+            if len(shapes) == len(args) and not kwargs and len(known) < MANY_SHAPES:
+                known[shapes] = self._short(self._sized((), unsized, args), reader)
+            return result
+
+        return call
 
     def _reading(self, compiled: Compiled, reader: Reader) -> Callable[..., object]:
         """The way of a function of structs: their fields are read as they lie, and go to compiled code."""

@@ -64,6 +64,11 @@ class PartsWriter:
         """Both parts."""
         return number.real, number.imag if number.imag is not None else self.zero_like(number.real)
 
+    def both(self, value: Value) -> tuple[Value, Value]:
+        """Both parts of a number that was copied."""
+        copied = self._values[value]
+        return self.whole(copied if isinstance(copied, Pair) else Pair(copied, None))
+
     # ------------------------------------------------------------------------------------------------- sources
 
     def source(self, op: Op) -> Pair:

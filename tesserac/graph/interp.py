@@ -15,7 +15,7 @@ import numpy as np
 
 from tesserac.graph.interp_complex import complex_from, parts_of
 from tesserac.graph.interp_indexed import INDEXED_FORMS, BadIndex, follow
-from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_body, store
+from tesserac.graph.interp_scalar import InterpreterError, Space, evaluate_bodies, evaluate_body, store
 from tesserac.ir import forms, func
 from tesserac.ir.calls import INVOKE, call_dims, callee_of
 from tesserac.ir.core import Block, Module, Op, Value, attr
@@ -32,6 +32,7 @@ from tesserac.ir.kernels import (
     kernel_repeats,
     kernel_split,
 )
+from tesserac.ir.lines import LINES, line_places, lines_out, lines_space
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.numerics.exact import Array
@@ -281,6 +282,29 @@ def _map(op: Op, operands: list[Array], sizes: Sizes) -> Array:
     return np.broadcast_to(_result(op, evaluate_body(op.body, args, Space(shape, sizes))), shape)
 
 
+def _lines(op: Op, operands: list[Array], sizes: Sizes) -> Array:
+    out, result = lines_out(op), tensor_type(op.result)
+    shape = tuple(dim.evaluate(sizes) for dim in lines_space(op))
+    args: list[Array] = []
+    for value, array, dim_map in zip(op.operands, operands, forms.operand_maps(op), strict=True):
+        wide = convert(array, forms.compute_type(value).dtype)
+        followed = tuple(axis for axis in dim_map if axis is not None)
+        for place in line_places(tensor_type(value), dim_map):
+            args.append(follow(wide[_at(place, dim_map)], followed, len(shape)))
+    written = np.empty(_shape(result, sizes), storage(result.dtype))
+    order = [axis for axis in out if axis is not None]
+    found = evaluate_bodies(op.body, args, Space(shape, sizes))
+    for place, element in zip(line_places(result, out), found, strict=True):
+        written[_at(place, out)] = _result(op, np.broadcast_to(element, shape)).transpose(order)
+    return written
+
+
+def _at(place: tuple[int, ...], dim_map: tuple[int | None, ...]) -> tuple[int | slice, ...]:
+    """The index of one element of every point."""
+    lines = iter(place)
+    return tuple(next(lines) if axis is None else slice(None) for axis in dim_map)
+
+
 def _zeros(ty: TensorType, sizes: Sizes) -> Array:
     return np.zeros(_shape(ty, sizes), numpy_dtype(ty.dtype))
 
@@ -363,6 +387,7 @@ def _view(op: Op, operands: list[Array], sizes: Sizes) -> Array:
 
 _FORMS: dict[str, Callable[[Op, list[Array], Sizes], Array]] = {
     "form.map": _map,
+    LINES: _lines,
     "form.reduce": _reduce,
     "form.scan": _scan,
     "form.contract": _contract,

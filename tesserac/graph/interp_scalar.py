@@ -37,12 +37,17 @@ class Space:
 
 
 def evaluate_body(block: Block, args: Sequence[Array], space: Space) -> Array:
+    (result,) = evaluate_bodies(block, args, space)
+    return result
+
+
+def evaluate_bodies(block: Block, args: Sequence[Array], space: Space) -> list[Array]:
+    """All that a body yields."""
     values: dict[Value, Array] = dict(zip(block.args, args, strict=True))
     with np.errstate(all="ignore"):
         for op in block.ops[:-1]:
             values[op.result] = _scalar_op(op, [values[v] for v in op.operands], space)
-    (result,) = block.terminator.operands
-    return values[result]
+    return [values[result] for result in block.terminator.operands]
 
 
 def _scalar_op(op: Op, args: list[Array], space: Space) -> Array:

@@ -38,3 +38,12 @@ def dim_value(builder: Builder, dim: Dim | int, hint: str = "") -> Value:
 
 def index_op(builder: Builder, name: str, left: Value, right: Value, hint: str = "") -> Value:
     return builder.value(f"index.{name}", (left, right), INDEX, hint=hint)
+
+
+def constant_index(value: Value) -> int | None:
+    """The number, if an index is one."""
+    op = value.defining_op
+    if op is None or op.name != "index.dim":
+        return None
+    dim = op.attrs["dim"]
+    return dim.constant if isinstance(dim, Dim) else None

@@ -1,13 +1,12 @@
 """Roots of unity: cos and sin of 2 pi e / n for whole e and n, each the nearest float.
 
 Enters: an order n and exponents e. Leaves: arrays of f64. Angles are reduced as integers, to an eighth of a turn, and
-the values are computed with integers of 120 bits: the same on every machine, and exact to the last place.
+a few of them are computed with integers of 120 bits, the others as products of two with twice the digits of f64: the
+same on every machine, and exact to the last place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
 from math import isqrt, ldexp
 
 from tesserac.base.lazy import np
@@ -19,6 +18,8 @@ _TWO_PI = 0x6487ED5110B4611A62633145C06E0E6
 
 Point = tuple[int, int]
 """A cosine and a sine, in fixed point."""
+Double = tuple[Array, Array]
+"""Floats, and what they lack: together twice as many digits."""
 
 
 def roots(order: int, exponents: Array) -> tuple[Array, Array]:
@@ -27,7 +28,7 @@ def roots(order: int, exponents: Array) -> tuple[Array, Array]:
     past_diagonal = 2 * quarter_rest > order
     eighth = np.where(past_diagonal, order - quarter_rest, quarter_rest)
     needed, place = np.unique(eighth, return_inverse=True)
-    points = np.array(_eighths(order, needed.tolist()), np.float64).reshape(-1, 2)[place.reshape(eighth.shape)]
+    points = np.stack(_eighths(order, needed), -1)[place.reshape(eighth.shape)]
     cos, sin = (np.where(past_diagonal, points[..., 1 - i], points[..., i]) for i in (0, 1))
     return _turned(turn, cos, sin), _turned((turn + 3) % 4, cos, sin)
 
@@ -37,21 +38,55 @@ def _turned(quarters: Array, cos: Array, sin: Array) -> Array:
     return np.choose(quarters, [cos, -sin, -cos, sin]) + 0.0
 
 
-def _eighths(order: int, numerators: Sequence[int]) -> list[tuple[float, float]]:
+def _eighths(order: int, numerators: Array) -> tuple[Array, Array]:
     """(cos, sin) of 2 pi e / (4 order): a coarse angle and a fine one, each computed once, and one product."""
-    step = isqrt(max(numerators, default=0)) + 1
+    step = isqrt(int(numerators.max(initial=0))) + 1
+    coarse, fine = np.divmod(numerators, step)
+    (a, b), (c, d) = _points(order, coarse, step), _points(order, fine, 1)
+    cos = _sum(_product(a, c), _negative(_product(b, d)))
+    sin = _sum(_product(a, d), _product(b, c))
+    return cos[0] + cos[1], sin[0] + sin[1]
 
-    @cache
-    def point(numerator: int) -> Point:
-        return _point(_TWO_PI * numerator // (4 * order))
 
-    found = []
-    for numerator in numerators:
-        fine = numerator % step
-        (a, b), (c, d) = point(numerator - fine), point(fine)
-        parts = (a * c - b * d) >> BITS, (a * d + b * c) >> BITS
-        found.append((ldexp(parts[0], -BITS), ldexp(parts[1], -BITS)))
-    return found
+def _points(order: int, numerators: Array, step: int) -> tuple[Double, Double]:
+    """Cosines and sines of few angles, each as a float and what it lacks."""
+    needed, place = np.unique(numerators, return_inverse=True)
+    points = [_point(_TWO_PI * step * int(n) // (4 * order)) for n in needed]
+    cos, sin = ([_double(point[i]) for point in points] for i in (0, 1))
+    (high, low), (up, down) = (np.array(part, np.float64).reshape(-1, 2).T[:, place] for part in (cos, sin))
+    return (high, low), (up, down)
+
+
+def _double(number: int) -> tuple[float, float]:
+    high = ldexp(number, -BITS)
+    return high, ldexp(number - int(high * 2.0**BITS), -BITS)
+
+
+def _product(x: Double, y: Double) -> Double:
+    """Of two floats with what they lack: exact to 2**-104 of it, by Dekker's halves."""
+    (a, a_low), (b, b_low) = x, y
+    whole = a * b
+    (p, q), (r, s) = _halves(a), _halves(b)
+    return whole, ((p * r - whole) + p * s + q * r) + q * s + (a * b_low + a_low * b)
+
+
+def _sum(x: Double, y: Double) -> Double:
+    (a, a_low), (b, b_low) = x, y
+    whole = a + b
+    moved = whole - a
+    low = (a - (whole - moved)) + (b - moved) + (a_low + b_low)
+    return whole, low
+
+
+def _negative(x: Double) -> Double:
+    return -x[0], -x[1]
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """Two floats of 26 bits each."""
+    far = x * (2.0**27 + 1)
+    high = far - (far - x)
+    return high, x - high
 
 
 def _point(angle: int) -> Point:

@@ -7,12 +7,14 @@ a function from scalars to a scalar, written with `Scalars`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 from tesserac.ir import indexed as _indexed  # noqa: F401  (the forms that operators lower to)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Value
 from tesserac.ir.forms import Broadcast, Permute, Renamed, Reshape, Slice, Window, compute_type, tensor_type
+from tesserac.ir.lines import LINES, line_length
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import CONTRACTION, REDUCTION
 from tesserac.ops.scalar import PRIMITIVES
@@ -73,6 +75,7 @@ class Scalars:
 
 
 Body: TypeAlias = Callable[[Scalars, list[Value]], Value]
+LineBody: TypeAlias = Callable[[Scalars, list[list[Value]]], Sequence[Value]]
 
 
 def scalar_dtype(value: Value) -> DType:
@@ -107,6 +110,18 @@ def map_form(
         yielded = scalars.cast(body(scalars, list(block.args)), compute_dtype(result.dtype, result.policy))
         builder.op("form.yield", (yielded,))
     return builder.value("form.map", operands, result, {"maps": tuple(places)}, (block,))
+
+
+def lines_form(
+    builder: Builder, operands: Sequence[Value], maps: Sequence[DimMap], result: TensorType, out: DimMap, body: LineBody
+) -> Value:
+    """One computation on whole short lines: the body gets the elements of each operand, and gives the result's."""
+    lengths = [line_length(tensor_type(v), dim_map) for v, dim_map in zip(operands, maps, strict=True)]
+    block = Block([compute_type(v) for v, length in zip(operands, lengths, strict=True) for _ in range(length)])
+    args = iter(block.args)
+    with builder.at(block):
+        builder.op("form.yield", body(Scalars(builder), [list(islice(args, length)) for length in lengths]))
+    return builder.value(LINES, operands, result, {"maps": tuple(maps), "out": out}, (block,))
 
 
 def pointwise(builder: Builder, operands: Sequence[Value], result: TensorType, body: Body) -> Value:

@@ -12,10 +12,11 @@ from math import prod
 from tesserac.ir.core import Op, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, tensor_type
 from tesserac.ir.kernels import kernel_settings
+from tesserac.ir.lines import LINES, line_elements
 from tesserac.ir.passes import SCHEDULE, Pass, function_pass
 from tesserac.schedule.aligned import align_products
 from tesserac.schedule.contract import schedule_pack
-from tesserac.schedule.cost import body_work, element_bytes, power_of_two_below, scratch_pays
+from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
 from tesserac.schedule.long_rows import cut_rows, may_be_cut
 from tesserac.schedule.machine import Machine
@@ -80,8 +81,16 @@ def merge_runs(launch: Op, found: list[Reach]) -> None:
             loop += 1
 
 
+def _elements_per_point(launch: Op) -> int:
+    """Elements that a point of the space reads and writes."""
+    lines = [line_elements(op) for op in computing(launch) if op.name == LINES]
+    return sum(lines) if lines else len(launch.operands)
+
+
 def _bytes_per_point(launch: Op) -> int:
     """Bytes that a point of the space reads and writes."""
+    if launch_kind(launch) == "lines":
+        return _elements_per_point(launch) * element_bytes(memory(launch.operands[-1]).dtype)
     return sum(element_bytes(memory(v).dtype) for v in launch.operands) or 1
 
 
@@ -89,7 +98,7 @@ def _block_elements(launch: Op, machine: Machine, read: int = 1) -> int:
     """How many elements a program takes: what fits in registers where they hold blocks, of all that is `read` and
     written, else nearest to the unit."""
     if machine.registers:
-        room = machine.registers / max(read, len(launch.operands))
+        room = machine.registers / max(read, _elements_per_point(launch))
     else:
         room = machine.near_bytes * 0.75 / _bytes_per_point(launch)
     return power_of_two_below(room, SMALLEST, LARGEST)
@@ -124,7 +133,7 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
 
 
 def _is_cheap(launch: Op) -> bool:
-    return sum(body_work(op) for op in computing(launch) if op.name == "form.map") <= LITTLE_WORK
+    return sum(map(form_work, computing(launch))) <= LITTLE_WORK
 
 
 def _fitting(launch: Op, loop: int, block: int) -> int:
@@ -283,6 +292,7 @@ def _keep_values(launch: Op) -> None:
 
 _SCHEDULES: dict[str, Callable[[Op, Machine], None]] = {
     "map": _schedule_map,
+    "lines": _schedule_map,
     "rows": _schedule_rows,
     "scan": _schedule_rows,
     "pack": lambda launch, _: schedule_pack(launch),

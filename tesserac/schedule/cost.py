@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from tesserac.ir.core import Block, Op
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.lines import LINES
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.schedule.machine import Machine
@@ -71,7 +72,7 @@ def body_work(op: Op) -> int:
 
 def form_work(op: Op) -> int:
     """The work of one element of a form; what has no body of scalars moves elements only."""
-    return body_work(op) if op.name == "form.map" else 0
+    return body_work(op) if op.name in ("form.map", LINES) else 0
 
 
 def _dtype(scalar: Op) -> DType:

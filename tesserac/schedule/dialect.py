@@ -103,7 +103,7 @@ from tesserac.ir.verify import require
 from tesserac.types.dims import Dim, product
 from tesserac.types.dtype import BOOL, component
 
-LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "folds", "runs", "program")
+LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "folds", "runs", "lines", "program")
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "register", "status", "constant")
 CALL = "schedule.call"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from tesserac.ir.core import Block, Op
 from tesserac.ir.forms import contracted, indices, tensor_type
 from tesserac.ir.kernels import KERNEL, kernel_programs, spanning
+from tesserac.ir.lines import LINES, lines_space
 from tesserac.schedule.cost import body_work, element_bytes, nominal
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.machine import Machine
@@ -66,6 +67,8 @@ def _work(block: Block, sizes: Mapping[str, Dim], machine: Machine) -> int:
             total += programs * _work(op.body, {**sizes, **whole}, machine)
         elif op.name == "form.map":
             total += max(1, body_work(op)) * _elements(tensor_type(op.result).dims, sizes, machine)
+        elif op.name == LINES:
+            total += max(1, body_work(op)) * _elements(lines_space(op), sizes, machine)
         elif op.name == "form.contract":
             dims = tensor_type(op.operands[0]).dims
             summed = [dims[indices(op, "lhs").index(axis)] for axis in contracted(op)]

@@ -13,6 +13,7 @@ element.
     sort      the order of elements along an axis; alone
     folds     folds of rows into places that integers say; alone
     runs      folds of runs of elements that the run names; alone
+    lines     one form that computes on whole short lines; alone
     program   a tile program; alone
 """
 
@@ -25,13 +26,14 @@ from tesserac.ir.core import Op
 from tesserac.ir.forms import contract_dims, indices, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source, is_ordered_fold
 from tesserac.ir.kernels import KERNEL, program_space
+from tesserac.ir.lines import LINES, lines_space
 from tesserac.schedule.access import Dims
 from tesserac.schedule.cost import form_work
 from tesserac.types.dims import ONE
 
 Place = tuple[int, ...]
 
-ALONE = ("pack", "scatter", "scan", "sort", "folds", "runs", "program")
+ALONE = ("pack", "scatter", "scan", "sort", "folds", "runs", "lines", "program")
 """Kinds of groups that take nothing."""
 
 
@@ -67,6 +69,9 @@ class Group:
             kind = "folds" if is_ordered_fold(op) else "scatter"
             ordered = () if "at_once" in op.attrs else _without(len(space), followed)
             return cls(kind, space, ordered, [op], {op: followed})
+        if op.name == LINES:
+            space = lines_space(op)
+            return cls("lines", space, (), [op], {op: tuple(range(len(space)))})
         assert op.name != "form.accumulate", "it joins the contraction before it"
         space, kind = tensor_type(op.result).dims, "pack" if "layout" in op.attrs else "map"
         kind = "runs" if op.name == "form.runs" else kind

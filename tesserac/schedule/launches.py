@@ -16,6 +16,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.kernels import KERNEL
+from tesserac.ir.lines import LINES
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.cost import MAX_WORK, form_work
 from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce
@@ -54,7 +55,7 @@ class _Grouping:
         """Per memory the last group that reads it."""
 
     def take(self, op: Op) -> Group:
-        if "layout" in op.attrs:
+        if "layout" in op.attrs or op.name == LINES:
             return self.begin(op)
         earliest = self._earliest(op)
         for number in self._candidates(op):

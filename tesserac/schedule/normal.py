@@ -20,6 +20,7 @@ from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import compute_type, tensor_type
 from tesserac.ir.indexed import covers_all
 from tesserac.ir.kernels import KERNEL
+from tesserac.ir.lines import LINES
 from tesserac.ir.passes import FORMS, function_pass
 from tesserac.ir.rewrite import is_pure
 from tesserac.ir.types import ScalarType, TensorType
@@ -30,7 +31,7 @@ from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, sq
 from tesserac.types.dtype import DType
 
 _FOLDS = ("form.reduce", "form.scan", "form.sort", "form.runs", "form.contract", "form.accumulate")
-COMPUTED = ("form.map", "form.gather", *_FOLDS)
+COMPUTED = ("form.map", "form.gather", LINES, *_FOLDS)
 WRITTEN = ("form.assemble", "form.scatter")
 """Forms whose memory is written by several launches: their parts first."""
 CONTROL = ("form.loop", "form.while", "form.cond", INVOKE, *EFFECTS)

@@ -11,6 +11,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source
+from tesserac.ir.lines import LINES, lines_out
 from tesserac.ir.types import MemRefType, row_major
 from tesserac.schedule.access import Digits, Dims, access_through, grouped_access, merged_stride, view_source
 from tesserac.schedule.dialect import launch_place, launch_places, launch_space, memory
@@ -43,7 +44,7 @@ class Reach:
 def followed_axes(op: Op, place: tuple[int, ...], position: int) -> tuple[int | None, ...]:
     """The axis of the space that each dim of an operand follows; none for a unit dim that stretches."""
     match op.name:
-        case "form.map":
+        case "form.map" | "form.lines":
             return tuple(None if i is None else place[i] for i in operand_maps(op)[position])
         case "form.gather":
             own = operand_maps(op)[position - 1] if position else gather_source(op)
@@ -79,7 +80,7 @@ def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
     for axis, stride, dim in zip(axes, access.strides, dims, strict=True):
         if axis is not None and dim != ONE:
             strides[axis] = strides[axis] + stride  # an axis followed twice is a diagonal
-    is_table = position < TABLES.get(op.name, 0)
+    is_table = op.name == LINES or position < TABLES.get(op.name, 0)
     computed = [(d, s) for a, d, s in zip(axes, dims, access.strides, strict=True) if a is None] if is_table else []
     return Reach(base.index, access.offset, tuple(strides), computed=tuple(computed))
 
@@ -109,6 +110,8 @@ def write_reach(launch: Op, number: int) -> Reach:
         return Reach(operand, ZERO, (ZERO,) * len(space), panels=True)
     if op.name == "form.scatter":
         return _scattered(op, operand, mem, len(space))
+    if op.name == LINES:
+        return _lined(op, operand, mem, len(space))
     strides = [ZERO] * len(space)
     for axis, stride in zip(place, written_strides(mem, tensor_type(yielded).dims), strict=True):
         strides[axis] = stride if space[axis] != ONE else ZERO
@@ -124,6 +127,17 @@ def _scattered(op: Op, operand: int, mem: MemRefType, rank: int) -> Reach:
         else:
             strides[axis] = stride
     return Reach(operand, ZERO, tuple(strides), computed=tuple(computed))
+
+
+def _lined(op: Op, operand: int, mem: MemRefType, rank: int) -> Reach:
+    """How a form of lines reaches what it writes: along the space, and at every place of a line."""
+    strides, lines, dims = [ZERO] * rank, list[tuple[Dim, Dim]](), tensor_type(op.result).dims
+    for dim, stride, axis in zip(dims, written_strides(mem, dims), lines_out(op), strict=True):
+        if axis is None:
+            lines.append((dim, stride))
+        elif dim != ONE:
+            strides[axis] = stride
+    return Reach(operand, ZERO, tuple(strides), computed=tuple(lines))
 
 
 def written_strides(mem: MemRefType, dims: Dims) -> Dims:

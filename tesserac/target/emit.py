@@ -17,6 +17,9 @@ from collections.abc import Sequence
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, LType, Value, array, pointer
 
+LONG_TEXT = 4096
+"""Bytes of a constant from which nobody reads it."""
+
 
 class Function:
     """A function under construction. `builder` appends to it; `current` is the label of the open block."""
@@ -166,7 +169,10 @@ class Module:
         return name in self._globals
 
     def bytes_constant(self, name: str, data: bytes, align: int = 1) -> Value:
-        text = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
+        if len(data) > LONG_TEXT:
+            text = "\\" + data.hex("\\")
+        else:
+            text = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
         return self.variable(name, array(I8, len(data)), f'c"{text}"', constant=True, align=align)
 
     def metadata(self, text: str) -> str:

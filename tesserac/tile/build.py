@@ -20,6 +20,7 @@ from tesserac.schedule.dialect import launch_kind, launch_portion, memory
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_folds import build_folds
+from tesserac.tile.build_lines import build_lines
 from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_program import Program
@@ -36,6 +37,7 @@ from tesserac.types.dims import ZERO, Dim, product
 
 BUILDERS = {
     "map": build_map,
+    "lines": build_lines,
     "pack": build_map,
     "rows": build_rows,
     "contract": build_contract,

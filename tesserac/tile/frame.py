@@ -16,7 +16,7 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TileType
 from tesserac.schedule.access import Dims
-from tesserac.schedule.cost import body_work
+from tesserac.schedule.cost import form_work
 from tesserac.schedule.cuts import COLUMNS, ROWS, cut_of
 from tesserac.schedule.dialect import (
     Loop,
@@ -291,7 +291,7 @@ class Frame:
         """About how many elements the programs read and write: one row of a stack, where they walk a row. Much work on
         an element counts as some more."""
         walked = ([self.loops[i].size for i in a.loops if i is not None] for a in self._arguments)
-        work = sum(body_work(op) for op in computing(self.launch) if op.name == "form.map" and self.matrix is None)
+        work = sum(form_work(op) for op in computing(self.launch)) if self.matrix is None else 0
         return sum((product(sizes) for sizes in walked), product(self.space) * (work // WORK_LIKE_AN_ELEMENT))
 
     def operands(self) -> tuple[int, ...]:

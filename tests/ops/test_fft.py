@@ -25,8 +25,8 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
 from tesserac.numerics.roots import roots
+from tesserac.ops.fourier import plan, prime_factors
 from tesserac.ops.registry import OPERATORS
-from tesserac.ops.spectral import plan, prime_factors
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import C64, C128
 from tesserac.types.ty import TensorType
@@ -102,7 +102,8 @@ def assert_nearest(order: int, e: int, c: float, s: float) -> None:
 
 
 def test_plans() -> None:
-    assert plan(1024) == (16, 16, 4) and plan(1) == () and plan(61) == (61,) and plan(67) is None
+    assert plan(1024) == (16, 8, 8) and plan(512) == (8, 8, 8) and plan(34) == (17, 2)
+    assert plan(1) == () and plan(61) == (61,) and plan(67) is None
     assert all(np.prod(plan(n) or n) == n for n in range(1, 200))
     assert all(np.prod(prime_factors(n)) == n for n in range(1, 200))
 

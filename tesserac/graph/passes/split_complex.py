@@ -40,15 +40,17 @@ from dataclasses import replace
 
 from tesserac.graph.built import Unsupported
 from tesserac.graph.complex_contract import complex_product
+from tesserac.graph.complex_lines import split_lines
 from tesserac.graph.complex_products import is_complex_product, spell_out
 from tesserac.graph.complex_scalars import Pair, PartsWriter, Scalar
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE, is_called
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.effects import COMPLEX
-from tesserac.ir.forms import operand_maps, tensor_type
+from tesserac.ir.forms import Reshape, operand_maps, tensor_type
 from tesserac.ir.func import params
 from tesserac.ir.interleaved import part_type, parts_type
+from tesserac.ir.lines import LINES
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.table import table_of
@@ -78,10 +80,12 @@ def _is_complex(value: Value) -> bool:
 
 
 class _Splitter:
-    """`pairs` holds the parts of every complex tensor that was met."""
+    """`pairs` holds the parts of every complex tensor that was met, `rows` those of numbers whose parts stand in a row
+    in memory: arguments, and what is written where the caller reads it."""
 
     def __init__(self) -> None:
         self.pairs: dict[Value, Pair] = {}
+        self.rows: dict[Value, Value] = {}
 
     def function(self, function: Op) -> None:
         if is_called(function):
@@ -93,6 +97,7 @@ class _Splitter:
                 whole = builder.value("form.parts", (arg,), parts_type(tensor_type(arg)), hint=arg.name)
                 real, imag = (one_of(builder, whole, tensor_type(arg).rank, number) for number in (0, 1))
                 self.pairs[arg] = Pair(real, imag)
+                self.rows[arg] = whole
         self.block(function.body)
         end = function.body.terminator
         for position, value in enumerate(end.operands):
@@ -120,7 +125,9 @@ class _Splitter:
                 self._split(op)
 
     def _returned(self, builder: Builder, value: Value) -> Value:
-        joined = side_by_side(builder, self.both(builder, value), tensor_type(value).rank)
+        joined = self.rows.get(value)
+        if joined is None or not _is_computed(joined):
+            joined = side_by_side(builder, self.both(builder, value), tensor_type(value).rank)
         return builder.value("form.complex", (joined,), tensor_type(value), hint=value.name)
 
     def _remove(self, block: Block) -> None:
@@ -192,6 +199,21 @@ class _Splitter:
         ]
         assert made[0] is not None
         return Pair(made[0], made[1])
+
+    def _lines(self, builder: Builder, op: Op) -> Pair:
+        """Where the numbers go to the caller as they are, their parts are written in a row, as he sees them."""
+        in_a_row = _is_returned(op.result)
+        whole = split_lines(builder, op, self.pairs, self.rows, in_a_row)
+        if in_a_row:
+            self.rows[op.result] = whole
+        axis = tensor_type(op.result).rank if in_a_row else 0
+        return Pair(one_of(builder, whole, axis, 0), one_of(builder, whole, axis, 1))
+
+    def _view(self, builder: Builder, op: Op) -> Pair:
+        if op.operands[0] in self.rows and op.attrs["view"] == Reshape():
+            row = parts_type(tensor_type(op.result))
+            self.rows[op.result] = builder.value(op.name, (self.rows[op.operands[0]],), row, op.attrs)
+        return self._part_by_part(builder, op)
 
     def _table(self, builder: Builder, op: Op) -> Pair:
         table, ty = table_of(op), part_type(tensor_type(op.result))
@@ -273,6 +295,20 @@ class _Splitter:
                 value.replace_all_uses(next(left))
 
 
+def _is_returned(value: Value) -> bool:
+    """Whether the caller alone reads a value, in whatever shape."""
+    return all(
+        user.name == "func.return" or (user.attrs.get("view") == Reshape() and _is_returned(user.result))
+        for user, _ in value.uses
+    )
+
+
+def _is_computed(value: Value) -> bool:
+    """Whether a value is no argument, seen through whatever views."""
+    made = value.defining_op
+    return made is not None and (made.name == LINES or (made.name == "form.view" and _is_computed(made.operands[0])))
+
+
 def _scalar(value: Value) -> ScalarType:
     assert isinstance(value.type, ScalarType)
     return value.type
@@ -319,8 +355,9 @@ def _needed(value: Value) -> set[Value]:
 _CONTROL = ("form.loop", "form.while", "form.cond", INVOKE)
 _RULES: dict[str, Callable[[_Splitter, Builder, Op], Pair | Value]] = {
     "form.map": _Splitter._map,
+    LINES: _Splitter._lines,
     "form.table": _Splitter._table,
-    "form.view": _Splitter._part_by_part,
+    "form.view": _Splitter._view,
     "form.assemble": _Splitter._part_by_part,
     "form.gather": _Splitter._part_by_part,
     "form.scatter": _Splitter._part_by_part,

@@ -11,6 +11,7 @@ from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType, ScalarType
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
+from tesserac.target.cpu.neighbours import apart, is_first, neighbours, together
 from tesserac.target.cpu.registers import NARROW, narrow, saturate, widen
 from tesserac.target.cpu.scalars import emit_cast
 from tesserac.target.llvm_types import Value, const_i64, undefined, vector
@@ -31,6 +32,7 @@ def prepare_addresses(frame: Frame, block: Block) -> None:
                 for value in _split(place, block)[0]:
                     fixed = frame.b.add(fixed, frame.b.mul(frame.value(value), stride))
             frame.bases[op] = frame.b.gep(memory.element, memory.start, fixed)
+    frame.neighbours.update(neighbours(block))
 
 
 def _operands(frame: Frame, op: Op) -> tuple[Memory, Sequence[IRValue]]:
@@ -70,11 +72,50 @@ def emit_load(frame: Frame, op: Op) -> Entry:
         value = frame.b.load(memory.element, _address(frame, memory, base, terms, 0), align_of(memory))
         return widened(frame, value, memory, compute)
     step = _lane_stride(frame, terms)
+    if _is_paired(frame, op, step):
+        return _load_pair(frame, op, compute)
     loaded = []
     for part in range(frame.mode.parts):
         value = load_part(frame, memory, _address(frame, memory, base, terms, part), step)
         loaded.append(widened(frame, value, memory, compute))
     return Lanes(tuple(loaded))
+
+
+def _is_paired(frame: Frame, op: Op, step: Value | None) -> bool:
+    """Whether vectors of an access and its neighbour are one run in memory."""
+    return frame.mode.lanes > 1 and step is not None and step.number == 2 and op in frame.neighbours
+
+
+def _load_pair(frame: Frame, op: Op, compute: DType) -> Entry:
+    """Every second element of a run; the others wait for the neighbour."""
+    if op in frame.waiting:
+        return frame.waiting.pop(op)
+    other, lanes = frame.neighbours[op], frame.mode.lanes
+    memory, base, terms = _terms(frame, op if is_first(op) else other)
+    halves = []
+    for part in range(frame.mode.parts):
+        place = _address(frame, memory, base, terms, part)
+        both = frame.b.load(vector(memory.element, 2 * lanes), place, align_of(memory))
+        halves.append([widened(frame, half, memory, compute) for half in apart(frame.b, both, lanes)])
+    even, odd = (Lanes(tuple(half[i] for half in halves)) for i in (0, 1))
+    own, left = (even, odd) if is_first(op) else (odd, even)
+    frame.waiting[other] = left
+    return own
+
+
+def _store_pair(frame: Frame, op: Op, elements: Sequence[Value]) -> None:
+    """The elements of two stores in turn, behind the second."""
+    other, lanes = frame.neighbours[op], frame.mode.lanes
+    if other not in frame.waiting:
+        frame.waiting[op] = Lanes(tuple(elements))
+        return
+    waiting = frame.waiting.pop(other)
+    assert isinstance(waiting, Lanes)
+    even, odd = (elements, waiting.parts) if is_first(op) else (waiting.parts, elements)
+    memory, base, terms = _terms(frame, op if is_first(op) else other)
+    for part, (left, right) in enumerate(zip(even, odd, strict=True)):
+        place = _address(frame, memory, base, terms, part)
+        frame.b.store(together(frame.b, left, right, lanes), place, align_of(memory))
 
 
 def widened(frame: Frame, value: Value, memory: Memory, compute: DType) -> Value:
@@ -101,8 +142,11 @@ def emit_store(frame: Frame, op: Op) -> None:
     entry, step = frame.entries[op.operands[0]], _lane_stride(frame, terms)
     assert not isinstance(entry, Run)
     values = vectors(frame, entry) if step is not None else per_part(frame, entry)
-    for part, value in enumerate(values):
-        element = rounded_to(frame, value, memory, op)
+    elements = [rounded_to(frame, value, memory, op) for value in values]
+    if _is_paired(frame, op, step):
+        _store_pair(frame, op, elements)
+        return
+    for part, element in enumerate(elements):
         store_part(frame, memory, _address(frame, memory, base, terms, part), step, element)
 
 

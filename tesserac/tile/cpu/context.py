@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Op, Value
+from tesserac.ir.index import constant_index
 from tesserac.ir.types import INDEX, MemRefType, Type
 from tesserac.tile.cpu.dialect import compute_type
 from tesserac.tile.cpu.shapes import loop_shape
@@ -123,7 +124,7 @@ class Context:
     def index(self, name: str, left: Value, right: Value | int) -> Value:
         """An index operation, folded where both are constants or the right one changes nothing."""
         other = self.dim(right) if isinstance(right, int) else right
-        x, y = constant_of(left), constant_of(other)
+        x, y = constant_index(left), constant_index(other)
         if y is not None and y == _NEUTRAL.get(name):
             return left
         if x == 0 and name == "add":
@@ -215,12 +216,3 @@ def only_user(value: Value) -> tuple[Op, int] | None:
 def _attr_key(attrs: Mapping[str, Attr] | None) -> object:
     """Attributes as a key; the text keeps 0.0 and -0.0, or 1 and True, apart."""
     return tuple((name, repr(value)) for name, value in sorted((attrs or {}).items()))
-
-
-def constant_of(value: Value) -> int | None:
-    """The number, if an index is one."""
-    op = value.defining_op
-    if op is None or op.name != "index.dim":
-        return None
-    dim = op.attrs["dim"]
-    return dim.constant if isinstance(dim, Dim) else None

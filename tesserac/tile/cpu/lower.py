@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tesserac.ir.core import OPDEFS, Block, Op, Region, Value, attr
-from tesserac.ir.index import BINARY
+from tesserac.ir.index import BINARY, constant_index
 from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
@@ -46,9 +46,8 @@ from tesserac.tile.cpu.tiles import (
     Mapped,
     Scalar,
     Tile,
-    identity,
-    leaves,
     mapped_axes,
+    memories,
 )
 from tesserac.tile.dialect import (
     grid,
@@ -118,6 +117,7 @@ class _Pending:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         self.sinks: list[Sink] = []
+        self.reads: dict[Tile, frozenset[Value]] = {}
 
     def add(self, sink: Store | Reduce) -> None:
         if self.sinks and not self._shares(sink):
@@ -141,14 +141,22 @@ class _Pending:
     def _written(self) -> set[Value | None]:
         return {s.memory for s in self.sinks if isinstance(s, Store)}
 
+    def _may_meet(self, sink: Store, other: Sink) -> bool:
+        """Whether two stores may write one element: not where some coordinate is two different numbers."""
+        if not isinstance(other, Store) or other.memory is not sink.memory:
+            return False
+        pairs = [p for p in zip(sink.at, other.at, strict=True) if all(isinstance(place, Value) for place in p)]
+        numbers = [[constant_index(place) for place in pair if isinstance(place, Value)] for pair in pairs]
+        return not any(None not in pair and pair[0] != pair[1] for pair in numbers)
+
     def _shares(self, sink: Store | Reduce) -> bool:
         first = self.sinks[0]
-        reads = {leaf.memory for leaf, _ in leaves(sink.tile, identity(sink.tile))}
+        reads = memories(sink.tile, self.reads)
         return (
             sink.axes == first.axes
             and sink.tile.type.shape == first.tile.type.shape
             and not reads & self._written()
-            and not (isinstance(sink, Store) and sink.memory in self._written())
+            and not (isinstance(sink, Store) and any(self._may_meet(sink, other) for other in self.sinks))
         )
 
 

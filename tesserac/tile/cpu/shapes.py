@@ -17,6 +17,8 @@ LIGHT_BODY = 12
 LIGHT_SUM = 4
 """Operations up to which a sum takes all lanes of its order at a time, with all accumulators in registers."""
 ELEMENTARY_COST = 16
+MANY_STORES = 8
+"""Stores of one iteration from which its values fill the registers by themselves."""
 WHOLE_VOTE = 64
 """What an access that varies along all dims counts beside one that does not."""
 
@@ -45,8 +47,14 @@ def loop_shape(target: CpuTarget, body: Block) -> Shape:
     """Lanes by the narrowest type that computes in the body, parts by its length and the registers there are."""
     widths = {bits for bits in _widths(body) if bits} or {32}
     bits = max(min(widths), max(widths) // 2)
-    roomy = target.registers >= 32 or _body_cost(body) <= LIGHT_BODY
-    return Shape(target.lanes(bits), 4 if roomy else 2)
+    return Shape(target.lanes(bits), _parts(target, body))
+
+
+def _parts(target: CpuTarget, body: Block) -> int:
+    """Vectors at a time. A body that writes much has as many values at once, and enough to do between them."""
+    if sum(op.name == "cpu.store" for op in _inside(body)) >= MANY_STORES:
+        return 1
+    return 4 if target.registers >= 32 or _body_cost(body) <= LIGHT_BODY else 2
 
 
 def fold_shape(target: CpuTarget, body: Block, order: Blocks | Free) -> Shape:

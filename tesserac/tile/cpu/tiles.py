@@ -174,6 +174,24 @@ def leaves(tile: Tile, at: tuple[int | None, ...]) -> Iterator[tuple[Loaded | St
             yield from leaves(tile.source, at)
 
 
+def memories(tile: Tile, known: dict[Tile, frozenset[Value]]) -> frozenset[Value]:
+    """The memory that a tile is computed from. Tiles share what they are computed from: `known` are those seen."""
+    if tile not in known:
+        match tile:
+            case Loaded() | Stored():
+                found = frozenset([tile.memory])
+            case Gathered():
+                found = frozenset().union(*(memories(index, known) for index, _ in tile.indices))
+            case Mapped():
+                found = frozenset().union(*(memories(operand, known) for operand in tile.operands))
+            case Converted():
+                found = memories(tile.source, known)
+            case _:
+                found = frozenset()
+        known[tile] = found
+    return known[tile]
+
+
 def identity(tile: Tile) -> tuple[int, ...]:
     return tuple(range(len(tile.type.shape)))
 

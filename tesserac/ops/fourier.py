@@ -1,0 +1,236 @@
+"""The forms of a Fourier transform over the last dim, whose length is a number.
+
+Enters: complex points. Leaves: their spectrum, in steps of short transforms (`butterflies.py`), or as a convolution.
+See Note [The plan of a transform].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir import forms
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Value
+from tesserac.ir.forms import Slice, tensor_type
+from tesserac.ir.table import Roots
+from tesserac.ops.butterflies import PRIMES, RADICES, Butterfly
+from tesserac.ops.lowering import (
+    DimMap,
+    Scalars,
+    assemble_form,
+    contract_form,
+    fill,
+    lines_form,
+    map_form,
+    pointwise,
+    scalar_dtype,
+    view_form,
+)
+from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dtype import component
+from tesserac.types.ty import TensorType
+
+LARGEST_PRIME = 61
+"""A length with a larger prime factor is transformed as a convolution."""
+PASS = 2.0
+"""What it costs a point to be read and written once more, in the units of `WORK`."""
+WORK = {2: 1, 3: 1.7, 4: 1.5, 5: 2.6, 6: 2.2, 7: 3.6, 8: 2.2, 9: 2.9, 10: 3.1, 11: 6, 12: 2.7, 13: 7, 15: 3.6, 16: 3}
+"""What a step of each radix computes for a point, beside that of two."""
+_ODD_PARTS = (1, 3, 5, 9, 15)
+"""Of the lengths of convolutions."""
+
+
+def plan(length: int) -> tuple[int, ...] | None:
+    """The radices of a transform, first step first; None where it is a convolution."""
+    primes = prime_factors(length)
+    if primes and primes[0] > LARGEST_PRIME:
+        return None
+    long = [p for p in primes if p not in PRIMES]
+    return tuple(sorted((*long, *_cheapest(length // prod(long))[1]), reverse=True))
+
+
+@cache
+def _cheapest(length: int) -> tuple[float, tuple[int, ...]]:
+    """The radices whose product is a length, and what they cost a point."""
+    if length == 1:
+        return 0.0, ()
+    ways = ((_cheapest(length // radix), radix) for radix in RADICES if length % radix == 0)
+    return min((cost + PASS + WORK[radix], tuple(sorted((*rest, radix)))) for (cost, rest), radix in ways)
+
+
+def prime_factors(number: int) -> list[int]:
+    """In descending order."""
+    factors: list[int] = []
+    divisor = 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            factors.append(divisor)
+            number //= divisor
+        divisor += 1
+    return sorted([*factors, number] if number > 1 else factors, reverse=True)
+
+
+def convolution_length(length: int) -> int:
+    """The least length with small factors in which a chirp of so many points does not meet itself."""
+    least = 2 * length - 1
+    return min(odd << max(0, -(-least // odd) - 1).bit_length() for odd in _ODD_PARTS)
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Writes the forms of transforms with one sign; each frequency is multiplied by `factor` in the end."""
+
+    builder: Builder
+    sign: int
+    factor: float = 1.0
+
+    def transform(self, x: Value) -> Value:
+        length = tensor_type(x).dims[-1].constant
+        assert length is not None, "a demanded size is a number before operators are lowered"
+        radices = plan(length)
+        return self._convolved(x, length) if radices is None else self._in_steps(x, length, radices)
+
+    def _in_steps(self, x: Value, length: int, radices: Sequence[int]) -> Value:
+        """Between the steps a tensor is [..., points still to be transformed, frequencies done]."""
+        ty = tensor_type(x)
+        batch = ty.dims[:-1]
+        left, done = length, 1
+        if not radices:
+            return self._scaled(x)
+        for radix in radices:
+            left //= radix
+            x = self._reshaped(x, (*batch, *map(_dim, (radix, left, done))))
+            x = self._step(x) if radix in RADICES else self._long_step(x)
+            done *= radix
+        return self._reshaped(x, ty.dims)
+
+    # ------------------------------------------------------------------------------------------------- one step
+
+    def _step(self, x: Value) -> Value:
+        """[..., points, left, done] to [..., left, frequency, done], turned for the next step."""
+        ty = tensor_type(x)
+        *batch, points, left, done = ty.dims
+        radix, last = points.evaluate({}), left == ONE
+        places: list[int | None] = [*range(len(batch)), None, None]
+        for dim, size in ((-2, left), (-1, done)):
+            places[dim] = None if size == ONE else sum(place is not None for place in places)
+        reads: DimMap = (*places[:-2], None, *places[-2:])
+        writes: DimMap = (*places[:-1], None, places[-1])
+        result = TensorType((*batch, left, points, done), ty.dtype)
+
+        def body(s: Scalars, args: list[list[Value]]) -> list[Value]:
+            butterfly = Butterfly(s, self.sign, component(ty.dtype))
+            found = butterfly.transform([s.parts(arg) for arg in args[0]])
+            if not last:
+                found[1:] = [butterfly.times(f, s.parts(t)) for f, t in zip(found[1:], args[1][1:], strict=True)]
+            elif self.factor != 1.0:
+                found = [butterfly.scaled(f, self.factor) for f in found]
+            return [s.complex(*f) for f in found]
+
+        if last:
+            return lines_form(self.builder, (x,), (reads,), result, writes, body)
+        table = self._roots(radix * left.evaluate({}), "product", (points, left), ty)
+        return lines_form(self.builder, (x, table), (reads, (None, places[-2])), result, writes, body)
+
+    def _long_step(self, x: Value) -> Value:
+        """A step by a product with the roots of 1: of a prime that has no butterfly."""
+        ty = tensor_type(x)
+        *batch, points, left, done = ty.dims
+        axis, rank = len(batch), ty.rank
+        order = (*range(axis), axis + 1, axis + 2, axis)
+        rows = view_form(
+            self.builder, x, TensorType((*batch, left, done, points), ty.dtype), forms.Permute(order)
+        )
+        result = TensorType((*batch, left, points, done), ty.dtype)
+        roots = self._roots(points.evaluate({}), "product", (points, points), ty)
+        lhs = (*range(axis), axis, axis + 2, rank)
+        found = contract_form(self.builder, rows, roots, result, lhs, (rank, axis + 1))
+        if left == ONE:
+            return self._scaled(found)
+        turns = self._roots(points.evaluate({}) * left.evaluate({}), "product", (left, points), ty)
+        maps = (tuple(range(rank)), (axis, axis + 1))
+        return map_form(self.builder, (found, turns), result, lambda s, args: s.primitive("mul", *args), maps)
+
+    # ---------------------------------------------------------------------------------------------- convolution
+
+    def _convolved(self, x: Value, length: int) -> Value:
+        """Bluestein: k n = (k^2 + n^2 - (k - n)^2) / 2 makes the transform a convolution with a chirp, which has a
+        length that steps can transform."""
+        ty = tensor_type(x)
+        padded = convolution_length(length)
+        chirp = self._roots(2 * length, "square", (_dim(length),), ty)
+        turned = Steps(self.builder, -self.sign)._roots(2 * length, "square", (_dim(length),), ty)
+        response = self._spread(turned, length, padded)
+        signal = self._padded(self._times(x, chirp), padded)
+        spectrum = self._times(Steps(self.builder, -1).transform(signal), Steps(self.builder, -1).transform(response))
+        back = Steps(self.builder, 1, 1 / padded).transform(spectrum)
+        taken = self._cut(back, ty.dims, 0, 1)
+        return self._scaled(self._times(taken, chirp))
+
+    def _spread(self, chirp: Value, length: int, padded: int) -> Value:
+        """The chirp forwards from the start and backwards from the end, zeros between."""
+        ty = tensor_type(chirp)
+        whole = TensorType((_dim(padded),), ty.dtype)
+        tail = self._cut(chirp, (_dim(length - 1),), length - 1, -1)
+        boxes = [Slice((_dim(start),), (1,)) for start in (0, 0, padded - length + 1)]
+        return assemble_form(self.builder, (fill(self.builder, whole, 0), chirp, tail), whole, boxes)
+
+    def _padded(self, x: Value, padded: int) -> Value:
+        ty = tensor_type(x)
+        whole = TensorType((*ty.dims[:-1], _dim(padded)), ty.dtype)
+        corner = Slice((ZERO,) * ty.rank, (1,) * ty.rank)
+        return assemble_form(self.builder, (fill(self.builder, whole, 0), x), whole, [corner, corner])
+
+    # ------------------------------------------------------------------------------------------------ small forms
+
+    def _cut(self, x: Value, dims: Sequence[Dim], start: int, step: int) -> Value:
+        ty = tensor_type(x)
+        others = ty.rank - 1
+        cut = Slice((*[ZERO] * others, _dim(start)), (*[1] * others, step))
+        return view_form(self.builder, x, TensorType(tuple(dims), ty.dtype), cut)
+
+    def _times(self, x: Value, y: Value) -> Value:
+        return pointwise(self.builder, (x, y), tensor_type(x), lambda s, args: s.primitive("mul", *args))
+
+    def _scaled(self, x: Value) -> Value:
+        if self.factor == 1.0:
+            return x
+
+        def body(s: Scalars, args: list[Value]) -> Value:
+            return s.primitive("mul", args[0], s.constant(self.factor, scalar_dtype(args[0])))
+
+        return pointwise(self.builder, (x,), tensor_type(x), body)
+
+    def _roots(self, order: int, exponents: str, dims: Sequence[Dim], like: TensorType) -> Value:
+        table = Roots(order, exponents, ("cos", "sin" if self.sign > 0 else "-sin"))
+        return self.builder.value("form.table", (), TensorType(tuple(dims), like.dtype), {"table": table})
+
+    def _reshaped(self, x: Value, dims: tuple[Dim, ...]) -> Value:
+        ty = tensor_type(x)
+        if ty.dims == dims:
+            return x
+        return view_form(self.builder, x, TensorType(dims, ty.dtype, ty.policy), forms.Reshape())
+
+
+def _dim(size: int) -> Dim:
+    return Dim.const(size)
+
+
+# Note [The plan of a transform]
+# The plan is a function of N alone, so the bits are too. With N = r m, n = m n1 + n2 and k = k1 + r k2,
+#     X[k1 + r k2] = sum over n2 of w(n2 k2 / m) * w(n2 k1 / N) * (sum over n1 of x[n1, n2] * w(n1 k1 / r))
+# where w(t) = exp(-2 pi i t),
+# that is: m transforms of r points, a turn of each result by a root of a table, and r transforms of m points, the next
+# step. Frequencies found first vary fastest in the end, so each step leaves its new index before those: the result
+# comes out in order, without a shuffle at the end (Stockham). The largest radix comes first, because from then on a
+# step walks at least so many neighbours in memory.
+#
+# Note [Few radices, many lengths]
+# A step is one launch: a point of its space reads r numbers, transforms them in registers, turns them and writes r
+# numbers (`ir/lines.py`). Radices up to 16 hold in the registers there are; more of them in one step would save passes
+# over memory, but spill. A prime above 13 has too many products for a butterfly, and is a matrix product with the roots
+# of 1. Above 61 a convolution is cheaper (Bluestein).
+# Errors stay below those of a sum in any order: see docs/language.md for the bound.
