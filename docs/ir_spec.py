@@ -20,6 +20,7 @@ import tesserac.ir.forms
 import tesserac.ir.func
 import tesserac.ir.index
 import tesserac.ir.indexed
+import tesserac.ir.lines
 import tesserac.ir.table
 import tesserac.pipeline  # fills the table of operations with those that only passes know
 import tesserac.schedule.dialect
@@ -43,7 +44,14 @@ LEVELS = (
     Level("Graph IR", (tesserac.graph.dialect,), ("graph",)),
     Level(
         "Structural forms",
-        (tesserac.ir.forms, tesserac.ir.indexed, tesserac.ir.table, tesserac.ir.effects, tesserac.ir.func),
+        (
+            tesserac.ir.forms,
+            tesserac.ir.indexed,
+            tesserac.ir.lines,
+            tesserac.ir.table,
+            tesserac.ir.effects,
+            tesserac.ir.func,
+        ),
         ("form", "func", "scalar"),
     ),
     Level("Schedule IR", (tesserac.schedule.dialect,), ("schedule",)),

@@ -43,6 +43,8 @@ SORT_WARPS = 32
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
+WARP = 32
+"""Points of a form of lines that a warp takes at least: a thread holds one, with all its elements."""
 FOLD_COLUMNS = 64
 """Columns of rows that are folded into places, which a program takes."""
 WIDE_COLUMNS, NARROWEST = 1024, 64
@@ -101,7 +103,8 @@ def _block_elements(launch: Op, machine: Machine, read: int = 1) -> int:
         room = machine.registers / max(read, _elements_per_point(launch))
     else:
         room = machine.near_bytes * 0.75 / _bytes_per_point(launch)
-    return power_of_two_below(room, SMALLEST, LARGEST)
+    lines = launch_kind(launch) == "lines" and machine.warps
+    return power_of_two_below(room, WARP * machine.warps if lines else SMALLEST, LARGEST)
 
 
 def _schedule_map(launch: Op, machine: Machine) -> None:

@@ -97,6 +97,7 @@ from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, attr, attr_tuple, define_op, tuple_of
 from tesserac.ir.forms import Guard
 from tesserac.ir.kernels import KERNEL
+from tesserac.ir.lines import LINES, lines_space
 from tesserac.ir.ordering import IO
 from tesserac.ir.types import IndexType, MemRefType, TensorType
 from tesserac.ir.verify import require
@@ -307,7 +308,8 @@ def _verify_places(op: Op) -> None:
             continue
         ty = inner.result.type
         assert isinstance(ty, TensorType)
-        require(tuple(space[i] for i in place) == ty.dims, "{} has dims that are not its place", op, inner.name)
+        dims = lines_space(inner) if inner.name == LINES else ty.dims
+        require(tuple(space[i] for i in place) == dims, "{} has dims that are not its place", op, inner.name)
 
 
 def _verify_loops(op: Op) -> None:

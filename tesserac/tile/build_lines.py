@@ -7,55 +7,62 @@ becomes
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.ir.lines import line_places, lines_out
 from tesserac.ir.types import AxisType, ScalarType, TensorType, TileType
 from tesserac.schedule.space import computing, read_reach, write_reach
-from tesserac.tile.frame import Frame
+from tesserac.tile.frame import Argument, Frame
 
 
 def build_lines(frame: Frame) -> None:
+    """Elements are read where they are needed and written where they are there, so that few wait in registers."""
     frame.enter_grid()
     (op,) = computing(frame.launch)
-    loops = frame.blocked(range(len(frame.loops)))
-    tiles = _Tiles(frame, tuple(frame.loops[i].block for i in loops))
-    _read(frame, op, tiles, loops)
+    tiles, ty = _Tiles(frame, op), tensor_type(op.result)
     argument = frame.argument(write_reach(frame.launch, 0), frame.result_dims(0))
-    for inner in op.body.ops[:-1]:
-        if len(inner.result.uses) > 1 or _is_yielded(inner.result):
-            tiles.compute(inner.result)
-    ty = tensor_type(op.result)
+    places = defaultdict[Value, list[tuple[int, ...]]](list)
     for place, yielded in zip(line_places(ty, lines_out(op)), op.body.terminator.operands, strict=True):
-        tile = tiles.stored(yielded, ty)
-        at = [*frame.coordinates(argument), *map(frame.size, place)]
-        frame.builder.op("tile.store", (tile, frame.memory_of(argument), *at))
-
-
-def _read(frame: Frame, op: Op, tiles: _Tiles, loops: tuple[int, ...]) -> None:
-    """The blocks of all that a point reads, in the order of the body's arguments."""
-    args = iter(op.body.args)
-    for position, (value, dim_map) in enumerate(zip(op.operands, operand_maps(op), strict=True)):
-        reach = read_reach(frame.launch, op, position)
-        assert reach is not None, "a launch of lines computes nothing else"
-        argument = frame.argument(reach)
-        at, memory = frame.coordinates(argument), frame.memory_of(argument)
-        walked = [i for i in argument.loops if i is not None and isinstance(frame.at[i].type, AxisType)]
-        for place in line_places(tensor_type(value), dim_map):
-            tile = frame.load_from(memory, [*at, *map(frame.size, place)])
-            tiles.known[next(args)] = tile, tuple(map(loops.index, walked))
+        places[yielded].append(place)
+    for scalar in (*op.body.args, *(inner.result for inner in op.body.ops[:-1])):
+        if scalar.defining_op is not None and (len(scalar.uses) > 1 or scalar in places):
+            tiles.compute(scalar)
+        for place in places.get(scalar, ()):
+            at = [*frame.coordinates(argument), *map(frame.size, place)]
+            frame.builder.op("tile.store", (tiles.stored(scalar, ty), frame.memory_of(argument), *at))
 
 
 class _Tiles:
     """The tiles of scalars of a body: of its arguments, and of what several others read. What one alone reads is
     computed in the map of that one."""
 
-    def __init__(self, frame: Frame, shape: tuple[int, ...]) -> None:
+    def __init__(self, frame: Frame, op: Op) -> None:
+        loops = frame.blocked(range(len(frame.loops)))
         self.frame = frame
-        self.shape = shape
+        self.shape = tuple(frame.loops[i].block for i in loops)
         self.known: dict[Value, tuple[Value, tuple[int, ...]]] = {}
         """Each with the dims of the block that it follows."""
+        self._reads: dict[Value, tuple[Argument, tuple[int, ...], tuple[int, ...]]] = {}
+        """Where arguments stand: the memory, the place in a line, and the dims of the block that they follow."""
+        args = iter(op.body.args)
+        for position, (value, dim_map) in enumerate(zip(op.operands, operand_maps(op), strict=True)):
+            reach = read_reach(frame.launch, op, position)
+            assert reach is not None, "a launch of lines computes nothing else"
+            argument = frame.argument(reach)
+            walked = [i for i in argument.loops if i is not None and isinstance(frame.at[i].type, AxisType)]
+            for place in line_places(tensor_type(value), dim_map):
+                self._reads[next(args)] = argument, place, tuple(map(loops.index, walked))
+
+    def tile(self, scalar: Value) -> tuple[Value, tuple[int, ...]] | None:
+        """The tile of an argument, or of what was computed; none of what is computed with its reader."""
+        if scalar not in self.known and scalar in self._reads:
+            argument, place, dims = self._reads[scalar]
+            at = [*self.frame.coordinates(argument), *map(self.frame.size, place)]
+            self.known[scalar] = self.frame.load_from(self.frame.memory_of(argument), at), dims
+        return self.known.get(scalar)
 
     def compute(self, scalar: Value) -> Value:
         type_ = scalar.type
@@ -66,9 +73,8 @@ class _Tiles:
 
     def stored(self, scalar: Value, ty: TensorType) -> Value:
         """A yielded scalar as it is written."""
-        whole = TileType(self.shape, ty.dtype, ty.policy)
-        tile = self.known[scalar][0]
-        return tile if tile.type == whole else self._map(scalar, whole)
+        whole, found = TileType(self.shape, ty.dtype, ty.policy), self.tile(scalar)
+        return found[0] if found is not None and found[0].type == whole else self._map(scalar, whole)
 
     def _map(self, scalar: Value, whole: TileType) -> Value:
         """A map over the tiles that are known, with what is between them and the scalar."""
@@ -78,8 +84,8 @@ class _Tiles:
         def take(value: Value) -> None:
             if value in values:
                 return
-            if value in self.known:
-                tile, dims = self.known[value]
+            if (found := self.tile(value)) is not None:
+                tile, dims = found
                 values[value] = block.add_arg(value.type, value.name)
                 operands.append(tile)
                 maps.append(dims)
@@ -93,7 +99,3 @@ class _Tiles:
         take(scalar)
         Builder(block, self.frame.builder.span).op("form.yield", (values[scalar],))
         return self.frame.builder.value("tile.map", operands, whole, {"maps": tuple(maps)}, (block,), scalar.name)
-
-
-def _is_yielded(value: Value) -> bool:
-    return any(user.opdef.terminator for user, _ in value.uses)
