@@ -181,7 +181,7 @@ SLOW: dict[str, str] = {
     "resize nearest": "points are gathered one by one",
     "grid_sample": "its 4 neighbours are gathered one by one",
     "depthwise conv2d": "one channel at a time fills no block of registers",
-    "rfft": "a transform is built of steps that read and write memory",
-    "stft": "a transform is built of steps that read and write memory",
+    "rfft": "a real transform does the work of a complex one; a batch is read and written in every step",
+    "stft": "a real transform does the work of a complex one; a batch is read and written in every step",
 }
 """Why one may take more than twice as long."""

@@ -20,13 +20,17 @@ from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.split_complex import split_complex
-from tesserac.ir.core import Module
+from tesserac.ir.core import Module, VerifyError
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
+from tesserac.ir.verify import verify_module
 from tesserac.numerics.roots import roots
 from tesserac.ops.fourier import plan, prime_factors
 from tesserac.ops.registry import OPERATORS
+from tesserac.pipeline import schedule_passes
+from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.machine import AARCH64
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import C64, C128
 from tesserac.types.ty import TensorType
@@ -34,6 +38,7 @@ from tests.graph.test_graph_passes import normal, picture
 from tests.ops.test_graph_lower import module_of
 from tests.support.cpu_kernels import same_bits
 from tests.support.sampling import some_of_each, spread
+from tests.support.source_support import compile_to_forms
 
 UNIT = {"c8": 2.0**-24, "c16": 2.0**-53}
 LENGTHS = (*range(1, 65), 100, 127, 128, 243, 360, 1000, 1009, 1024, 4096)
@@ -133,7 +138,8 @@ def frequencies(n: int):
 
 def halves(x: Tensor[B, 2 * N, c64], w: Tensor[N, f32]):
     return fft(x[:, :N]) * cast(w, c64)
-
+"""
+CHANGING = """
 def changing(x: Tensor[N, c64]):
     total = cast(complex(0.0, 0.0), c64)
     for i in range(2, N):
@@ -204,9 +210,59 @@ def test_a_length_may_be_an_expression(module: tessera.Module) -> None:
         module.halves(x, w[:5])
 
 
-def test_a_length_that_changes_in_a_loop_is_refused(module: tessera.Module) -> None:
-    with pytest.raises(tessera.TesseraError, match="`fft` of a size that changes while the function runs"):
-        module.changing(points(4))
+def test_a_length_that_changes_in_a_loop_is_refused() -> None:
+    with pytest.raises(tessera.TesseraError, match="E0228"):
+        tessera.compile(CHANGING)
+
+
+def test_shapes_say_which_code_a_call_means(module: tessera.Module) -> None:
+    """A second call of the same shapes goes straight to the code, which still looks at what it is given."""
+    for length in (4, 6, 4, 6):
+        row = points(length)
+        np.testing.assert_array_equal(module.centred(row)[0], np.fft.fftshift(row))
+        np.testing.assert_array_equal(module.centred(x=row)[0], np.fft.fftshift(row))
+    halves = module.halves
+    x, w = points(2, 12), np.arange(6, dtype="f4")
+    for _ in range(2):
+        np.testing.assert_allclose(halves(x, w), np.fft.fft(x[:, :6]) * w, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(halves(x[:, ::-1], w), np.fft.fft(x[:, :5:-1]) * w, rtol=1e-5, atol=1e-5)
+        with pytest.raises(tessera.TesseraError, match="E0922"):
+            halves(x.astype("c16"), w)
+
+
+def test_steps_are_launches_that_read_and_write_whole_vectors() -> None:
+    """Three steps of 1024 points; the parts of the caller's numbers are read and written side by side."""
+    text = "def f(x: Tensor[B, 1024, c64]) -> Tensor[B, 1024, c64]:\n    return fft(x)\n"
+    built = run_passes(compile_to_forms(text), schedule_passes(AARCH64), verify=True)
+    launches = [op for func in built.ops for op in func.walk() if op.name == "schedule.launch"]
+    assert [launch_kind(op) for op in launches] == ["lines"] * 3
+
+
+@pytest.mark.parametrize(
+    ("out", "yields", "message"),
+    [
+        ("[0, none]", "%a, %b", ""),
+        ("[none, 0]", "%a, %b", "meets another size"),
+        ("[0, none]", "%a", "yields every element"),
+        ("[0, 0]", "%a, %b", "writes each point once"),
+    ],
+)
+def test_lines_are_verified(out: str, yields: str, message: str) -> None:
+    text = f"""
+func.func @f {{guards = [], params = ["x"]}} {{
+  ^(%x: tensor<[N, 2], f32>):
+    %y = form.lines(%x) {{maps = [[0, none]], out = {out}}} : tensor<[N, 2], f32> {{
+      ^(%a: scalar<f32>, %b: scalar<f32>):
+        form.yield({yields})
+    }}
+    func.return(%y)
+}}
+"""
+    if not message:
+        verify_module(parse_module(text))
+        return
+    with pytest.raises(VerifyError, match=message):
+        verify_module(parse_module(text))
 
 
 def test_nothing_has_no_transform(module: tessera.Module) -> None:
