@@ -30,7 +30,7 @@ from tesserac.ops.lowering import (
     view_form,
 )
 from tesserac.types.dims import ONE, ZERO, Dim
-from tesserac.types.dtype import component
+from tesserac.types.dtype import DType, component
 from tesserac.types.ty import TensorType
 
 LARGEST_PRIME = 61
@@ -93,37 +93,57 @@ class Steps:
         radices = plan(length)
         return self._convolved(x, length) if radices is None else self._in_steps(x, length, radices)
 
+    def of_pairs(self, x: Value, dtype: DType) -> Value | None:
+        """The transform of numbers whose parts are neighbours among real points; none where no step reads them."""
+        *batch, length = tensor_type(x).dims
+        half = length.evaluate({}) // 2
+        radices = plan(half)
+        if not radices or radices[0] not in RADICES:
+            return None
+        left = half // radices[0]
+        pairs = self._reshaped(x, (*batch, *map(_dim, (radices[0], left, 1, 2))))
+        x = self._step(pairs, dtype)
+        return self._later_steps(x, (*batch, _dim(half)), radices)
+
     def _in_steps(self, x: Value, length: int, radices: Sequence[int]) -> Value:
         """Between the steps a tensor is [..., points still to be transformed, frequencies done]."""
         ty = tensor_type(x)
-        batch = ty.dims[:-1]
-        left, done = length, 1
         if not radices:
             return self._scaled(x)
-        for radix in radices:
+        first = self._reshaped(x, (*ty.dims[:-1], *map(_dim, (radices[0], length // radices[0], 1))))
+        return self._later_steps(self._one_step(first), ty.dims, radices)
+
+    def _later_steps(self, x: Value, dims: tuple[Dim, ...], radices: Sequence[int]) -> Value:
+        done, left = radices[0], prod(radices[1:])
+        for radix in radices[1:]:
             left //= radix
-            x = self._reshaped(x, (*batch, *map(_dim, (radix, left, done))))
-            x = self._step(x) if radix in RADICES else self._long_step(x)
+            x = self._one_step(self._reshaped(x, (*dims[:-1], *map(_dim, (radix, left, done)))))
             done *= radix
-        return self._reshaped(x, ty.dims)
+        return self._reshaped(x, dims)
+
+    def _one_step(self, x: Value) -> Value:
+        return self._step(x, tensor_type(x).dtype) if _radix(x) in RADICES else self._long_step(x)
 
     # ------------------------------------------------------------------------------------------------- one step
 
-    def _step(self, x: Value) -> Value:
-        """[..., points, left, done] to [..., left, frequency, done], turned for the next step."""
-        ty = tensor_type(x)
-        *batch, points, left, done = ty.dims
+    def _step(self, x: Value, dtype: DType) -> Value:
+        """[..., points, left, done] to [..., left, frequency, done], turned for the next step. The numbers may be real
+        ones of which two in a last dim are one."""
+        ty = TensorType(tensor_type(x).dims, dtype)
+        paired = tensor_type(x).dtype != dtype
+        *batch, points, left, done = ty.dims[:-1] if paired else ty.dims
         radix, last = points.evaluate({}), left == ONE
         places: list[int | None] = [*range(len(batch)), None, None]
         for dim, size in ((-2, left), (-1, done)):
             places[dim] = None if size == ONE else sum(place is not None for place in places)
-        reads: DimMap = (*places[:-2], None, *places[-2:])
+        reads: DimMap = (*places[:-2], None, *places[-2:], *([None] if paired else []))
         writes: DimMap = (*places[:-1], None, places[-1])
         result = TensorType((*batch, left, points, done), ty.dtype)
 
         def body(s: Scalars, args: list[list[Value]]) -> list[Value]:
             butterfly = Butterfly(s, self.sign, component(ty.dtype))
-            found = butterfly.transform([s.parts(arg) for arg in args[0]])
+            numbers = list(zip(args[0][::2], args[0][1::2], strict=True)) if paired else [s.parts(a) for a in args[0]]
+            found = butterfly.transform(numbers)
             if not last:
                 found[1:] = [butterfly.times(f, s.parts(t)) for f, t in zip(found[1:], args[1][1:], strict=True)]
             elif self.factor != 1.0:
@@ -132,7 +152,7 @@ class Steps:
 
         if last:
             return lines_form(self.builder, (x,), (reads,), result, writes, body)
-        table = self._roots(radix * left.evaluate({}), "product", (points, left), ty)
+        table = self.roots(radix * left.evaluate({}), "product", (points, left), ty)
         return lines_form(self.builder, (x, table), (reads, (None, places[-2])), result, writes, body)
 
     def _long_step(self, x: Value) -> Value:
@@ -145,12 +165,12 @@ class Steps:
             self.builder, x, TensorType((*batch, left, done, points), ty.dtype), forms.Permute(order)
         )
         result = TensorType((*batch, left, points, done), ty.dtype)
-        roots = self._roots(points.evaluate({}), "product", (points, points), ty)
+        roots = self.roots(points.evaluate({}), "product", (points, points), ty)
         lhs = (*range(axis), axis, axis + 2, rank)
         found = contract_form(self.builder, rows, roots, result, lhs, (rank, axis + 1))
         if left == ONE:
             return self._scaled(found)
-        turns = self._roots(points.evaluate({}) * left.evaluate({}), "product", (left, points), ty)
+        turns = self.roots(points.evaluate({}) * left.evaluate({}), "product", (left, points), ty)
         maps = (tuple(range(rank)), (axis, axis + 1))
         return map_form(self.builder, (found, turns), result, lambda s, args: s.primitive("mul", *args), maps)
 
@@ -161,20 +181,20 @@ class Steps:
         length that steps can transform."""
         ty = tensor_type(x)
         padded = convolution_length(length)
-        chirp = self._roots(2 * length, "square", (_dim(length),), ty)
-        turned = Steps(self.builder, -self.sign)._roots(2 * length, "square", (_dim(length),), ty)
+        chirp = self.roots(2 * length, "square", (_dim(length),), ty)
+        turned = Steps(self.builder, -self.sign).roots(2 * length, "square", (_dim(length),), ty)
         response = self._spread(turned, length, padded)
         signal = self._padded(self._times(x, chirp), padded)
         spectrum = self._times(Steps(self.builder, -1).transform(signal), Steps(self.builder, -1).transform(response))
         back = Steps(self.builder, 1, 1 / padded).transform(spectrum)
-        taken = self._cut(back, ty.dims, 0, 1)
+        taken = self.cut(back, ty.dims, 0, 1)
         return self._scaled(self._times(taken, chirp))
 
     def _spread(self, chirp: Value, length: int, padded: int) -> Value:
         """The chirp forwards from the start and backwards from the end, zeros between."""
         ty = tensor_type(chirp)
         whole = TensorType((_dim(padded),), ty.dtype)
-        tail = self._cut(chirp, (_dim(length - 1),), length - 1, -1)
+        tail = self.cut(chirp, (_dim(length - 1),), length - 1, -1)
         boxes = [Slice((_dim(start),), (1,)) for start in (0, 0, padded - length + 1)]
         return assemble_form(self.builder, (fill(self.builder, whole, 0), chirp, tail), whole, boxes)
 
@@ -186,7 +206,7 @@ class Steps:
 
     # ------------------------------------------------------------------------------------------------ small forms
 
-    def _cut(self, x: Value, dims: Sequence[Dim], start: int, step: int) -> Value:
+    def cut(self, x: Value, dims: Sequence[Dim], start: int, step: int) -> Value:
         ty = tensor_type(x)
         others = ty.rank - 1
         cut = Slice((*[ZERO] * others, _dim(start)), (*[1] * others, step))
@@ -204,7 +224,7 @@ class Steps:
 
         return pointwise(self.builder, (x,), tensor_type(x), body)
 
-    def _roots(self, order: int, exponents: str, dims: Sequence[Dim], like: TensorType) -> Value:
+    def roots(self, order: int, exponents: str, dims: Sequence[Dim], like: TensorType) -> Value:
         table = Roots(order, exponents, ("cos", "sin" if self.sign > 0 else "-sin"))
         return self.builder.value("form.table", (), TensorType(tuple(dims), like.dtype), {"table": table})
 
@@ -217,6 +237,11 @@ class Steps:
 
 def _dim(size: int) -> Dim:
     return Dim.const(size)
+
+
+def _radix(x: Value) -> int:
+    """Of the next step of [..., points, left, done]."""
+    return tensor_type(x).dims[-3].evaluate({})
 
 
 # Note [The plan of a transform]

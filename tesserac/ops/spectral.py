@@ -18,6 +18,7 @@ from tesserac.ir.forms import Slice, tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.ops.fourier import Steps
 from tesserac.ops.lowering import convert_form, view_form
+from tesserac.ops.real_fourier import half_spectrum
 from tesserac.ops.registry import Array, Need, Operator, register
 from tesserac.ops.unify import KindMismatch, Mismatch, SameSize
 from tesserac.types.dims import ONE, ZERO, Dim
@@ -131,6 +132,8 @@ class Rfft(Transform):
         return _like(operands[0], np.fft.rfft(operands[0]))
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        if (half := half_spectrum(builder, operands[0], result)) is not None:
+            return half
         whole = TensorType(tensor_type(operands[0]).dims, result.dtype)
         spectrum = super().lower(builder, operands, whole)
         cut = Slice((ZERO,) * result.rank, (1,) * result.rank)

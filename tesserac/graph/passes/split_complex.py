@@ -47,15 +47,17 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE, is_called
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.effects import COMPLEX
-from tesserac.ir.forms import Reshape, operand_maps, tensor_type
+from tesserac.ir.forms import Broadcast, Reshape, Slice, operand_maps, tensor_type
 from tesserac.ir.func import params
+from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.interleaved import part_type, parts_type
 from tesserac.ir.lines import LINES
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.table import table_of
 from tesserac.ir.types import ScalarType, TensorType, Type
-from tesserac.ops.lowering import DimMap, fill, one_of, side_by_side
+from tesserac.ops.lowering import DimMap, fill, one_of, side_by_side, view_form
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import DType, component
 
 
@@ -209,6 +211,23 @@ class _Splitter:
         axis = tensor_type(op.result).rank if in_a_row else 0
         return Pair(one_of(builder, whole, axis, 0), one_of(builder, whole, axis, 1))
 
+    def _assemble(self, builder: Builder, op: Op) -> Pair:
+        """What the caller reads is put together of parts in a row."""
+        if not _is_returned(op.result):
+            return self._part_by_part(builder, op)
+        result = tensor_type(op.result)
+        columns: list[Value] = []
+        boxes: list[Slice] = []
+        for value, box in zip(op.operands, assembled_boxes(op), strict=True):
+            for number, part in enumerate(self.both(builder, value)):
+                ty = tensor_type(part)
+                thin = TensorType((*ty.dims, ONE), ty.dtype, ty.policy)
+                columns.append(view_form(builder, part, thin, Broadcast(tuple(range(ty.rank)))))
+                boxes.append(Slice((*box.starts, Dim.const(number)), (*box.steps, 1)))
+        whole = builder.value(op.name, columns, parts_type(result), {"boxes": tuple(boxes)})
+        self.rows[op.result] = whole
+        return Pair(one_of(builder, whole, result.rank, 0), one_of(builder, whole, result.rank, 1))
+
     def _view(self, builder: Builder, op: Op) -> Pair:
         if op.operands[0] in self.rows and op.attrs["view"] == Reshape():
             row = parts_type(tensor_type(op.result))
@@ -306,7 +325,9 @@ def _is_returned(value: Value) -> bool:
 def _is_computed(value: Value) -> bool:
     """Whether a value is no argument, seen through whatever views."""
     made = value.defining_op
-    return made is not None and (made.name == LINES or (made.name == "form.view" and _is_computed(made.operands[0])))
+    if made is not None and made.name == "form.view":
+        return _is_computed(made.operands[0])
+    return made is not None and made.name in (LINES, "form.assemble")
 
 
 def _scalar(value: Value) -> ScalarType:
@@ -358,7 +379,7 @@ _RULES: dict[str, Callable[[_Splitter, Builder, Op], Pair | Value]] = {
     LINES: _Splitter._lines,
     "form.table": _Splitter._table,
     "form.view": _Splitter._view,
-    "form.assemble": _Splitter._part_by_part,
+    "form.assemble": _Splitter._assemble,
     "form.gather": _Splitter._part_by_part,
     "form.scatter": _Splitter._part_by_part,
     "form.reduce": _Splitter._reduce,
