@@ -82,11 +82,11 @@ ASKS = (
         "`tile_shape=`",
         "def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]): return op.matmul(a, b, tile_shape=(64, 64, 32))",
     ),
-    Row("`@kernel.schedule(s)`", "@kernel.schedule(Schedule(block=(64, 64), warps=4))" + KERNEL.format(hints="")),
+    Row("`@kernel.schedule(s)`", "@kernel.schedule(Schedule(block=(64, 64)))" + KERNEL.format(hints="")),
     Row(
         "`f.with_schedule(s)`",
         "@kernel" + KERNEL.format(hints="").replace(" f(", " k(")
-        + "def f(x: Tensor[M, N, f32]): return k.with_schedule(Schedule(warps=4))(x)",
+        + "def f(x: Tensor[M, N, f32]): return k.with_schedule(Schedule(block=(64, 64)))(x)",
     ),
     Row("`@kernel.autotune(...)`", "@kernel.autotune(space=dict(BM=[64, 128]))" + KERNEL.format(hints="")),
     Row("`tile.load(vector=, prefetch=)`", "@kernel" + KERNEL.format(hints=", vector=4, prefetch=2")),

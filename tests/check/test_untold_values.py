@@ -52,3 +52,8 @@ def test_from_python() -> None:
     assert f(np.ones(1, "f4"), "b").tolist() == [2]
     with pytest.raises(tessera.TesseraError, match="this dict has no `'c'`"):
         f(np.ones(1, "f4"), "c")
+
+
+def test_a_branch_that_is_wrong_is_told_though_the_other_is_right() -> None:
+    wrong = "def f(x: Tensor[N, f32], flag: bool):\n    if flag:\n        return x\n    return x @ ones(3, 4)\n"
+    assert codes(wrong) == ["E0301"]

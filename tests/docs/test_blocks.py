@@ -174,11 +174,18 @@ def extension(block: str) -> None:
     assert f"\n{make.removeprefix('make ')}:" in makefile and install.split()[-1] in makefile
 
 
+def costs_of_a_product(block: str) -> None:
+    sizes = "a: Tensor[M, 4096, bf16 @accum(f32)], b: Tensor[4096, 4096, bf16 @accum(f32)]"
+    write("p.tess", f"def f({sizes}):\n    return a @ b\n")
+    says("tesserac inspect p.tess:f --target cuda:sm_90a --level costs --sizes M=4096", block)
+
+
 HELD: dict[str, list[Callable[[str], None]]] = {
     "dims.md": [guards_on_entry, checks_on_the_way, chain_of_reasons, where_a_dim_came_from],
     "editor.md": [extension, starts_the_server, starts_the_server, helix, starts_the_server],
     "fixes.md": [fixes],
     "gpu.md": [on_a_device, names_of_the_runtime],
+    "kernels.md": [costs_of_a_product],
     "modules.md": [a_project],
     "repl.md": [talk, pipe, words_become_arguments],
     "security.md": [signing, trusting],

@@ -39,7 +39,8 @@ def test_sums_of_products_are_one_function(cpu: CpuPlatform) -> None:
     """One for operands that are packed beforehand, one for those that are not; each has both products."""
     found = functions(TWO_PRODUCTS, cpu)
     kernels = [text for name, text in found.items() if name.startswith("main.")]
-    sums = [name for name, text in found.items() if name.startswith("part") and "@micro_" in text]
+    loops = [name for name, text in found.items() if name.startswith("part") and "@micro_" in text]
+    sums = [name for name, text in found.items() if any(f"@{loop}(" in text for loop in loops) and name not in loops]
     assert [sum(f"@{name}(" in kernel for kernel in kernels) for name in sums] == [2, 2]
     assert not any("@micro_" in kernel for kernel in kernels)
 
@@ -51,7 +52,8 @@ def test_no_two_functions_say_the_same(cpu: CpuPlatform) -> None:
 
 
 def test_other_kernels_stay_whole() -> None:
-    assert all(name.startswith("main.") for name in functions(NO_PRODUCT, PLATFORMS["aarch64"]))
+    """But for elementary functions of the elements that vectors leave over."""
+    assert all(name.startswith(("main.", "rest.")) for name in functions(NO_PRODUCT, PLATFORMS["aarch64"]))
 
 
 @pytest.mark.one_in(6)

@@ -11,12 +11,22 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 
 from tesserac.check.model.specs import ParameterSpec, ScalarSpec, Signature
+from tesserac.diag.codes.names import E0216
+from tesserac.diag.diagnostic import Severity
+from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.syntax.walk import children
 from tesserac.types.ty import BoolType, StrType, Type
 
 MAX_TRIALS = 64
 """Enough for six bools, and for two strings that are one of seven."""
+
+
+def is_refused_value(sink: Sink) -> bool:
+    """Whether a definition says itself which values it takes: by an assertion, or by what it looks up. What is wrong in
+    any other way is a mistake for that value, whatever another one makes of it."""
+    found = [d for d in sink.diagnostics if d.severity is Severity.ERROR]
+    return bool(found) and all(d.code == E0216.id or d.title.startswith("this dict") for d in found)
 
 
 def other_values(

@@ -23,7 +23,7 @@ from tesserac.check.instances.checking import (
     representative,
     without_optionals,
 )
-from tesserac.check.instances.untold import other_values
+from tesserac.check.instances.untold import is_refused_value, other_values
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
@@ -265,7 +265,7 @@ class ModuleChecker(ModuleScope):
             return Instance(None, outline=function, needs_value=True)
         if function is not None:
             self._by_symbol.update({part.symbol: part for part in (*body.functions, function)})
-        if not body.at_definition or (body.sink.has_errors and self._represents_otherwise(name)):
+        if not body.at_definition or (is_refused_value(body.sink) and self._represents_otherwise(name)):
             return Instance(function, body.sink.diagnostics)
         if function is not None and not of_library(self._file):
             check_derivatives(body, body.asked, self.known)
