@@ -67,6 +67,8 @@ FILES = {
     "ad-memory": "memory of derivatives through loops",
     "algebra-aarch64": "linear algebra written naively, against the form by hand and PyTorch",
     "structured-aarch64": "operators of known structure, against NumPy, PyTorch, JAX, CoLA, linear_operator and PyLops",
+    "transforms-aarch64": "Fourier transforms on ARM, against NumPy and PyTorch",
+    "transforms-x86_64": "the same on x86",
     "crossover-aarch64": "convolutions by windows and by transforms",
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
     "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
