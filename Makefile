@@ -1,7 +1,7 @@
 # Everything runs in the project's own virtual environment; the first use of a target makes it.
 PYTHON ?= python3
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --dist loadfile
+PYTEST := $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
 
 .PHONY: demo test quick thorough coverage lint types tests bench docs site wheel vsix clean
 

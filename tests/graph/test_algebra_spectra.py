@@ -75,7 +75,7 @@ def test_spectral_forms_and_functions() -> None:
     assert not sizes[4] and sizes[5]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 def test_complex_functions_and_measures() -> None:
     module = tessera.compile(SPECTRA)
     c, v, z = V["C"], V["x"], np.complex128(3 + 4j)

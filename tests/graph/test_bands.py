@@ -26,6 +26,7 @@ def leaves(found: object) -> list[np.ndarray]:
     return [leaf for part in found for leaf in leaves(part)] if isinstance(found, tuple) else [np.asarray(found)]
 
 
+@pytest.mark.one_in(6)
 def test_systems_of_bands_are_those_of_their_matrix() -> None:
     module = tessera.compile(TEXT)
     rng = np.random.default_rng(0)

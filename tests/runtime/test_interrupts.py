@@ -120,7 +120,7 @@ def run(text: str, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_interrupt_ends_a_call(threads: str) -> None:
     names = ["turns", "wide turns", "search", "launches", "taken", "careful"]

@@ -116,6 +116,7 @@ def f(a: KTile[S, K, bf16 @accum(f32)], b: KTile[K, L, bf16 @accum(f32)]) -> Til
 """
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("machine", "rows", "roles", "said"),
     [

@@ -82,6 +82,7 @@ def test_shares_and_slopes_of_the_beta_distribution() -> None:
             assert _differences(slopes[place], wanted) < 1e-11
 
 
+@pytest.mark.one_in(3)
 def test_edges_of_both() -> None:
     inf, nan = np.inf, np.nan
     a = np.array([0.0, 0.0, 1.0, inf, 1.0, -1.0, 1.0, inf, nan, 2.0])
