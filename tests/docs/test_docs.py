@@ -66,7 +66,7 @@ def test_pages_and_pictures_of_what_is_declared_are_those_of_today(golden: Golde
     assert strays(found) == []
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_pages_of_what_is_compiled_are_those_of_today(golden: Golden) -> None:
     assert stale(compiled_pages(), golden) == [], "run `make docs` and read the diff"
 

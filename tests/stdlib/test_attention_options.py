@@ -27,7 +27,7 @@ def values() -> Any:
     return compile_to_forms(text)
 
 
-@folded("i, case", list(enumerate(CASES)), one_in=12)
+@folded("i, case", list(enumerate(CASES)), one_in=24)
 def test_options(i: int, case: Case) -> None:
     args = list(case.operands.values())
     (found,) = run_function(values(), f"m.f{i}", args)

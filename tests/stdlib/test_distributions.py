@@ -78,7 +78,7 @@ def program(text: str) -> Any:
     return compile_to_forms("\n".join(lines) + "\n")
 
 
-@folded("text", CASES, one_in=12)
+@folded("text", CASES, one_in=24)
 def test_log_densities(text: str) -> None:
     """Within 16 units of the result, of 1 or of what the parameters are rounded to."""
     for dtype, kind in {"f32": np.float32, "f64": np.float64}.items():

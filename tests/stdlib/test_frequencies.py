@@ -193,7 +193,7 @@ def program() -> Any:
     return compile_to_forms("".join(f"def case{i}({typed}):\n    return {call}\n" for i, (call, _) in enumerate(CASES)))
 
 
-@folded("i, case", list(enumerate(CASES)), one_in=12)
+@folded("i, case", list(enumerate(CASES)), one_in=24)
 def test_values(i: int, case: Case) -> None:
     found, wanted = run_function(program(), f"m.case{i}", [X, Y, Z, IDS, VALUES]), case[1]()
     for one, other in zip(found, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):

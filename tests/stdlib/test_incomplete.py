@@ -54,7 +54,7 @@ def test_shares_of_the_gamma_distribution() -> None:
         assert got.tobytes() == exact.astype(np.float32).tobytes()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_slopes_of_the_gamma_distribution() -> None:
     a, x = np.array([0.3, 1.0, 7.0, 12.0, 90.0]), np.array([0.2, 3.0, 6.0, 20.0, 85.0])
     by_a, by_x = _run("slopes", a, x)
@@ -65,7 +65,7 @@ def test_slopes_of_the_gamma_distribution() -> None:
     assert _differences(by_x, [float(v) for v in density]) < 1e-12
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_shares_and_slopes_of_the_beta_distribution() -> None:
     a, b, x = (t.ravel() for t in np.meshgrid([0.02, 0.7, 3.0, 60.0], [0.1, 1.0, 9.0, 50.0], [1e-9, 0.2, 0.55, 0.999]))
     with mp.workdps(60):

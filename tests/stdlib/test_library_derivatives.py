@@ -76,7 +76,7 @@ ELSEWHERE = ITERATED | SOLVERS | OF_QUANTILES | STEPPED
 FUNCTIONS = [pytest.param(path, name, id=name) for path, name in public_names() if name not in ELSEWHERE]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("path", "name"), FUNCTIONS)
 def test_derivatives_of_examples(path: str, name: str) -> None:
     checked, accuracy = example(path, name)

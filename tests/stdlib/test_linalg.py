@@ -179,7 +179,7 @@ def test_only_square_matrices_have_inverses() -> None:
         tessera.compile("def f(a: Tensor[M, N, f32]) -> Tensor[M, N, f32]: return inv(a)")
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("n", [31, 32, 33, 70])
 def test_sizes_around_a_block(n: int) -> None:
     """Blocks are of 32: the last is whole, or one short, or of one column."""
@@ -409,7 +409,7 @@ def q(a: Tensor[M, N, f32]) -> (Tensor[M, min(M, N), f32], Tensor[min(M, N), N, 
 """
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_blocks_equal_interpreted() -> None:
     run = compiled_equals_oracle(SMALL)
     a = symmetric("normal", 35, 1).astype("f4")
@@ -419,7 +419,7 @@ def test_blocks_equal_interpreted() -> None:
     blocks("q", a[:, :33])
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 6])
 def test_compiled_equals_interpreted(n: int) -> None:
     run = compiled_equals_oracle(SMALL)

@@ -96,7 +96,7 @@ def slope(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, d: np.nda
     return (8 * near - far) / (12 * h)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", spread([*SQUARE, *SYMMETRIC], 6))
 def test_forward_and_back(program: tessera.Module, name: str) -> None:
     rng = np.random.default_rng(len(name))

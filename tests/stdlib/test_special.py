@@ -74,7 +74,7 @@ def error(got: Array, exact: list[Any], relative: bool) -> float:
     return worst
 
 
-@folded("text, dtype", [(text, dtype) for text in CASES for dtype in ("f32", "f64")], one_in=12)
+@folded("text, dtype", [(text, dtype) for text in CASES for dtype in ("f32", "f64")], one_in=24)
 def test_values_and_slopes(text: str, dtype: str) -> None:
     value, slope, points, bound, slope_bound = CASES[text]
     x = np.unique(points.astype({"f32": np.float32, "f64": np.float64}[dtype]))
