@@ -88,6 +88,7 @@ signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
 try:
     m.turns(x)
 except KeyboardInterrupt:
+    signal.setitimer(signal.ITIMER_REAL, 0)
     print("handlers that return let the call go on:", seen)
 """
 OTHERS = PROGRAM + """
