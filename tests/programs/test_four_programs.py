@@ -4,6 +4,8 @@ bit, on one thread and on two."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +17,7 @@ import tessera
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
 from tesserac.graph.interp import run_function
+from tesserac.ir.core import Module
 from tesserac.schedule.machine import AARCH64
 from tests.support.paths import ROOT
 
@@ -34,20 +37,28 @@ def _restore_threads() -> object:
     tessera.set_num_threads(count)
 
 
+@dataclass(frozen=True)
 class Program:
-    """One function, compiled and interpreted."""
+    """One function, compiled and interpreted; both are made when a test first asks for them."""
 
-    def __init__(self, file: str, name: str) -> None:
-        source = SourceFile(file, (EXAMPLES / file).read_text())
+    file: str
+    name: str
+
+    @cached_property
+    def interpreted(self) -> tuple[Module, str]:
+        source = SourceFile(self.file, (EXAMPLES / self.file).read_text())
         session = Session(verify=True)
-        function = session.function(source, name)
-        self.symbol = function.symbol
-        self.forms = session.levels(source, function, AARCH64).forms
-        self.compiled: Callable[..., np.ndarray] = getattr(tessera.load(EXAMPLES / file), name)
+        function = session.function(source, self.name)
+        return session.levels(source, function, AARCH64).forms, function.symbol
+
+    @cached_property
+    def compiled(self) -> Callable[..., np.ndarray]:
+        function: Callable[..., np.ndarray] = getattr(tessera.load(EXAMPLES / self.file), self.name)
+        return function
 
     def check_bits(self, *args: np.ndarray) -> np.ndarray:
         """The result, once the interpreter and both thread counts agree on every bit."""
-        (expected,) = run_function(self.forms, self.symbol, [np.ascontiguousarray(a) for a in args])
+        (expected,) = run_function(*self.interpreted, [np.ascontiguousarray(a) for a in args])
         for threads in (1, 2):
             tessera.set_num_threads(threads)
             result = self.compiled(*args)

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -21,16 +18,11 @@ CASES = [*list(attention_cases(np))[::8], *rotary_cases(np)]
 INF, NAN = np.inf, np.nan
 
 
-@cache
-def values() -> Any:
-    text = "".join(f"def f{i}({case.typed}):\n    return {case.call}\n" for i, case in enumerate(CASES))
-    return compile_to_forms(text)
-
-
-@folded("i, case", list(enumerate(CASES)), one_in=24)
-def test_options(i: int, case: Case) -> None:
+@folded("case", CASES, one_in=24)
+def test_options(case: Case) -> None:
     args = list(case.operands.values())
-    (found,) = run_function(values(), f"m.f{i}", args)
+    forms = compile_to_forms(f"def f({case.typed}):\n    return {case.call}\n")
+    (found,) = run_function(forms, "m.f", args)
     np.testing.assert_allclose(found, case.peer(*args), atol=1e-13)
 
 

@@ -122,7 +122,7 @@ def test_a_cache_in_segments_has_the_bits_of_the_whole() -> None:
     assert np.isnan(m.split(q[:, :, 0], {**cache, "len": np.int32(0)})).all()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("target", ["cpu:aarch64", "cuda:sm_90a"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_they_run_as_tiles(name: str, target: str, tmp_path: Path) -> None:
