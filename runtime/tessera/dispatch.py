@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from weakref import WeakSet
-
-import numpy as np
 
 from tessera import tracing
 from tessera.arguments import Array, match_arguments, placed_arrays_of
@@ -28,10 +26,10 @@ from tessera.interface import (
     is_declared,
     with_sizes,
 )
-from tessera.outputs import OUT
 from tessera.random_stream import STREAM, Stream, key_array
-from tessera.reading import Reader, reader_of
-from tessera.returned import assemble, is_flat
+from tessera.reading import UNUSUAL, Read, Reader, Reading
+from tessera.returned import assemble
+from tessera.signature import OUT
 from tessera.structs import StructValue
 from tessera.tracing import Transcript, Wanted
 from tessera.values import Flattening, holds_operator
@@ -45,8 +43,8 @@ if TYPE_CHECKING:
 Compiled: TypeAlias = "CompiledFunction | GpuFunction"
 
 MANY_SPECIALIZATIONS = 8
-MANY_SHAPES = 64
-"""Shapes of arguments for which the shortest way is remembered."""
+MANY_KEYS = 64
+"""Keys of calls for which the compilation is remembered."""
 
 
 class Surroundings(Protocol):
@@ -70,6 +68,19 @@ Show = Callable[[Specialization, Sequence[Array], Wanted], None]
 """Shows what a call with these arguments does."""
 
 
+class _Way(NamedTuple):
+    """A compilation that calls were found to mean; `direct` where it takes the leaves of arguments, and gives what the
+    function returns, as they are."""
+
+    compiled: Compiled
+    direct: Callable[..., object] | None
+
+
+def _way_to(compiled: Compiled) -> _Way:
+    is_direct = compiled.returns_flat and not compiled.params
+    return _Way(compiled, compiled.fast if is_direct else None)
+
+
 class Function:
     """A function of a module. Calling it compiles it if need be.
 
@@ -77,7 +88,10 @@ class Function:
     C function in the image, and nothing of Python stands before it.
     """
 
-    __slots__ = ("__call__", "__weakref__", "_compile", "_compiled", "_home", "_show", "interface")
+    __slots__ = (
+        "__call__", "__weakref__", "_compile", "_compiled", "_home", "_known", "_param_reads", "_read", "_show",
+        "_takes_out", "interface",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -91,6 +105,10 @@ class Function:
         self._show = show
         self._home = home
         self._compiled: dict[str, Compiled | Unsized] = {}
+        self._known: dict[tuple[object, ...], _Way] = {}
+        self._param_reads: dict[str, Read] = {}
+        self._takes_out = all(p.name != OUT for p in interface.parameters)
+        self._read: Reader
         self.__call__: Callable[..., object] = self._dispatch
         self.start()
         _FUNCTIONS.add(self)
@@ -105,56 +123,80 @@ class Function:
 
     def _first(self, *args: object, **kwargs: object) -> object:
         """The first call finds the shortest way for those that follow."""
-        self.__call__ = self._dispatch
-        reader = reader_of(self.interface, self._home)
-        if reader is not None:
+        self._read = reader = Reader(self.interface, self._home)
+        self.__call__ = quick = self._quick()
+        if reader.is_plain:
             compiled = self._specialized(())
-            if isinstance(compiled, Unsized):
-                self.__call__ = self._by_shapes(compiled, reader)
-            elif not compiled.params:
-                self.__call__ = self._short(compiled, reader)
+            if not isinstance(compiled, Unsized) and not compiled.params and compiled.returns_flat:
+                self.__call__ = compiled.before(quick)
         return self.__call__(*args, **kwargs)
 
-    def _short(self, compiled: Compiled, reader: Reader) -> Callable[..., object]:
-        if reader.has_structs:
-            return self._dispatch if compiled.signature.donated else self._reading(compiled, reader)
-        if not is_flat(compiled.returned):
-            return self._dispatch
-        return compiled.before(self._dispatch) if reader.has_floats else compiled.fast
-
-    def _by_shapes(self, unsized: Unsized, reader: Reader) -> Callable[..., object]:
-        """The way of a function that is compiled for each of its sizes: the shapes of arrays say for which."""
-        if unsized.params or reader.has_structs or reader.has_floats:
-            return self._dispatch
-        known: dict[tuple[tuple[int, ...], ...], Callable[..., object]] = {}
+    def _quick(self) -> Callable[..., object]:
+        """The way of a call whose compilation was found before: it needs the leaves of its arguments alone. A closure,
+        since every name that is looked up in an object costs as much as reading an argument."""
+        reader, known = self._read, self._known
+        reads, count, complete = reader.reads, reader.count, reader.complete
 
         def call(*args: object, **kwargs: object) -> object:
-            shapes = tuple([a.shape for a in args if type(a) is np.ndarray])
-            short = known.get(shapes) if len(shapes) == len(args) and not kwargs else None
-            if short is not None:
-                return short(*args)
-            result = self._dispatch(*args, **kwargs)
-            if len(shapes) == len(args) and not kwargs and len(known) < MANY_SHAPES:
-                known[shapes] = self._short(self._sized((), unsized, args), reader)
-            return result
+            out, given = None, args
+            leaves: list[object] = []
+            key: list[object] = []
+            try:
+                if kwargs or len(args) != count:
+                    out = kwargs.pop(OUT, None) if self._takes_out else None
+                    given = complete(args, kwargs)
+                for read, value in zip(reads, given, strict=True):
+                    read(value, leaves, key)
+            except UNUSUAL:
+                return self._run(args, kwargs, out)
+            way = known.get(tuple(key))
+            if way is None:
+                return self._run(args, kwargs, out, known_as=tuple(key))
+            if way.direct is not None and out is None:
+                return way.direct(*leaves)
+            return self._by_way(way.compiled, leaves, args, kwargs, out)
 
         return call
 
-    def _reading(self, compiled: Compiled, reader: Reader) -> Callable[..., object]:
-        """The way of a function of structs: their fields are read as they lie, and go to compiled code."""
-        leaves_of, finish, fast = reader.leaves_of, self._finished, compiled.fast
-        is_plain = is_flat(compiled.returned)
+    def _by_way(
+        self,
+        compiled: Compiled,
+        leaves: list[object],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        out: object | None,
+    ) -> object:
+        if not self._add_params(compiled, leaves):
+            return self._run(args, kwargs, out)
+        return self._finished(compiled, leaves) if out is None else compiled.into(leaves, out)
 
-        def call(*args: object, **kwargs: object) -> object:
-            leaves = None if kwargs else leaves_of(args)
-            if leaves is None:
-                return self._dispatch(*args, **kwargs)
-            return fast(*leaves) if is_plain else finish(compiled, leaves)
+    def _add_params(self, compiled: Compiled, leaves: list[object]) -> bool:
+        """Adds what the module itself gives; False where a param is not as it usually is."""
+        place = None
+        for name in compiled.params:
+            if name == STREAM:
+                place = len(leaves)
+                leaves.append(None)
+            elif not self._add_param(name, leaves):
+                return False
+        if place is not None:  # no number is drawn for a call that is not made here
+            leaves[place] = key_array(self._home.stream.next())
+        return True
 
-        return call
+    def _add_param(self, name: str, leaves: list[object]) -> bool:
+        value = self._home.param(name)
+        if name not in self._param_reads:
+            kind = self._home.weights.kind_of(name).kind
+            self._param_reads[name] = Reading(self._home, by_shapes=False).of(kind)
+        try:
+            self._param_reads[name](value, leaves, [])
+        except UNUSUAL:
+            return False
+        return True
 
     def _dispatch(self, *args: object, **kwargs: object) -> object:
-        return self._run(args, kwargs, None)
+        out = kwargs.pop(OUT, None) if self._takes_out else None
+        return self._run(args, kwargs, out)
 
     def call_async(self, *args: object, **kwargs: object) -> CallFuture:
         """The same call, made beside what the caller goes on with: a future of its result. The arguments are not to be
@@ -165,11 +207,19 @@ class Function:
 
     def with_key(self, key: int, *args: object) -> object:
         """The result for these arguments, where random numbers come from `key`."""
-        return self._run(args, {}, key)
+        return self._run(args, {}, None, key)
 
-    def _run(self, args: Sequence[object], kwargs: dict[str, object], key: int | None) -> object:
+    def _run(
+        self,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        out: object | None,
+        key: int | None = None,
+        known_as: tuple[object, ...] | None = None,
+    ) -> object:
+        """The long way, which knows what is wrong. `key` is that of random numbers; `known_as` is what later calls of
+        the same compilation are known by."""
         structs, weights = self._home.structs, self._home.weights
-        out = kwargs.pop(OUT, None) if all(p.name != OUT for p in self.interface.parameters) else None
         chosen = []
         values = [self._made(value) for value in _matched(self.interface, args, kwargs)]
         taken = Flattening(self.interface.name, structs, is_exact=any(map(holds_operator, values)))
@@ -186,6 +236,12 @@ class Function:
                 taken.add(name, weights.kind_of(name).kind, self._home.param(name))
         if isinstance(compiled, Unsized):
             compiled = self._sized(tuple(chosen), compiled, taken.leaves)
+            if known_as is not None and not self._read.by_shapes:
+                known_as = None
+                self._read = Reader(self.interface, self._home, by_shapes=True)
+                self.__call__ = self._quick()
+        if known_as is not None and len(self._known) < MANY_KEYS and not compiled.signature.donated:
+            self._known[known_as] = _way_to(compiled)
         if not (modes := tracing.wanted()):
             return self._computed(compiled, taken.leaves, values, out)
         transcript = Transcript()
@@ -205,7 +261,7 @@ class Function:
     ) -> object:
         """What compiled code gives."""
         if out is not None:
-            return compiled(*leaves, out=out)
+            return compiled.into(leaves, out)
         if not compiled.signature.donated:
             return self._finished(compiled, leaves)
         names = [p.name for p in self.interface.parameters]
@@ -215,7 +271,7 @@ class Function:
     def _finished(self, compiled: Compiled, leaves: Sequence[object]) -> object:
         """Runs compiled code and puts its result together."""
         result = compiled.fast(*leaves)
-        if is_flat(compiled.returned):
+        if compiled.returns_flat:
             return result
         assert isinstance(result, tuple)
         return assemble(compiled.returned, iter(result), lambda: compiled.sizes(leaves), self._home.make_struct)

@@ -16,8 +16,10 @@ from tessera.call import Entry, bind_symbols, call, failed_status
 from tessera.dtypes import numpy_dtype
 from tessera.loader import LoadedImage, load_image
 from tessera.numpy_abi import api_function, layout_holds
-from tessera.outputs import OUT, flat_outputs
+from tessera.outputs import flat_outputs
 from tessera.printing import CALLBACK, write_site
+from tessera.returned import as_they_come, is_flat
+from tessera.signature import OUT
 from tessera.threads import function_address, load_pool, resolve_libc
 
 if TYPE_CHECKING:
@@ -46,8 +48,10 @@ class CompiledFunction:
     def __init__(self, artifact: Artifact) -> None:
         self.signature = artifact.signature
         self.returned = artifact.returned
+        self.returns_flat = is_flat(artifact.returned)
+        self._flat = as_they_come(len(artifact.signature.results), several=artifact.signature.returns_tuple)
         self.params = artifact.params
-        self._takes_out = all(p.name != OUT for p in artifact.signature.parameters)
+        self._takes_out = artifact.signature.takes_out(artifact.params)
         self._failed = self._raise_status
         self._printed = CALLBACK(self._print)
         loaded = load_image(artifact.code, _Resolver(load_pool(artifact.pool), self._failed, self._printed))
@@ -67,16 +71,25 @@ class CompiledFunction:
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Brings the arguments into the form that `fast` takes and calls it, or says why that cannot be. Arguments
-        that have this form already were refused by `fast` for another reason: then Python does the whole call."""
+        that have this form already were refused by `fast` for another reason: then Python does the whole call. `out`
+        has one array per result."""
         given = kwargs.pop(OUT, None) if self._takes_out else None
         arrays = arrays_of(self.signature, args, kwargs)
         if given is not None:
-            call(self.signature, self._entry, arrays, flat_outputs(self.signature.name, self.returned, given))
+            call(self.signature, self._entry, arrays, flat_outputs(self.signature.name, self._flat, given))
             return given
         changed = bool(kwargs) or any(array is not value for array, value in zip(arrays, args, strict=True))
         if changed and self._fast is not None:
             return self._fast(*arrays)
         return call(self.signature, self._entry, arrays)
+
+    def into(self, leaves: Sequence[object], out: object) -> object:
+        """The results in memory of the caller's, which is made as what the function returns is."""
+        if self.returns_flat:
+            return self.fast(*leaves, out=out)
+        parts = flat_outputs(self.signature.name, self.returned, out)
+        self.fast(*leaves, out=tuple(parts) if self.signature.returns_tuple else parts[0])
+        return out
 
     def _print(self, site: int, words: int) -> None:
         """Called by the image at a `print`."""
@@ -122,6 +135,8 @@ class _Resolver:
         return self._pool.address(name)
 
     def call(self, name: str) -> int:
+        if name == OUT:
+            return id(OUT)
         if name == "print":
             address = ctypes.cast(self._printed, ctypes.c_void_p).value
             assert address is not None

@@ -26,7 +26,9 @@ from tessera.gpu_call import PreparedCall
 from tessera.gpu_effects import checked_symbols
 from tessera.gpu_host import CompiledHost
 from tessera.gpu_memory import Block, rounded_size
-from tessera.outputs import OUT, flat_outputs, placed_outputs
+from tessera.outputs import flat_outputs, placed_outputs
+from tessera.returned import is_flat
+from tessera.signature import OUT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,12 +61,13 @@ class GpuFunction:
     def __init__(self, artifact: GpuArtifact, gpu: Gpu) -> None:
         self.signature = artifact.signature
         self.returned = artifact.returned
+        self.returns_flat = is_flat(artifact.returned)
         self.params = artifact.params
         self._program = artifact.program
         self._gpu = gpu
         self._host: CompiledHost | None = None
         self._what = f"`{self.signature.name}`"
-        self._takes_out = all(p.name != OUT for p in self.signature.parameters)
+        self._takes_out = self.signature.takes_out(artifact.params)
         self._dtypes = [numpy_dtype(result.dtype) for result in self.signature.results]
         self._plans: OrderedDict[tuple[tuple[int, ...], ...], _Plan] = OrderedDict()
         self._quick: dict[tuple[int, ...], _Plan] = {}
@@ -110,6 +113,8 @@ class GpuFunction:
         """As `fast`, but what is neither an array nor a float goes to `unusual`."""
         import numpy as np
 
+        if all(parameter.sizes for parameter in self.signature.parameters):
+            return self.fast
         usual = (DeviceArray, np.ndarray, float)
 
         def call(*args: object, **kwargs: object) -> object:
@@ -131,6 +136,10 @@ class GpuFunction:
             self._run(plan, arrays, targets)
             return given
         return self._result(self._run(plan, arrays, self._targets(plan, arrays)))
+
+    def into(self, leaves: Sequence[object], out: object) -> object:
+        """The results in memory of the caller's, which is made as what the function returns is."""
+        return self(*leaves, **{OUT: out})
 
     def sizes(self, leaves: Sequence[object]) -> dict[str, int]:
         """What the symbols of the signature are in a call with these arguments."""

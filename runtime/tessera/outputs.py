@@ -23,13 +23,10 @@ from tessera.errors import (
     kind_of,
 )
 from tessera.returned import Returned
-from tessera.signature import Signature, TensorSpec
+from tessera.signature import OUT, Signature, TensorSpec
 
 if TYPE_CHECKING:
     from tessera.arguments import AnyArray, Array
-
-OUT = "out"
-"""The keyword; a parameter of this name has it for itself."""
 
 
 def flat_outputs(function: str, returned: Returned, out: object) -> list[object]:

@@ -6,6 +6,7 @@ every start of a program pays, and they are rows of JSON as they stand.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from tessera.container import Row
@@ -27,6 +28,9 @@ STOPPED = -1
 
 FRESH = -1
 """Stands where a result takes no parameter's memory."""
+OUT = "out"
+"""The keyword for memory of the caller's that the results take. Compiled code knows it by where this text lies, as all
+names in Python programs that have it do."""
 
 
 class TensorSpec(NamedTuple):
@@ -87,3 +91,8 @@ class Signature(NamedTuple):
     def taken(self) -> dict[int, int]:
         """The parameters whose memory results take, by the position of the result."""
         return {result: parameter for result, parameter in enumerate(self.donated) if parameter != FRESH}
+
+    def takes_out(self, params: Collection[str] = ()) -> bool:
+        """Whether `out` names memory for the results: a parameter of this name, or a struct, has it for itself. Those
+        that the module gives, `params`, are not named in a call."""
+        return all(p.name.partition(".")[0] != OUT for p in self.parameters if p.name.partition(".")[0] not in params)

@@ -177,7 +177,7 @@ class Flattening:
         kinds = kind.items or [own for _, own in struct.fields]
         for (field, _), own in zip(struct.fields, kinds, strict=True):
             inner = self._field(name, kind.name, field, value)
-            choices.append(self.add(f"{name}.{field}", _opened(own) if kind.kind == "any struct" else own, inner))
+            choices.append(self.add(f"{name}.{field}", opened(own) if kind.kind == "any struct" else own, inner))
         if isinstance(value, Mapping):
             self._refuse_others(name, struct, value)
         return Tree(kind.name, tuple(choices))
@@ -219,12 +219,12 @@ def holds_operator(value: object) -> bool:
     return any(map(holds_operator, value)) if isinstance(value, tuple | list) else isinstance(value, Operator)
 
 
-def _opened(kind: Kind) -> Kind:
+def opened(kind: Kind) -> Kind:
     """The kind of a field in a struct of any sizes: the sizes of its arrays matter."""
     if isinstance(kind, str):
         return "open" if kind in ("tensor", "generic") else kind
-    opened = f"any {kind.kind}" if kind.kind in ("struct", "scaled") else kind.kind
-    return Compound(opened, tuple(map(_opened, kind.items)), kind.name)
+    name = f"any {kind.kind}" if kind.kind in ("struct", "scaled") else kind.kind
+    return Compound(name, tuple(map(opened, kind.items)), kind.name)
 
 
 MASKED = "is a masked array, and its mask would be lost: `x.filled(...)` says what stands for what is masked"

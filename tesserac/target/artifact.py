@@ -58,7 +58,8 @@ def build_artifact(
     loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
     entry, sites = emit_host(module, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
-    emit_stub(module, entry, name, Shapes(_inputs(func), _outputs(func), returns_tuple, signature.taken()))
+    taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
+    emit_stub(module, entry, name, Shapes(_inputs(func), _outputs(func), returns_tuple, taken, takes_out))
     objects = [emit_object(str(module), machine)]
     if not loops.is_empty:
         objects.append(emit_optimised(str(loops.module), machine))

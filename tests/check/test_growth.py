@@ -68,16 +68,18 @@ def test_later_layers_are_the_kernels_of_earlier_ones(program: str) -> None:
     assert widest[0] == widest[1]
 
 
-def stub_lines(arrays: int) -> int:
+def stub_lines(arrays: int, *, donated: bool) -> int:
     module = emit.Module("stub", "aarch64-unknown-linux-gnu")
     entry = module.function("tessera.entry", I32, [PTR, PTR])
     taken = [MemRefType((Dim.sym("N"), Dim.const(4)), F32, NO_POLICY) for _ in range(arrays)]
-    emit_stub(module, entry, "f", Shapes(taken, taken, returns_tuple=True, taken={i: i for i in range(arrays // 2)}))
+    given = {i: i for i in range(arrays // 2)} if donated else {}
+    emit_stub(module, entry, "f", Shapes(taken, taken, returns_tuple=True, taken=given, takes_out=not donated))
     return str(module.find_function("tessera.stub")).count("\n")
 
 
-def test_the_way_into_a_call_does_not_grow_with_its_arrays() -> None:
-    assert stub_lines(20) == stub_lines(200)
+@pytest.mark.parametrize("donated", [False, True])
+def test_the_way_into_a_call_does_not_grow_with_its_arrays(donated: bool) -> None:
+    assert stub_lines(20, donated=donated) == stub_lines(200, donated=donated)
 
 
 MANY = 24

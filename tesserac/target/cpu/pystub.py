@@ -4,10 +4,10 @@
     tessera.method                                                   the PyMethodDef that makes it a Python function
 
 The stub handles the usual call: exactly one contiguous, aligned array of the declared dtype and rank per parameter, or
-for a scalar a number (see `pynumbers.py`), no keywords, sizes that agree; those whose memory results take are writable
-and lie apart from all others. It allocates the other results, releases the interpreter lock, runs the entry and
-returns. For any other call it hands the same arguments to `self`, which does the same in Python and knows how to
-complain.
+for a scalar a number (see `pynumbers.py`), no keyword but `out`, sizes that agree; those whose memory results take are
+writable and lie apart from all others, and so are those that `out` gives. It allocates the other results, releases the
+interpreter lock, runs the entry and returns. For any other call it hands the same arguments to `self`, which does the
+same in Python and knows how to complain.
 
 What differs between parameters stands in tables (`pytables.py`) that loops walk: a step of training takes and gives
 hundreds of arrays, and code for each of them would be most of what there is to compile. Loops over a few are written
@@ -26,10 +26,10 @@ from tessera.signature import STATUS_INTERRUPTED, STATUS_RAISED, STATUS_SIZE
 from tesserac.target.cpu.apart import are_apart
 from tesserac.target.cpu.checks import all_hold, emit_shape, emit_values, negated, solve
 from tesserac.target.cpu.pynumbers import NO_NUMBER, emit_number
-from tesserac.target.cpu.pytables import FRESH, Shapes, Table, Tables
+from tesserac.target.cpu.pytables import FRESH, Shapes, Table, Tables, needed_flags
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported, imported
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import choose, for_loop, if_return
+from tesserac.target.flow import choose, for_loop, if_else, if_return
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import (
     I8,
@@ -82,11 +82,8 @@ class _Stub:
 
     def emit(self) -> None:
         b, count = self.b, const_i64(len(self.shapes.parameters))
-        usual = [
-            b.icmp("eq", self.function.args[2], count),
-            b.icmp("eq", self.function.args[3], zero(PTR)),
-        ]
-        if_return(b, negated(b, all_hold(b, usual)), self._fall_back)
+        if_return(b, b.icmp("ne", self.function.args[2], count), self._fall_back)
+        out = self._out()
         if any(number != NO_NUMBER for number in self.tables.number_of.numbers):
             self.places = b.alloca(array(I64, len(self.shapes.parameters)), 8)
         dtypes = _Row(b, PTR, [imported(b, f"dtype.{name}") for name in self.tables.dtypes])
@@ -95,12 +92,41 @@ class _Stub:
         sizes = _Row(b, I64, self._sizes())
         _each(b, count, lambda i: self._check_sizes(i, sizes))
         if self.shapes.taken:
-            apart = are_apart(b, len(self.shapes.parameters), lambda i: self._extent(i, sizes))
+            apart = are_apart(b, [(len(self.shapes.parameters), self._extent)])
             if_return(b, negated(b, apart), self._fall_back)
         outputs = b.alloca(array(PTR, max(len(self.shapes.results), 1)), 8)
-        _each(b, const_i64(len(self.shapes.results)), lambda i: self._allocate(i, outputs, sizes, dtypes))
+        given = const_i64(len(self.shapes.results))
+
+        def allocate() -> None:
+            _each(b, given, lambda i: self._allocate(i, outputs, sizes, dtypes))
+
+        if out is None:
+            allocate()
+        else:
+            is_out = b.icmp("ne", out, zero(PTR))
+            if_else(b, is_out, lambda: self._take_outputs(out, outputs, sizes, dtypes), allocate)
         self._run(outputs)
+        if out is not None:
+            if_return(b, b.icmp("ne", out, zero(PTR)), lambda: self._return_out(out, outputs))
         b.ret(self._returned(outputs))
+
+    def _out(self) -> Value | None:
+        """What is given as `out`, or null; leaves for any other keyword. None where there can be none."""
+        b, names = self.b, self.function.args[3]
+        is_plain = b.icmp("eq", names, zero(PTR))
+        if not self.shapes.takes_out:
+            if_return(b, negated(b, is_plain), self._fall_back)
+            return None
+
+        def keyword() -> Sequence[Value]:
+            count = call_imported(b, "python.PyTuple_Size", [names], I64)
+            if_return(b, b.icmp("ne", count, const_i64(1)), self._fall_back)
+            name = call_imported(b, "python.PyTuple_GetItem", [names, const_i64(0)], PTR)
+            if_return(b, b.icmp("ne", name, imported(b, "call.out")), self._fall_back)
+            return [self._array(len(self.shapes.parameters))]
+
+        (out,) = choose(b, is_plain, lambda: [zero(PTR)], keyword)
+        return out
 
     def _fall_back(self) -> None:
         self.b.ret(call_imported(self.b, "python.PyObject_Vectorcall", self.function.args, PTR))
@@ -139,21 +165,22 @@ class _Stub:
         return b.cast("ptrtoint", place, I64)
 
     def _check_fields(self, number: Value, given: Value, dtypes: _Row) -> None:
-        b = self.b
-        flags, needed = self._field(I32, given, numpy_abi.FLAGS_OFFSET), self.tables.flags.at(b, number)
-        dtype = dtypes.at(b, self.tables.dtype_of.at(b, number))
+        tables, dtype = self.tables, dtypes.at(self.b, self.tables.dtype_of.at(self.b, number))
+        self._check_layout(given, dtype, tables.rank.at(self.b, number), tables.flags.at(self.b, number))
+
+    def _check_layout(self, given: Value, dtype: Value, rank: Value, flags: Value) -> None:
+        b, own = self.b, self._field(I32, given, numpy_abi.FLAGS_OFFSET)
         fits = [
             b.icmp("eq", self._field(PTR, given, numpy_abi.DTYPE_OFFSET), dtype),
-            b.icmp("eq", self._field(I32, given, numpy_abi.RANK_OFFSET), self.tables.rank.at(b, number)),
-            b.icmp("eq", b.binary("and", flags, needed), needed),
+            b.icmp("eq", self._field(I32, given, numpy_abi.RANK_OFFSET), rank),
+            b.icmp("eq", b.binary("and", own, flags), flags),
         ]
         if_return(b, negated(b, all_hold(b, fits)), self._fall_back)
 
     def _bind(self) -> None:
         """Gives every symbol its value."""
         for equation in self.equations:
-            shape = self._field(PTR, self._array(equation.parameter), numpy_abi.SHAPE_OFFSET)
-            extent = self.b.load(I64, self.b.gep(I64, shape, equation.axis), 8)
+            extent = self._dim(self._array(equation.parameter), const_i64(equation.axis))
             self.symbols[equation.symbol] = solve(self.b, equation, extent, self.symbols, self._fall_back)
 
     def _sizes(self) -> list[Value]:
@@ -163,14 +190,19 @@ class _Stub:
 
     def _check_sizes(self, number: Value, sizes: _Row) -> None:
         """Leaves where a declared size differs from the array's."""
+        check = self._same_size(lambda: self._array(number))  # a number has no dims
+        self._each_size(self.tables.rank, self.tables.first_size, number, sizes, check)
+
+    def _same_size(self, given: Callable[[], Value]) -> Callable[[Value, Value], None]:
         b = self.b
 
         def check(axis: Value, size: Value) -> None:
-            shape = self._field(PTR, self._array(number), numpy_abi.SHAPE_OFFSET)  # a number has none
-            found = b.load(I64, b.gep(I64, shape, axis), 8)
-            if_return(b, b.icmp("ne", found, size), self._fall_back)
+            if_return(b, b.icmp("ne", self._dim(given(), axis), size), self._fall_back)
 
-        self._each_size(self.tables.rank, self.tables.first_size, number, sizes, check)
+        return check
+
+    def _dim(self, given: Value, axis: Value) -> Value:
+        return self.b.load(I64, self.b.gep(I64, self._field(PTR, given, numpy_abi.SHAPE_OFFSET), axis), 8)
 
     def _each_size(
         self, rank: Table, first: Table, number: Value, sizes: _Row, body: Callable[[Value, Value], None]
@@ -182,12 +214,21 @@ class _Stub:
 
         _each(b, _wide(b, rank.at(b, number)), one)
 
-    def _extent(self, number: Value, sizes: _Row) -> tuple[Value, Value, Value]:
+    def _extent(self, number: Value) -> tuple[Value, Value, Value]:
         """Where an array starts and ends, and whether it is written."""
         b, start = self.b, self.b.load(I64, self.b.gep(I64, self.block, number), 8)
-        size = sizes.at(b, self.tables.bytes_of.at(b, number))
+        rank, size = self.tables.rank.at(b, number), self.tables.bytes_of.at(b, number)
         flag = b.binary("and", self.tables.flags.at(b, number), const_int(I32, numpy_abi.WRITABLE))
-        return start, b.add(start, size), _wide(b, flag)
+        return start, b.add(start, self._bytes(lambda: self._array(number), rank, size)), _wide(b, flag)
+
+    def _bytes(self, given: Callable[[], Value], rank: Value, element: Value) -> Value:
+        """The bytes of an array that there is: their number fits."""
+        b = self.b
+
+        def one(axis: Value, so_far: list[Value]) -> Sequence[Value]:
+            return [b.mul(so_far[0], self._dim(given(), axis))]
+
+        return for_loop(b, const_i64(0), _wide(b, rank), const_i64(1), [_wide(b, element)], one)[0]
 
     # --- what is returned ---------------------------------------------------------------------------------------------
 
@@ -214,6 +255,46 @@ class _Stub:
             (made,) = choose(b, b.icmp("eq", of, const_int(I32, FRESH)), make, take)
         if_return(b, b.icmp("eq", made, zero(PTR)), give_up)
         b.store(made, b.gep(PTR, outputs, number), 8)
+
+    def _take_outputs(self, out: Value, outputs: Value, sizes: _Row, dtypes: _Row) -> None:
+        """The arrays of the caller, each as its result is; leaves where one is not, or where two share memory."""
+        b, tables, count = self.b, self.tables, len(self.shapes.results)
+        if self.shapes.returns_tuple:
+            type_ = self._field(PTR, out, numpy_abi.TYPE_OFFSET)
+            if_return(b, b.icmp("ne", type_, imported(b, "python.PyTuple_Type")), self._fall_back)
+            length = call_imported(b, "python.PyTuple_Size", [out], I64)
+            if_return(b, b.icmp("ne", length, const_i64(count)), self._fall_back)
+
+        def check(number: Value, _: list[Value]) -> Sequence[Value]:
+            item = call_imported(b, "python.PyTuple_GetItem", [out, number], PTR) if self.shapes.returns_tuple else out
+            type_ = self._field(PTR, item, numpy_abi.TYPE_OFFSET)
+            if_return(b, b.icmp("ne", type_, imported(b, "numpy.ndarray")), self._fall_back)
+            dtype, rank = dtypes.at(b, tables.result_dtype_of.at(b, number)), tables.result_rank.at(b, number)
+            self._check_layout(item, dtype, rank, const_int(I32, needed_flags(written=True)))
+            same = self._same_size(lambda: item)
+            self._each_size(tables.result_rank, tables.result_first_size, number, sizes, same)
+            b.store(item, b.gep(PTR, outputs, number), 8)
+            return ()
+
+        for_loop(b, const_i64(0), const_i64(count), const_i64(1), [], check)
+        groups = [(len(self.shapes.parameters), self._extent), (count, lambda i: self._out_extent(outputs, i))]
+        if_return(b, negated(b, are_apart(b, groups)), self._fall_back)
+
+        def keep(number: Value) -> None:
+            call_imported(b, "python.Py_IncRef", [b.load(PTR, b.gep(PTR, outputs, number), 8)])
+
+        _each(b, const_i64(count), keep)
+
+    def _out_extent(self, outputs: Value, number: Value) -> tuple[Value, Value, Value]:
+        b, given = self.b, self.b.load(PTR, self.b.gep(PTR, outputs, number), 8)
+        rank, size = self.tables.result_rank.at(b, number), self.tables.result_bytes_of.at(b, number)
+        start = self._field(I64, given, numpy_abi.DATA_OFFSET)
+        return start, b.add(start, self._bytes(lambda: given, rank, size)), const_i64(1)
+
+    def _return_out(self, out: Value, outputs: Value) -> None:
+        self.b.call(self.release, [outputs, const_i64(len(self.shapes.results))])
+        call_imported(self.b, "python.Py_IncRef", [out])
+        self.b.ret(out)
 
     def _new_array(self, number: Value, sizes: _Row, dtypes: _Row) -> Value:
         b, tables = self.b, self.tables

@@ -16,7 +16,7 @@ from tesserac.target.cpu.pynumbers import NO_NUMBER, number_kind
 from tesserac.target.emit import Module
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I32, Value, array, const_int
-from tesserac.types.dims import Dim, product
+from tesserac.types.dims import Dim
 
 FRESH = -1
 """In place of a parameter: the result takes the memory of none."""
@@ -25,12 +25,13 @@ FRESH = -1
 @dataclass(frozen=True)
 class Shapes:
     """What a call takes and gives. `taken` are the parameters whose memory results take, by the position of the
-    result."""
+    result; `takes_out` says whether the caller may give the memory of all of them."""
 
     parameters: Sequence[MemRefType]
     results: Sequence[MemRefType]
     returns_tuple: bool
     taken: Mapping[int, int]
+    takes_out: bool
 
 
 @dataclass(frozen=True)
@@ -47,15 +48,14 @@ class Table:
 
 
 class Tables:
-    """`taken_sizes` are the distinct sizes of parameters, then their numbers of bytes where memory is taken;
-    `given_sizes` those of results. Sizes are numbered through both."""
+    """`taken_sizes` are the distinct sizes of parameters, `given_sizes` those of results. Sizes are numbered through
+    both."""
 
     def __init__(self, module: Module, shapes: Shapes) -> None:
         parameters, results = shapes.parameters, shapes.results
         self._module = module
         self.most_dims = max((len(r.dims) for r in results), default=0)
-        amounts = [product(p.dims) * p.dtype.bytes for p in parameters] if shapes.taken else []
-        taken = _numbered([*(d for p in parameters for d in p.dims), *amounts])
+        taken = _numbered(d for p in parameters for d in p.dims)
         given = _numbered(d for r in results for d in r.dims)
         self.taken_sizes, self.given_sizes = list(taken), list(given)
         dtypes = {m.dtype.numpy_name: 0 for m in (*parameters, *results)}
@@ -64,11 +64,12 @@ class Tables:
         new = [len(taken) + given[d] for r in results for d in r.dims]
         written = set(shapes.taken.values())
         self.size_of = self._table("size_of", [*dims, *new])
-        self.flags = self._table("flags", [_flags(place in written) for place in range(len(parameters))])
+        self.flags = self._table("flags", [needed_flags(written=place in written) for place in range(len(parameters))])
         scalars = [not p.dims and place not in written for place, p in enumerate(parameters)]
         kinds = [number_kind(p.dtype) if scalar else NO_NUMBER for p, scalar in zip(parameters, scalars, strict=True)]
         self.number_of = self._table("number_of", kinds)
-        self.bytes_of = self._table("bytes_of", [taken[amount] for amount in amounts])
+        self.bytes_of = self._table("bytes_of", [p.dtype.bytes for p in parameters])
+        self.result_bytes_of = self._table("result_bytes_of", [r.dtype.bytes for r in results])
         self.rank, self.first_size, self.dtype_of = self._shapes("parameter", parameters, 0)
         made = self._shapes("result", results, len(dims))
         self.result_rank, self.result_first_size, self.result_dtype_of = made
@@ -99,5 +100,6 @@ def _numbered(dims: Iterable[Dim]) -> dict[Dim, int]:
     return {dim: number for number, dim in enumerate(dict.fromkeys(dims))}
 
 
-def _flags(written: bool) -> int:
+def needed_flags(*, written: bool) -> int:
+    """What NumPy must say of an array that compiled code reads, or writes, as it lies."""
     return numpy_abi.C_CONTIGUOUS | numpy_abi.ALIGNED | (numpy_abi.WRITABLE if written else 0)
