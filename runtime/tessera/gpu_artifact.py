@@ -128,7 +128,7 @@ def _kernel_row(kernel: Kernel) -> Row:
     parameters = [[type(p).__name__, *p] for p in kernel.parameters]
     return [
         kernel.name, kernel.threads, kernel.programs, kernel.shared, parameters, kernel.symbols, kernel.conditions,
-        kernel.persistent,
+        kernel.persistent, kernel.tensors,
     ]  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def _condition(row: Row) -> Condition:
 
 
 def _kernel(row: Row, code: str) -> Kernel:
-    name, threads, programs, shared, parameters, symbols, conditions, persistent = row
+    name, threads, programs, shared, parameters, symbols, conditions, persistent, tensors = row
     return Kernel(
         name,
         lambda: code,
@@ -178,6 +178,7 @@ def _kernel(row: Row, code: str) -> Kernel:
         tuple(symbols),
         tuple(map(_condition, conditions)),
         persistent,
+        tensors,
     )
 
 
@@ -205,7 +206,7 @@ def _steps(rows: Row) -> Steps:
 
 _STEPS: dict[str, Callable[[Row], Step]] = {
     "Swap": lambda row: Swap(*row),
-    "Launch": lambda row: Launch(tuple(row[0]), tuple(row[1])),
+    "Launch": lambda row: Launch(tuple(row[0]), tuple(row[1]), tuple(map(read_size, row[2]))),
     "Select": lambda row: Select(tuple(map(_condition, row[0])), tuple(map(_steps, row[1]))),
     "Loop": lambda row: Loop(row[0], read_size(row[1]), read_size(row[2]), _steps(row[3])),
     "While": lambda row: While(_steps(row[0]), row[1], _steps(row[2])),

@@ -82,6 +82,9 @@ class Kernel(NamedTuple):
     conditions: tuple[Condition, ...]
     persistent: bool
     """Whether a block of threads runs one program after the other, so that no more of them start than run at once."""
+    tensors: int = 0
+    """For how many tensors a launch runs it, if it is one of those: its parameters are then rows of one table, see
+    `tensor_table`, and `programs` is the number for one of them."""
 
 
 class Buffer(NamedTuple):
@@ -117,10 +120,22 @@ class Check(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """`kernels` are positions of the variants, best first; `operands` positions of buffers."""
+    """`kernels` are positions of the variants, best first; `operands` positions of buffers. Of a launch for several
+    tensors these are the operands of each in turn, and `lengths` has their lengths."""
 
     kernels: tuple[int, ...]
     operands: tuple[int, ...]
+    lengths: tuple[Size, ...] = ()
+
+
+NO_PROGRAM = 2**63 - 1
+"""What stands in a table where there are no more tensors."""
+
+
+def table_firsts(tensors: int) -> int:
+    """How many words a table for so many tensors begins with: of each its first program, and more up to a power of two,
+    so that a program finds its tensor by halving. Behind them a row for each: addresses, then values of symbols."""
+    return 1 << (tensors - 1).bit_length()
 
 
 class Select(NamedTuple):

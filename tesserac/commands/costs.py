@@ -16,7 +16,7 @@ from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import GpuTarget
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import tensor_type
-from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.dialect import LENGTH, launch_kind
 from tesserac.schedule.estimate import launch_work
 from tesserac.schedule.machine import Machine, Residency
 from tesserac.schedule.traffic import chosen_region, launch_bytes
@@ -62,7 +62,7 @@ def _symbols(host: Module) -> set[str]:
         dims = [dim for value in op.results for dim in getattr(value.type, "dims", ())]
         dims += [dim for region in op.regions for arg in region.block.args for dim in getattr(arg.type, "dims", ())]
         found |= {name for dim in dims if isinstance(dim, Dim) for name in dim.symbols()}
-    blocks = {name for name in found if name.startswith("T_")}
+    blocks = {name for name in found if name.startswith("T_") or name == LENGTH}
     return found - blocks
 
 

@@ -20,6 +20,7 @@ from tesserac.schedule.dialect import (
     Loop,
     launch_keep,
     launch_kind,
+    launch_lengths,
     launch_loops,
     launch_space,
     launch_stages,
@@ -61,6 +62,8 @@ def _loop(op: Op) -> str:
 
 def _describe(launch: Op, number: int) -> Iterator[str]:
     space = " x ".join(map(str, launch_space(launch))) or "one element"
+    if lengths := launch_lengths(launch):
+        space = f"{len(lengths)} tensors of {', '.join(map(str, dict.fromkeys(lengths)))} elements"
     yield f"launch {number}: {launch_kind(launch)} over {space}"
     for label, texts in _facts(launch):
         for position, text in enumerate(texts):

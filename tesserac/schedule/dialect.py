@@ -62,6 +62,9 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     portion   of rows that are long and few: so many blocks of a row are one program, and what they give passes through
               workspace to a second kernel
     copied    where it copies what could have been changed in place: why it was not
+    lengths   of a map that several tensors have in common: how long each is. The body is that of one tensor, whose
+              length is the symbol `tensor.length`; the inputs are those of the first tensor, then those of the second,
+              and so are the outputs
 schedule.call(in..., out...) {callee, dims, outs, io}
     Runs another function of the module from the `in` memory into the last `outs` operands, all contiguous. `dims` pairs
     each of its sizes with what it is here. Its workspace is a part of the caller's.
@@ -108,6 +111,8 @@ LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "f
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "register", "status", "constant")
 CALL = "schedule.call"
+LENGTH, LENGTHS = "tensor.length", "lengths"
+"""The symbol in the body of a launch over several tensors, and the attribute that has its values."""
 SMALL_LAUNCH = 64
 """The most points of a space that a loop which is compiled as one walks for one of its launches."""
 
@@ -226,6 +231,18 @@ def launch_portion(op: Op) -> int | None:
     return portion
 
 
+def launch_lengths(op: Op) -> tuple[Dim, ...]:
+    """How long each of several tensors is that a launch is over; none of any other launch."""
+    return tuple_of(op.attrs.get(LENGTHS, ()), Dim)
+
+
+def memory_of_each(op: Op) -> list[tuple[Value, ...]]:
+    """The operands of a launch over several tensors for each of them, as `one_tensor` has them."""
+    number, ins, outs = len(launch_lengths(op)), launch_ins(op), launch_outs(op)
+    many, few = len(ins) // number, len(outs) // number
+    return [(*ins[i * many : (i + 1) * many], *outs[i * few : (i + 1) * few]) for i in range(number)]
+
+
 def _outs(op: Op) -> int:
     return attr(op, "outs", int)
 
@@ -284,10 +301,25 @@ def _verify_launch(op: Op) -> None:
     require(op.attrs.get("kind") in LAUNCH_KINDS, "has one of the kinds {}", op, LAUNCH_KINDS)
     require(isinstance(op.attrs.get("reason"), str) and isinstance(op.attrs.get("units"), Units), "is bare", op)
     require(all(isinstance(v.type, MemRefType) for v in op.operands), "works on memory", op)
-    _same_elements(op, launch_ins(op), op.body.args)
-    _same_elements(op, launch_outs(op), op.body.terminator.operands)
+    if launch_lengths(op):
+        _verify_lengths(op)
+    else:
+        _same_elements(op, launch_ins(op), op.body.args)
+        _same_elements(op, launch_outs(op), op.body.terminator.operands)
     _verify_places(op)
     _verify_loops(op)
+
+
+def _verify_lengths(op: Op) -> None:
+    number, tensors = len(launch_lengths(op)), (*op.body.args, *op.body.terminator.operands)
+    require(launch_kind(op) == "map" and launch_space(op) == (Dim.sym(LENGTH),), "is a map of one tensor", op)
+    require(len(op.operands) == number * len(tensors), "needs the memory of each tensor", op)
+    for length, given in zip(launch_lengths(op), memory_of_each(op), strict=True):
+        for mem, tensor in zip(map(memory, given), tensors, strict=True):
+            assert isinstance(tensor.type, TensorType)
+            one = (mem.dtype, mem.policy) == (tensor.type.dtype, tensor.type.policy) and mem.contiguous
+            whole = product(mem.dims) == (length if tensor.type.dims else Dim.const(1))
+            require(one and whole, "{} is no tensor of {} elements", op, mem, length)
 
 
 def _same_elements(op: Op, memories: tuple[Value, ...], tensors: list[Value] | tuple[Value, ...]) -> None:

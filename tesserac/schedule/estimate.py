@@ -14,7 +14,7 @@ from tesserac.ir.forms import contracted, indices, tensor_type
 from tesserac.ir.kernels import KERNEL, kernel_programs, spanning
 from tesserac.ir.lines import LINES, lines_space
 from tesserac.schedule.cost import body_work, element_bytes, nominal
-from tesserac.schedule.dialect import memory
+from tesserac.schedule.dialect import LENGTH, launch_lengths, memory
 from tesserac.schedule.machine import Machine
 from tesserac.types.dims import Dim, product
 
@@ -29,7 +29,15 @@ def estimate(host: Op, machine: Machine) -> int:
 
 def launch_work(launch: Op, sizes: Mapping[str, int], machine: Machine) -> int:
     """The operations of a launch; a fused multiply-add is two."""
-    return _work(launch.body, {name: Dim.const(number) for name, number in sizes.items()}, machine)
+    return _launch_work(launch, {name: Dim.const(number) for name, number in sizes.items()}, machine)
+
+
+def _launch_work(launch: Op, sizes: Mapping[str, Dim], machine: Machine) -> int:
+    """Of several tensors each does its own."""
+    each: list[Mapping[str, Dim]] = [
+        {**sizes, LENGTH: length.substitute(dict(sizes))} for length in launch_lengths(launch)
+    ]
+    return sum(_work(launch.body, own, machine) for own in each or [sizes])
 
 
 def _block(block: Block, machine: Machine) -> int:
@@ -41,7 +49,7 @@ def _op(op: Op, machine: Machine) -> int:
     match op.name:
         case "schedule.launch":
             moved = sum(nominal(product(ty.dims), machine) * element_bytes(ty.dtype) for ty in map(memory, op.operands))
-            return START + moved + _work(op.body, NO_SIZES, machine) // machine.flops_per_byte
+            return START + moved + _launch_work(op, NO_SIZES, machine) // machine.flops_per_byte
         case "schedule.loop":
             return _iterations(op, machine) * sum(inside)
         case "schedule.while":

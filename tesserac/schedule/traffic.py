@@ -13,7 +13,8 @@ from math import prod
 from tesserac.ir.calls import call_dims, callee_of
 from tesserac.ir.core import Block, Op, Value
 from tesserac.schedule.cost import element_bytes
-from tesserac.schedule.dialect import Predicate, launch_kind, launch_space, memory
+from tesserac.schedule.dialect import LENGTH, Predicate, launch_kind, launch_lengths, launch_space, memory
+from tesserac.schedule.horizontal import one_tensor
 from tesserac.schedule.space import Reach, reaches
 from tesserac.types.dims import ZERO, Dim
 
@@ -65,6 +66,9 @@ class _Traffic:
 def launch_bytes(launch: Op, sizes: Sizes) -> int:
     """What a launch reads and writes, each element of a memory once where it walks it more often; of a tile program all
     that it is given."""
+    if lengths := launch_lengths(launch):
+        single = one_tensor(launch)
+        return sum(launch_bytes(single, {**sizes, LENGTH: length.evaluate(sizes)}) for length in lengths)
     if launch_kind(launch) == "program":
         types = map(memory, launch.operands)
         return sum(prod(d.evaluate(sizes) for d in ty.dims) * element_bytes(ty.dtype) for ty in types)

@@ -14,9 +14,19 @@ from functools import partial
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Module, Op
+from tesserac.ir.meaning import meaning
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
 from tesserac.schedule.cuts import CUT, cut_of
-from tesserac.schedule.dialect import launch_kind, launch_portion, memory
+from tesserac.schedule.dialect import (
+    LENGTH,
+    LENGTHS,
+    launch_kind,
+    launch_lengths,
+    launch_portion,
+    memory,
+    memory_of_each,
+)
+from tesserac.schedule.horizontal import one_tensor
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_folds import build_folds
@@ -29,9 +39,10 @@ from tesserac.tile.build_runs import build_runs
 from tesserac.tile.build_scan import build_scan
 from tesserac.tile.build_scatter import build_scatter
 from tesserac.tile.build_sort import build_sort
+from tesserac.tile.dialect import TENSORS
 from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
-from tesserac.tile.share import meaning, share_kernels
+from tesserac.tile.share import share_kernels
 from tesserac.tile.status import add_status, add_workspace, check_attrs, checked_forms
 from tesserac.types.dims import ZERO, Dim, product
 
@@ -59,7 +70,9 @@ def tile_pass(machine: Machine) -> Pass:
             launches = [op for op in host.walk() if op.name == "schedule.launch"]
             for number, launch in enumerate(launches):
                 name = f"{host.symbol}${number}"
-                if launch_portion(launch) is None:
+                if launch_lengths(launch):
+                    _launch_tensors(launch, built, name)
+                elif launch_portion(launch) is None:
                     _launch(host, launch, _once(built, meaning(launch), partial(_build, launch, name)))
                 else:
                     _launch_portions(host, launch, built, name)
@@ -126,6 +139,18 @@ def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], name: str) 
     for made, touched in ((parts, parts.touched), (joined, few)):
         operands = [launch.operands[place] for place in made.operands]
         builder.op("tile.launch", [*operands, *held], (), {"kernel": made.kernel.symbol, "touched": touched})
+    launch.erase()
+
+
+def _launch_tensors(launch: Op, built: dict[str, _Built], name: str) -> None:
+    """One kernel, for each tensor with its own memory and length."""
+    lengths, single = launch_lengths(launch), one_tensor(launch)
+    made = _once(built, f"{len(lengths)} tensors {meaning(single)}", partial(_build, single, name))
+    made.kernel.attrs[TENSORS] = len(lengths)
+    operands = [given[place] for given in memory_of_each(launch) for place in made.operands]
+    touched = sum((made.touched.substitute({LENGTH: length}) for length in lengths), ZERO)
+    attrs: dict[str, Attr] = {"kernel": made.kernel.symbol, "touched": touched, LENGTHS: lengths}
+    Builder.before(launch).op("tile.launch", operands, (), attrs)
     launch.erase()
 
 

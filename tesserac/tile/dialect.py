@@ -47,10 +47,13 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.running(n, empty...) { ^(i, before...): ... tile.yield } { ^(left..., right...): ... tile.yield }
                                                  n blocks in order; each is given the aligned tree over what the blocks
                                                  before it yielded, `empty` the first one
-    tile.launch(memref...) {kernel, touched, division}
+    tile.launch(memref...) {kernel, touched, division, lengths}
                                                  in the host program: runs all programs of a kernel, which read and
                                                  write about `touched` elements; all of the memory, if it does not say.
-                                                 With a `division` it gives the kernel the size of a product's blocks
+                                                 With a `division` it gives the kernel the size of a product's blocks;
+                                                 with `lengths` it runs the kernel for several tensors, each with memory
+                                                 of its own, and `tensor.length` is its length. Such a kernel has the
+                                                 attribute `tensors`, their number
 """
 
 from __future__ import annotations
@@ -86,6 +89,10 @@ class Config:
     roles: str
 
 
+TENSORS = "tensors"
+"""The attribute of a kernel that is launched for several tensors at once: how many."""
+
+
 register_attribute("stage", Stage)
 register_attribute("config", Config)
 
@@ -106,6 +113,13 @@ def compute_scalar(tile: TileType) -> ScalarType:
 
 def grid(kernel: Op) -> tuple[Dim, ...]:
     return attr_tuple(kernel, "grid", Dim)
+
+
+def kernel_tensors(kernel: Op) -> int:
+    """For how many tensors a launch runs the kernel; 0 for one without the attribute."""
+    found = kernel.attrs.get(TENSORS, 0)
+    assert isinstance(found, int)
+    return found
 
 
 def kernel_memrefs(kernel: Op) -> list[Value]:

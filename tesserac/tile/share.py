@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tesserac.ir.core import Op, Value
-from tesserac.ir.printer import print_attr
-
-NAMES = ("sym_name", "reason", "copied")
-"""Attributes that say what a kernel is called or why it is as it is, not what it does."""
+from tesserac.ir.core import Op
+from tesserac.ir.meaning import meaning
 
 
 def share_kernels(kernels: Sequence[Op], hosts: Iterable[Op]) -> list[Op]:
@@ -25,28 +22,3 @@ def share_kernels(kernels: Sequence[Op], hosts: Iterable[Op]) -> list[Op]:
             if launch.name == "tile.launch":
                 launch.attrs["kernel"] = chosen[str(launch.attrs["kernel"])]
     return list(first.values())
-
-
-def meaning(kernel: Op) -> str:
-    """Text that is equal for kernels that do the same, and for launches that do the same with their operands."""
-    lines: list[str] = []
-    numbers: dict[Value, int] = {}
-
-    def define(values: Iterable[Value]) -> str:
-        for value in values:
-            numbers[value] = len(numbers)
-        return ", ".join(f"%{numbers[value]}: {value.type}" for value in values)
-
-    def walk(op: Op) -> None:
-        reads = ", ".join(f"%{numbers[value]}" for value in op.operands)
-        attrs = ", ".join(f"{name} = {print_attr(value)}" for name, value in op.attrs.items() if name not in NAMES)
-        lines.append(f"{define(op.results)} = {op.name}({reads}) {{{attrs}}}")
-        for region in op.regions:
-            lines.append(f"^({define(region.block.args)})")
-            for inner in region.block.ops:
-                walk(inner)
-            lines.append("end")
-
-    lines.append(define(kernel.operands))
-    walk(kernel)
-    return "\n".join(lines)

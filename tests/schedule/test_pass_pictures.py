@@ -56,9 +56,13 @@ FOLDS = """def f(x: Tensor[N, f32], i: Tensor[K, i64], v: Tensor[K, f32]) -> Ten
 WINDOWS = """def f(x: Tensor[N, 9, f32]) -> Tensor[N, 7, f32]:
     return sum(windows(x, 3, 1), axis=-1)
 """
+TENSORS = """def f(x: Tensor[N, f32], y: Tensor[M, K, f32]):
+    return exp2(x), exp2(y)
+"""
 SHOWN = {
     "sum_iterations": SUMS, "write_out_folds": WINDOWS, "sink_views": UPDATES, "normalise": SUMS, "host": MAPS,
-    "launches": MAPS, "sequential": RECURRENCE, "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
+    "launches": MAPS, "sequential": RECURRENCE, "horizontal": TENSORS, "assign_slots": CHAIN,
+    "tile for aarch64": MAPS, "lower to neon": MAPS,
 }  # fmt: skip
 SM_80 = gpu.PLATFORMS["sm_80"]
 PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *target_passes(cpu.AARCH64))
@@ -67,7 +71,7 @@ PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *t
 def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
-    shared = [name for name in list(SHOWN)[1:8] if name != "sequential"]
+    shared = [name for name in list(SHOWN)[1:9] if name != "sequential"]
     own = ["write_out_calls", "sort_folds", "fold_views"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 

@@ -49,9 +49,11 @@ class FakeCuda:
         self.pinned: list[ctypes.Array[ctypes.c_char]] = []
         self._made = 1000
         self._modules: dict[int, str] = {}
-        self._functions: dict[int, tuple[str, int]] = {}
+        self._functions: dict[int, tuple[str, int, int]] = {}
         self._capturing: dict[int, list[Callable[[], None]]] = {}
         self._graphs: dict[int, list[Callable[[], None]]] = {}
+        self._kept: list[object] = []
+        """Tables that kernels were given: a driver copies them."""
         self._texts = {status: ctypes.create_string_buffer(name) for status, name in NAMES.items()}
         self._table = {name: self._function(name) for name in PROTOTYPES}
 
@@ -166,7 +168,10 @@ class FakeCuda:
         if found is None:
             return INVALID
         made = self._new()
-        self._functions[made] = (name.decode(), len(re.findall(r"\.param|%\w+", found[1])))
+        table = re.search(r"byval\(\[(\d+) x i64\]\)", found[1])
+        self._functions[made] = (
+            name.decode(), len(re.findall(r"\.param|%\w+", found[1])), 8 * int(table[1]) if table else 0
+        )  # fmt: skip
         if "define" in text:
             emulated = Compiled(name.decode(), text)
             self.kernels[name.decode()] = lambda values, programs, threads: emulated.run(threads, programs, values)
@@ -174,10 +179,13 @@ class FakeCuda:
         return 0
 
     def cuLaunchKernelEx(self, config: int, function: int, parameters: int, _: object) -> int:
-        name, count = self._functions[function]
+        name, count, table = self._functions[function]
         launch = LaunchConfig.from_address(config)
         places = (ctypes.c_void_p * count).from_address(parameters) if count else ()
         values = [ctypes.c_int64.from_address(place or 0).value for place in places]
+        held = ctypes.create_string_buffer(ctypes.string_at(places[0], table), table) if table else None
+        values = values if held is None else [ctypes.addressof(held)]
+        self._kept.append(held)
         programs, threads, launch_stream = launch.grid_x, launch.block_x, launch.stream
 
         def run() -> None:

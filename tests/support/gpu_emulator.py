@@ -18,6 +18,7 @@ import numpy as np
 from tessera.dtypes import numpy_dtype
 from tessera.gpu_effects import NO_BAD_INDEX, check_words, checked_symbols, failed, print_values, require
 from tessera.gpu_program import (
+    NO_PROGRAM,
     Argument,
     Assert,
     Box,
@@ -36,9 +37,11 @@ from tessera.gpu_program import (
     Swap,
     TensorMap,
     While,
+    table_firsts,
 )
 from tessera.signature import STATUS_ASSERT
 from tesserac.ir.core import Op
+from tesserac.schedule.dialect import LENGTH
 from tesserac.target.compile import data_layout, host_machine
 from tesserac.target.nvptx.kernel import emit_kernel
 from tests.support.cpu_kernels import new_machine
@@ -164,6 +167,7 @@ def translated(text: str) -> str:
     text = re.sub(r'target triple = ".*"', f'target triple = "{machine.triple}"', text)
     text = re.sub(r'target datalayout = ".*"', f'target datalayout = "{data_layout(machine)}"', text)
     text = re.sub(r"ptr addrspace\(\d\)", "ptr", text)
+    text = re.sub(r" byval\(.*?\) align 8", "", text)
     text = text.replace(" addrspace(3) ", " ").replace("ptx_kernel ", "")
     text = re.sub(r'"nvvm\.\w+"="[^"]*" ?', "", text)
     text = re.sub(r"(define void @[\w$.]+\()(.*)\)", r"\1\2, i32 %emu_tid, i32 %emu_block)", text)
@@ -401,6 +405,9 @@ class _Run:
     def launch(self, step: Launch) -> None:
         kernels = (self.program.kernels[i] for i in step.kernels)
         kernel = next(k for k in kernels if all(c.holds(self.symbols) for c in k.conditions))
+        if step.lengths:
+            self.launch_tensors(step, kernel)
+            return
         words: list[int] = []
         for parameter in kernel.parameters:
             if isinstance(parameter, TensorMap):
@@ -414,3 +421,17 @@ class _Run:
         assert kernel.shared.evaluate(self.symbols) <= SHARED_BYTES
         if blocks > 0:
             self.whole.kernel(kernel).run(kernel.threads, blocks, words)
+
+    def launch_tensors(self, step: Launch, kernel: Kernel) -> None:
+        """One parameter: the first program of each tensor, then a row for each of memory and sizes."""
+        firsts, rows, total, many = [], [], 0, len(step.operands) // len(step.lengths)
+        for number, length in enumerate(step.lengths):
+            own = {**self.symbols, LENGTH: length.evaluate(self.symbols)}
+            rows += [self.memory[operand] for operand in step.operands[number * many : (number + 1) * many]]
+            rows += [own[name] for name in kernel.symbols]
+            firsts.append(total)
+            total += kernel.programs.evaluate(own)
+        firsts += [NO_PROGRAM] * (table_firsts(len(firsts)) - len(firsts))
+        table = np.array([*firsts, *rows], np.int64)
+        if total > 0:
+            self.whole.kernel(kernel).run(kernel.threads, total, [table.ctypes.data])

@@ -12,6 +12,7 @@ from tesserac.ir.core import Block, Module, Op, Value
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.numerics.narrow import storage
+from tesserac.schedule.dialect import LENGTH, LENGTHS
 from tesserac.tile.dialect import memref_type
 from tests.support.cuts import block_sizes
 from tests.support.tile_kernel_eval import NO_BAD_INDEX, POISON, index_value, run_kernel
@@ -94,7 +95,17 @@ class _Host:
 
     def _tile_launch(self, op: Op) -> None:
         kernel = self.module.lookup(op.attrs["kernel"])
+        if LENGTHS in op.attrs:
+            self._for_tensors(op, kernel)
+            return
         run_kernel(kernel, [self.env[v] for v in op.operands], {**self.sizes, **block_sizes(op, self.sizes, THREADS)})
+
+    def _for_tensors(self, op: Op, kernel: Op) -> None:
+        lengths, memories = op.attrs[LENGTHS], [self.env[v] for v in op.operands]
+        many = len(memories) // len(lengths)
+        for number, length in enumerate(lengths):
+            sizes = {**self.sizes, LENGTH: length.evaluate(self.sizes)}
+            run_kernel(kernel, memories[number * many : (number + 1) * many], sizes)
 
     def _schedule_loop(self, op: Op) -> None:
         low, high = (self.env[v] for v in op.operands)

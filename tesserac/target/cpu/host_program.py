@@ -17,12 +17,12 @@ from tesserac.ir.core import Block, Op, attr, attr_tuple
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.cuts import cut_of
-from tesserac.schedule.dialect import Predicate, memory
+from tesserac.schedule.dialect import LENGTH, LENGTHS, Predicate, memory
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import certain_uses, kernel_sizes, sizes_at
 from tesserac.target.cpu.interrupts import is_stopped
-from tesserac.target.cpu.launches import INLINE_ELEMENTS, emit_blocks, launcher
+from tesserac.target.cpu.launches import INLINE_ELEMENTS, emit_blocks, launcher, several
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
 from tesserac.target.cpu.status import Sites
@@ -57,8 +57,13 @@ class Runner(Protocol):
     def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
         """The symbols that a launch gives its kernel beside those of the program."""
 
-    def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
-        """Runs all programs of a launch."""
+    def code(self, kernel: Op) -> Value:
+        """Where the code of a kernel is."""
+
+    def start(
+        self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
+    ) -> None:
+        """Runs so many programs of a launch."""
 
     def poll(self, b: Builder, loop: Op) -> None:
         """In each iteration of a loop."""
@@ -229,8 +234,25 @@ class HostProgram:
 
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
+        if LENGTHS in op.attrs:
+            self._launch_tensors(op, kernel)
+            return
         symbols = {**self.symbols, **self.runner.blocks(self.b, op, self.symbols)}
-        self.runner.start(self.b, op, kernel, self._context(op, kernel, symbols), symbols)
+        context = self._context(op.operands, kernel, symbols)
+        programs = emit_dim(self.b, product(grid(kernel)), symbols)
+        self.runner.start(self.b, op, self.runner.code(kernel), context, programs, symbols)
+
+    def _launch_tensors(self, op: Op, kernel: Op) -> None:
+        """One launch, whose programs are those of the first tensor, then those of the second, and so on."""
+        b, lengths = self.b, attr_tuple(op, LENGTHS, Dim)
+        many, total, firsts, contexts = len(op.operands) // len(lengths), const_i64(0), [const_i64(0)], list[Value]()
+        for number, length in enumerate(lengths):
+            symbols = {**self.symbols, LENGTH: emit_dim(b, length, self.symbols)}
+            contexts.append(self._context(op.operands[number * many : (number + 1) * many], kernel, symbols))
+            total = b.add(total, emit_dim(b, product(grid(kernel)), symbols))
+            firsts.append(total)
+        table = self.words([self.runner.code(kernel), const_i64(len(lengths)), *firsts, *contexts])
+        self.runner.start(b, op, several(b.module).pointer, table, total, self.symbols)
 
     def _call(self, op: Op) -> None:
         assert self.invoke is not None
@@ -243,11 +265,11 @@ class HostProgram:
             self.b.store(word, self.b.gep(I64, block, place), 8)
         return block
 
-    def _context(self, op: Op, kernel: Op, given: Mapping[str, Value]) -> Value:
+    def _context(self, operands: Sequence[IRValue], kernel: Op, given: Mapping[str, Value]) -> Value:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""
         symbols = kernel.attrs["symbols"]
         assert isinstance(symbols, tuple)
-        words = [self.address(v) for v in op.operands]
+        words = [self.address(v) for v in operands]
         words += [given[str(name)] for name in symbols]
         return self.words([*words, self.scratch, self.per_worker])
 
@@ -346,10 +368,13 @@ class PoolRunner:
         small = b.icmp("ult", emit_dim(b, elements_touched(launch), symbols), const_i64(INLINE_ELEMENTS))
         return emit_blocks(b, launch, symbols, b.select(small, const_i64(1), self.threads))
 
-    def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
-        programs = emit_dim(b, product(grid(kernel)), symbols)
+    def code(self, kernel: Op) -> Value:
+        return Value(PTR, f"@{kernel.symbol}")
+
+    def start(
+        self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
+    ) -> None:
         touched = emit_dim(b, elements_touched(launch), symbols)
-        code = Value(PTR, f"@{kernel.symbol}")
         b.call(launcher(b.module), [code, context, programs, touched, self.threads, self.status])
 
     def poll(self, b: Builder, loop: Op) -> None:

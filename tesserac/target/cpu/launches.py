@@ -2,6 +2,9 @@
 
     void tessera.launch(ptr kernel, ptr context, i64 programs, i64 touched, i64 threads, ptr status)
         runs them; in a call that was stopped it does nothing
+    void tessera.several(ptr table, i64 begin, i64 end, i64 worker)
+        as a kernel: the programs of one for several tensors, one tensor behind the other. The table has the kernel, the
+        number of tensors, of each its first program, how many programs all have, and of each what the kernel is given
     {i64, i64} tessera.blocks(i64 leads, ...)
         how large the blocks of a product are (`schedule/cuts.py`)
 
@@ -11,7 +14,7 @@ each.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tesserac.ir.core import Op
 from tesserac.schedule.cuts import COLUMNS, PARAMETERS, ROWS, block_rule, cut_of
@@ -19,11 +22,11 @@ from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported
 from tesserac.target.dims import ceil_div, emit_dim
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import if_return
+from tesserac.target.flow import for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I64, PTR, VOID, Value, const_i64, structure, undefined
 
-LAUNCH, BLOCKS = "tessera.launch", "tessera.blocks"
+LAUNCH, SEVERAL, BLOCKS = "tessera.launch", "tessera.several", "tessera.blocks"
 INLINE_ELEMENTS = 1 << 15
 """A launch that touches fewer elements than this runs on the calling thread: waking others would take longer."""
 CHUNKS_PER_THREAD = 4
@@ -54,6 +57,36 @@ def _launcher(module: Module) -> Function:
     chunk = ceil_div(b, programs, b.maximum_int(few, many))
     call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, most, status])
     call_imported(b, "pool.pool_poll", [status], I1)
+    b.ret()
+    return function
+
+
+def several(module: Module) -> Function:
+    """The kernel of a module that runs another for several tensors; made when it is first needed."""
+    return module.find_function(SEVERAL) or _several(module)
+
+
+def _several(module: Module) -> Function:
+    function = module.function(SEVERAL, VOID, [PTR, I64, I64, I64], attributes=HOST_ATTRIBUTES, linkage="internal")
+    b = function.builder
+    table, begin, end, worker = function.args
+    kernel, many = b.load(PTR, table, 8), b.load(I64, b.gep(I64, table, 1), 8)
+    firsts = b.gep(I64, table, 2)
+    contexts = b.gep(I64, firsts, b.add(many, const_i64(1)))
+
+    def tensor(number: Value, _: list[Value]) -> Sequence[Value]:
+        places = [b.gep(I64, firsts, number), b.gep(I64, firsts, b.add(number, const_i64(1)))]
+        first, behind = (b.load(I64, place, 8) for place in places)
+        low, high = b.maximum_int(begin, first), b.minimum_int(end, behind)
+        context = b.load(PTR, b.gep(I64, contexts, number), 8)
+
+        def run() -> None:
+            b.call(kernel, [context, b.sub(low, first), b.sub(high, first), worker])
+
+        if_then(b, b.icmp("slt", low, high), run)
+        return ()
+
+    for_loop(b, const_i64(0), many, const_i64(1), [], tensor)
     b.ret()
     return function
 

@@ -30,13 +30,11 @@ from tesserac.target.cpu.kernels import emit_kernel
 from tesserac.target.cpu.launches import emit_blocks
 from tesserac.target.cpu.status import return_status
 from tesserac.target.cpu.system import imported
-from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I32, I64, Value, array, const_i64, const_int, integer
-from tesserac.tile.dialect import grid
-from tesserac.types.dims import Dim, product
+from tesserac.types.dims import Dim
 
 _POLL_EVERY = 4096
 _NO_POLL = 64
@@ -186,9 +184,13 @@ class _InlineRunner:
     def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
         return emit_blocks(b, launch, symbols, const_i64(1))
 
-    def start(self, b: Builder, launch: Op, kernel: Op, context: Value, symbols: Mapping[str, Value]) -> None:
-        programs = emit_dim(b, product(grid(kernel)), symbols)
-        b.call(self.loops.kernel(kernel), [context, const_i64(0), programs, const_i64(0)])
+    def code(self, kernel: Op) -> Value:
+        return self.loops.kernel(kernel).pointer
+
+    def start(
+        self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
+    ) -> None:
+        b.call(code, [context, const_i64(0), programs, const_i64(0)])
 
     def poll(self, b: Builder, loop: Op) -> None:
         if _is_short(loop):

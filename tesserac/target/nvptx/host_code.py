@@ -52,6 +52,7 @@ from tesserac.target.link import link
 from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, Value, array, const_i64, const_int, zero
 from tesserac.target.nvptx import host_calls as calls
 from tesserac.target.nvptx.host_launches import Launcher, emit_condition, emit_size, symbols_of
+from tesserac.target.nvptx.host_tensors import launch_tensors
 
 _FIXED, _OWN = -1, -2
 """Where the address of a buffer comes from, if not from an argument: the template, or a place in the workspace."""
@@ -228,6 +229,9 @@ class _Body:
     # --- steps that only start something --------------------------------------------------------------------------
 
     def _launch(self, step: Launch) -> None:
+        if step.lengths:
+            launch_tensors(self.b, self.host, step, self.call, self.addresses, self.symbols)
+            return
         function, names = self.host.launcher(step.kernels)
         operands = self.host.numbers_constant(step.operands)
         self.b.call(function, [self.call, self.addresses, operands, *(self.symbols[name] for name in names)])

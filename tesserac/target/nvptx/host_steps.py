@@ -31,7 +31,7 @@ from tesserac.ir.core import Block, Op, Value, attr, attr_tuple
 from tesserac.ir.forms import Guard
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
-from tesserac.schedule.dialect import Predicate, memory
+from tesserac.schedule.dialect import LENGTHS, Predicate, memory
 from tesserac.target.cpu.extents import largest_in, loop_bounds
 from tesserac.target.cpu.guards import certain_sizes, kernel_sizes, sizes_at
 from tesserac.target.cpu.host_program import DECLARATIONS
@@ -169,7 +169,9 @@ class HostSteps:
     # --- launches and the control flow around them --------------------------------------------------------------------
 
     def launch(self, op: Op) -> Launch:
-        return Launch(self.variants[text(op, "kernel")], tuple(self.places[v] for v in op.operands))
+        lengths = attr_tuple(op, LENGTHS, Dim) if LENGTHS in op.attrs else ()
+        operands = tuple(self.places[v] for v in op.operands)
+        return Launch(self.variants[text(op, "kernel")], operands, tuple(map(size_of, lengths)))
 
     def select(self, op: Op) -> Select:
         tests = tuple(condition(p.kind, p.left, p.right) for p in attr_tuple(op, "predicates", Predicate))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from tessera.gpu_program import table_firsts
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
@@ -16,10 +17,11 @@ from tesserac.ir.types import MemRefType
 from tesserac.schedule.machine import NVPTX
 from tesserac.target import flow
 from tesserac.target.dims import emit_dim, modulo
-from tesserac.target.emit import Module
-from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, array, const_i64, pointer
+from tesserac.target.emit import Function, Module
+from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, pointer
 from tesserac.target.nvptx import control, copies, fragments, gathers, memory, products, radix, scans, sorts
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
+from tesserac.tile.dialect import kernel_tensors
 from tesserac.tile.gpu.dialect import is_persistent, kernel_grid, kernel_parameters, kernel_threads, written_memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import ATOM_BYTES
@@ -47,23 +49,41 @@ def emit_kernel(kernel: Op) -> KernelText:
     name = entry_name(kernel.symbol)
     module = Module(name, NVPTX, DATA_LAYOUT)
     parameters, symbols = kernel_parameters(kernel), kernel_symbols(kernel)
-    threads = kernel_threads(kernel)
+    threads, tensors = kernel_threads(kernel), kernel_tensors(kernel)
     types = [pointer(GLOBAL) if isinstance(p.type, MemRefType) else PTR for p in parameters]
+    types += [I64] * len(symbols)
+    words = table_firsts(tensors) + tensors * len(types) if tensors else 0
     function = module.function(
         name,
         VOID,
-        [*types, *[I64] * len(symbols)],
+        [PTR] if tensors else types,
         attributes=[f'"nvvm.maxntid"="{threads},1,1"', '"nvvm.minctasm"="1"', "nounwind"],
+        parameter_attributes=[f"byval({array(I64, words)}) align 8"] if tensors else (),
         convention="ptx_kernel",
     )
-    values = dict(zip(symbols, function.args[len(parameters) :], strict=True))
-    ctx = Context(module, function, kernel, values)
-    _bind_parameters(ctx, parameters, function.args)
-    bind_position(ctx, _first_program(ctx))
+    given, own = _row(function, tensors, types) if tensors else (function.args, None)
+    ctx = Context(module, function, kernel, dict(zip(symbols, given[len(parameters) :], strict=True)))
+    _bind_parameters(ctx, parameters, given)
+    bind_position(ctx, _first_program(ctx) if own is None else own)
     shared = _place_shared(ctx)
     _emit_block(ctx, kernel.body)
     ctx.b.ret()
     return KernelText(name, str(module), threads, shared, symbols)
+
+
+def _row(function: Function, tensors: int, types: Sequence[LType]) -> tuple[list[Value], Value]:
+    """What a program is given of the table of several tensors, which is the parameter, and its number in its tensor."""
+    b, (table,) = function.builder, function.args
+    number = b.cast("zext", b.intrinsic("llvm.nvvm.read.ptx.sreg.ctaid.x", I32, []), I64)
+    found, half = const_i64(0), table_firsts(tensors) // 2
+    while half:
+        behind = b.add(found, const_i64(half))
+        first = b.load(I64, b.gep(I64, table, behind), 8)
+        found, half = b.select(b.icmp("sle", first, number), behind, found), half // 2
+    start = b.add(b.mul(found, const_i64(len(types))), const_i64(table_firsts(tensors)))
+    row = b.gep(I64, table, start)
+    given = [b.load(type_, b.gep(I64, row, place), 8) for place, type_ in enumerate(types)]
+    return given, b.sub(number, b.load(I64, b.gep(I64, table, found), 8))
 
 
 def entry_name(symbol: str) -> str:

@@ -38,6 +38,7 @@ from tesserac.target.nvptx.kernel import emit_kernel, entry_name, kernel_symbols
 from tesserac.target.nvptx.selection import check_selectable
 from tesserac.target.nvptx.worker import emit_ptx_apart
 from tesserac.target.sizes import implied_guards, size_of
+from tesserac.tile.dialect import kernel_tensors
 from tesserac.tile.gpu.dialect import (
     integer,
     is_persistent,
@@ -112,6 +113,7 @@ def compile_kernel(kernel: Op, arch: str) -> Kernel:
         symbols=kernel_symbols(kernel),
         conditions=tuple(condition(g.kind, g.left, g.right) for g in kernel_conditions(kernel)),
         persistent=is_persistent(kernel),
+        tensors=kernel_tensors(kernel),
     )
 
 

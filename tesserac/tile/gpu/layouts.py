@@ -20,7 +20,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
-from tesserac.tile.dialect import Stage, kernel_memrefs, memref_type, tile_type
+from tesserac.tile.dialect import TENSORS, Stage, kernel_memrefs, kernel_tensors, memref_type, tile_type
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
@@ -267,6 +267,7 @@ class _Conversion:
             "variant_of": kernel.symbol,
             "takes": len(kernel_memrefs(kernel)),
             "mapped": (),
+            **({TENSORS: kernel_tensors(kernel)} if TENSORS in kernel.attrs else {}),
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
 
