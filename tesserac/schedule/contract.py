@@ -71,7 +71,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
 
 
 def schedule_fewest_rows(launch: Op) -> None:
-    """Schedules a contraction of a few rows: each row of the right operand is read once, as it lies."""
+    """Schedules a contraction of a few rows: the right operand is read once, as it lies."""
     loops, block = len(launch_loops(launch)), FEWEST_ROWS_BLOCK
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
@@ -82,8 +82,8 @@ def schedule_fewest_rows(launch: Op) -> None:
 
 
 def can_read_rows(launch: Op) -> bool:
-    """Whether neighbours in a row of the right operand are neighbours in memory, and one fma each is all there is to
-    the product."""
+    """Whether neighbours in a row of the right operand, or in a column, are neighbours in memory, and one fma each is
+    all there is to the product."""
     contract = computing(launch)[0]
     right, ty = read_reach(launch, contract, 1), tensor_type(contract.operands[1])
     if any(op.name == "form.accumulate" for op in computing(launch)) or right is None or right.panels:
@@ -92,7 +92,7 @@ def can_read_rows(launch: Op) -> bool:
         return False
     floats = ty.dtype in READ_AS_ROWS and compute_dtype(ty.dtype, ty.policy) in (F32, F64)
     same = tensor_type(contract.operands[0]).dtype == ty.dtype
-    return floats and same and right.strides[-2] == ONE
+    return floats and same and ONE in right.strides[-2:]
 
 
 def problem_of(launch: Op, machine: Machine) -> Problem:

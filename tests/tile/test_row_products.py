@@ -34,8 +34,26 @@ def across(a: Tensor[K, M, f32], b: Tensor[K, 2, N, f32]) -> Tensor[M, N, f32]:
 
 def transposed(a: Tensor[M, K, f32], b: Tensor[N, K, f32]) -> Tensor[M, N, f32]:
     return a @ transpose(b)
+
+def applied(a: Tensor[N, K, f64], x: Tensor[K, f64]) -> Tensor[N, f64]:
+    return a @ x
+
+def apart(a: Tensor[N, 2, K, 2, f32], x: Tensor[K, f32]) -> Tensor[N, f32]:
+    return a[:, 1, :, 1] @ x
+
+def f32s_by_columns(a: Tensor[M, K, f32], b: Tensor[N, K, f32]) -> Tensor[M, N, f32]:
+    return a @ b.T
+
+def f64s_by_columns(a: Tensor[M, K, f64], b: Tensor[N, K, f64]) -> Tensor[M, N, f64]:
+    return relu(a @ b.T)
+
+def halves_by_columns(a: Tensor[M, K, f16 @accum(f32)], b: Tensor[N, K, f16 @accum(f32)]):
+    return a @ b.T
 """
-DTYPES = {"f32s": "f4", "f64s": "f8", "narrow": ml_dtypes.bfloat16, "halves": "f2"}
+DTYPES = {
+    "f32s": "f4", "f64s": "f8", "narrow": ml_dtypes.bfloat16, "halves": "f2", "f32s_by_columns": "f4",
+    "f64s_by_columns": "f8", "halves_by_columns": "f2",
+}  # fmt: skip
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -50,7 +68,8 @@ def test_bits_of_every_edge(name: str) -> None:
     for m, k, n in ((1, 1, 1), (1, 7, 521), (3, 4, 16), (8, 515, 19), (2, 0, 5), (5, 6, 0), (9, 5, 33), (1, 4101, 18)):
         for threads in (1, 3):
             tessera.set_num_threads(threads)
-            run(name, numbers(m, k).astype(dtype), numbers(k, n).astype(dtype))
+            matrix = numbers(n, k) if name.endswith("columns") else numbers(k, n)
+            run(name, numbers(m, k).astype(dtype), matrix.astype(dtype))
 
 
 def test_bits_of_other_shapes() -> None:
@@ -72,4 +91,6 @@ def layouts(name: str) -> set[str]:
 def test_which_products_read_rows() -> None:
     assert layouts("f32s") == {"panels", "rows"}, "the number of rows is known at run time only"
     assert layouts("vector") == {"rows"}
-    assert layouts("transposed") == {"panels"}, "its rows are not contiguous"
+    assert layouts("transposed") == {"panels", "rows"}, "its columns are contiguous"
+    assert layouts("applied") == {"rows"}
+    assert layouts("apart") == {"panels"}, "neither are"

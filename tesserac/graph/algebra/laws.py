@@ -69,6 +69,8 @@ LAWS: tuple[Law, ...] = (
     Law("diagonal applied from the right", "mm(x, diag(d))", "times(x, d)"),
     Law("diagonal on the left", "mm(diag(d), M)", "rows(d, M)"),
     Law("diagonal on the right", "mm(M, diag(d))", "columns(M, d)"),
+    Law("multiple applied", "mm(scale(s, A), x)", "scale(s, mm(A, x))"),
+    Law("multiple applied from the right", "mm(x, scale(s, A))", "scale(s, mm(x, A))"),
     Law("permuted rows", "mm(perm(p), A)", "take(A, p)"),
     Law("permuted elements", "mm(perm(p), x)", "take(x, p)"),
     Law("mixed product", "mm(kron(A, B), kron(C, D))", "kron(mm(A, C), mm(B, D))", when="conformal"),

@@ -219,12 +219,18 @@ def _sum_of_two(head: str) -> Callable[[Reader, Op, int], Term | None]:
 
 
 def _mul(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A multiple of a matrix of known structure; other products of elements are no linear algebra."""
+    """A multiple of a matrix, where it is the factor of a product or has a known structure; other products of elements
+    are no linear algebra."""
     for scalar, matrix in (op.operands, op.operands[::-1]):
         if tensor_type(scalar).rank == 0 and tensor_type(matrix).rank == 2:
             found = reader.term(matrix, depth)
-            return make("scale", reader.atom(scalar), found) if is_structure(found) and found.head != "t" else None
+            known = is_structure(found) and found.head != "t"
+            return make("scale", reader.atom(scalar), found) if known or _is_factor(op) else None
     return None
+
+
+def _is_factor(op: Op) -> bool:
+    return all(user.name == PREFIX + "matmul" for user, _ in op.result.uses)
 
 
 def _neg(reader: Reader, op: Op, depth: int) -> Term | None:

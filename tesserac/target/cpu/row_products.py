@@ -1,4 +1,4 @@
-"""A few rows times a matrix that is read as it lies.
+"""A few rows times a matrix that is read as it lies: this one if it lies by rows, `column_products.py` if by columns.
 
     for k in steps of 4:  for a group of columns:   b = 4 x 4 vectors of the matrix, each element of it read once
                               for each row i:       c[i] = fma(a[i, k + 3], b[3], ... fma(a[i, k], b[0], c[i]))
@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op, tuple_of
+from tesserac.target.cpu.column_products import ColumnProduct
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.registers import memory_type, register_type, widen
-from tesserac.target.emit import Function, Module
+from tesserac.target.emit import Function
 from tesserac.target.flow import for_loop, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, PTR, VOID, LType, Value, const_i64, vector, zero
 from tesserac.tile.cpu.dialect import row_product_operands
+from tesserac.tile.dialect import memref_type
+from tesserac.types.dims import ONE
 from tesserac.types.dtype import DType
 
 STEPS, PARTS = 4, 4
@@ -33,11 +36,13 @@ def emit_row_product(frame: Frame, op: Op) -> None:
     left, starts, right, others, sums, sizes = row_product_operands(op)
     a, b, c = (frame.memories[value] for value in (left, right, sums))
     i, k = tuple_of(op.attrs["left"], int)
-    row, _ = tuple_of(op.attrs["right"], int)
+    row, column = tuple_of(op.attrs["right"], int)
+    by_columns = memref_type(right).strides[column] != ONE
     first = _address(frame, a, [frame.value(v) for v in starts])
     second = _address(frame, b, [frame.value(v) for v in others])
-    arguments = [first, a.strides[i], a.strides[k], second, b.strides[row], c.start, c.strides[0]]
-    function = _row_product(frame, a.dtype, b.dtype, c.dtype)
+    pitch = b.strides[column if by_columns else row]
+    arguments = [first, a.strides[i], a.strides[k], second, pitch, c.start, c.strides[0]]
+    function = _row_product(frame, a.dtype, b.dtype, c.dtype, by_columns)
     frame.b.call(function, [*arguments, *(frame.value(v) for v in sizes)])
 
 
@@ -48,19 +53,24 @@ def _address(frame: Frame, memory: Memory, starts: Sequence[Value]) -> Value:
     return b.gep(memory.element, memory.start, place)
 
 
-def _row_product(frame: Frame, left: DType, right: DType, accum: DType) -> Function:
-    name, lanes = f"rows_{left}_{right}_{accum}", frame.target.lanes(accum.bits)
-    return frame.module.find_function(name) or _RowProduct(frame.module, name, left, right, accum, lanes).build()
+def _row_product(frame: Frame, left: DType, right: DType, accum: DType, by_columns: bool) -> Function:
+    name, lanes = f"{'columns' if by_columns else 'rows'}_{left}_{right}_{accum}", frame.target.lanes(accum.bits)
+    found = frame.module.find_function(name)
+    if found is not None:
+        return found
+    attributes = ("nounwind", "noinline")
+    function = frame.module.function(name, VOID, list(_PARAMETERS), attributes=attributes, linkage="internal")
+    if by_columns:
+        return ColumnProduct(function, left, right, accum, lanes).build()
+    return _RowProduct(function, left, right, accum, lanes).build()
 
 
 class _RowProduct:
     """`(a, its strides, b, stride of its rows, c, stride of its rows, rows, columns, depth, done)`"""
 
-    def __init__(self, module: Module, name: str, left: DType, right: DType, accum: DType, lanes: int) -> None:
-        self.left, self.right, self.lanes = left, right, lanes
+    def __init__(self, function: Function, left: DType, right: DType, accum: DType, lanes: int) -> None:
+        self.function, self.left, self.right, self.lanes = function, left, right, lanes
         self.element = register_type(accum)
-        attributes = ("nounwind", "noinline")
-        self.function = module.function(name, VOID, list(_PARAMETERS), attributes=attributes, linkage="internal")
         self.b: Builder = self.function.builder
         self.a, self.a_row, self.a_step, self.matrix, self.pitch, self.c, self.c_row, *sizes = self.function.args
         self.rows, self.columns, self.depth, self.done = sizes
