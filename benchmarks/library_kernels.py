@@ -69,9 +69,9 @@ def turn(options: argparse.Namespace, who: str) -> dict[str, Any]:
     python = options.python if who in PEERS else sys.executable
     command = [python, "-m", "benchmarks.library_kernels", *sys.argv[1:], "--inside", who]
     threads = {name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TESSERA_NUM_THREADS")}
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **threads}
-    )
+    placed = {} if options.gpu else {"JAX_PLATFORMS": "cpu"}
+    surrounding = {**os.environ, **threads, **placed}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=surrounding)
     rows = [json.loads(line[4:]) for line in done.stdout.splitlines() if line.startswith("ROW ")]
     if done.returncode:
         print(who, done.stdout[-1000:], done.stderr[-2000:], file=sys.stderr)

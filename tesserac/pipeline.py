@@ -27,7 +27,7 @@ from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
-from tesserac.graph.passes.match_kernels import match_kernels
+from tesserac.graph.passes.match_kernels import apply_laws, match_kernels
 from tesserac.graph.passes.narrow_operands import narrow_operands
 from tesserac.graph.passes.place_kernels import Tuned, kernels_as_meant, place_kernels, untuned
 from tesserac.graph.passes.relax import relax
@@ -60,6 +60,7 @@ CALL_PASSES: tuple[Pass, ...] = (
     inline,  # calls become bodies; from here on a function is whole
     choose_forms,  # functions of a matrix whose structure is known, before its parts are all that is left of it
     choose_rewrites,  # kernels with other bits than what they implement, before any target has a say
+    apply_laws,  # what the library computes in another way than a program writes it, so that derivatives are of that
     hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
     algebra,  # linear algebra in its cheapest form, so that derivatives are of that
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now

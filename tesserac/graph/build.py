@@ -28,7 +28,7 @@ from tesserac.graph.built import (
     stream_of,
     weight_name,
 )
-from tesserac.graph.dialect import ALTERNATIVES, EXPECTED, NUMERICS, PATTERN, PROGRAM, Alternative, Program
+from tesserac.graph.dialect import ALTERNATIVES, EXPECTED, LAW, NUMERICS, PATTERN, PROGRAM, Alternative, Program
 from tesserac.graph.printing import Pieces
 from tesserac.graph.rng_keys import KEY
 from tesserac.graph.substitute import copy_block, substitute_attr
@@ -86,6 +86,8 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
         attrs[EXPECTED] = function.expected
     if function.pattern:
         attrs[PATTERN] = function.pattern
+    if function.law:
+        attrs[LAW] = True
     if function.program is not None:
         attrs[PROGRAM] = _program(function.program)
     outer = Builder(Block(), function.span)

@@ -82,6 +82,8 @@ writes what that computes."""
 EXPECTED = "expected"
 """Of a function: the sizes that its program tells to expect, by their names. They decide between orders and forms of
 linear algebra of which none is always the cheaper one."""
+LAW = "law"
+"""Of a pattern that the library has: it is looked for before derivatives are taken."""
 MEANS = "means"
 """The same of a function that was found in a program."""
 MEANT = "meant"

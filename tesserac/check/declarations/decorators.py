@@ -50,7 +50,8 @@ ACCEPTED = ("export", *NOTHING_NEW, UPDATE, "kernel", "kernel.auto")
 """What may stand alone. `@export` marks what a bundle shows. Transforms are not among them: what they make of a
 function has no such decorators any more, see `names/decorating.py`."""
 WITHIN, EFFECT = "within", "effect"
-OF_LIBRARY = (WITHIN, EFFECT, FORM_OF, *WORDS)
+LAW = "law"
+OF_LIBRARY = (WITHIN, EFFECT, FORM_OF, LAW, *WORDS)
 """What only the library may say."""
 METRICS = ("latency_ms", "throughput")
 """What tuning looks for. For given sizes the two have one winner, so that either may be said."""
@@ -80,6 +81,8 @@ class Decorations:
     donated: tuple[ast.Name, ...] = ()
     implements: ast.Expr | None = None
     """The function whose body stays the meaning of a kernel."""
+    law: ast.Expr | None = None
+    """The function with which something is written that a law computes in another way."""
     target: str = ""
     """Where a kernel may stand for what it implements; everywhere if nothing is said."""
     tolerance: float | None = None
@@ -375,6 +378,15 @@ def _form(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     return replace(found, is_known=False)
 
 
+def _law(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@law(of=softmax, within=2e-6)`: what is written with a function is computed in another way."""
+    given = _given(body, node, ("of", WITHIN))
+    if of_library(node.span.file) and given.keys() == {"of", WITHIN}:
+        return replace(found, law=given["of"], tolerance=_tolerance(body, given[WITHIN]))
+    body.sink.error(E0508, at=node.span, problem=f"`@{LAW}` is what the library says of its functions")
+    return replace(found, is_known=False)
+
+
 def _ends(types: Sequence[Type]) -> tuple[float, float] | None:
     """Two numbers, the lower one first."""
     numbers = [end for end in map(_number, types) if end is not None]
@@ -401,5 +413,6 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     "vjp_of": _rule,
     "jvp_of": _rule,
     FORM_OF: _form,
+    LAW: _law,
     **dict.fromkeys(WORDS, _word),
 }

@@ -377,8 +377,8 @@ class TypedFunction:
     `collectives` are the axes across which it and its callees communicate. `requests` are what its own text asks of
     where and how it runs. `graph` is what `@graph.module` calls it. `alternatives` are the kernels of the program that
     implement it. `pinned` are the sizes of blocks that the program of a kernel means. A `pattern`
-    is what a kernel implements, as the program writes it, wherever that stands. `expected` are sizes that `@sizes`
-    tells to expect.
+    is what a kernel implements, as the program writes it, wherever that stands; that of a `law` is of the library.
+    `expected` are sizes that `@sizes` tells to expect.
     """
 
     symbol: str
@@ -407,6 +407,7 @@ class TypedFunction:
     pinned: tuple[tuple[str, int], ...] = ()
     pattern: str = ""
     expected: tuple[tuple[str, int], ...] = ()
+    law: bool = False
 
 
 @dataclass(frozen=True, eq=False)

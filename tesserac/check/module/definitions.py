@@ -17,6 +17,7 @@ from tesserac.check.declarations.expected_sizes import check_sizes, refuse_for_k
 from tesserac.check.instances.checking import check_instance
 from tesserac.check.instances.verify import verified
 from tesserac.check.kernels.implementing import implementing
+from tesserac.check.kernels.laws import with_law
 from tesserac.check.kernels.programs import check_kernel, meant_blocks
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature
@@ -63,6 +64,8 @@ def _check_kind(
         function = check_instance(body, signature, types, spans, symbol)
         if body.at_definition:
             check_sizes(body, signature, said.sizes)
+        if function is not None and said.law is not None:
+            function = with_law(body, function, said.tolerance)
     if function is None or body.needs_value:
         return function
     if body.at_definition and not is_kernel(signature.node) and not of_library(function.span.file):

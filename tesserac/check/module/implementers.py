@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tesserac.base.resources import of_library
+from tesserac.check.analysis.feeding import feeds
 from tesserac.check.analysis.reach import reachable
 from tesserac.check.kernels.implementing import BY, MEANT
+from tesserac.check.kernels.laws import contracts, law_types
 from tesserac.check.model import typed
 from tesserac.check.module.alternatives import Implementer, is_instance, with_alternatives
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names.refs import FunctionRef
-from tesserac.check.names.resolve import implemented
+from tesserac.check.names.resolve import implemented, law_of
 
 
 def with_implementers(
@@ -36,6 +38,7 @@ def with_implementers(
         waiting += [other for symbol, other in new.items() if symbol not in reached and other.name in names]
         reached = {**new, **reached, function.symbol: function}
     patterns = [pattern for module in checker.imported() for pattern in _patterns(module)]
+    patterns += [pattern for module in checker.imported() for pattern in _laws(module, reached, checker)]
     made = [checker.find(way.symbol) for pattern in patterns for way in pattern.alternatives]
     return {**reachable([*patterns, *made], checker.find), **reached} if patterns else reached
 
@@ -73,3 +76,24 @@ def _patterns(module: ModuleChecker) -> Iterator[typed.TypedFunction]:
         if pattern is not None and function is not None and said.is_known:
             way = typed.Alternative(name, f"{function.symbol}{BY}", said.target, said.tolerance, "")
             yield replace(pattern, alternatives=(way,))
+
+
+def _laws(
+    module: ModuleChecker, reached: dict[str, typed.TypedFunction], checker: ModuleChecker
+) -> Iterator[typed.TypedFunction]:
+    """What laws of a module say of the types with which a program calls the functions that they are of, if what these
+    give goes where the laws say at all."""
+    for name, node in module.names.functions.items():
+        of = law_of(node)
+        ref = None if of is None else module.meaning(of)
+        if not isinstance(ref, FunctionRef):
+            continue
+        anchor = checker.signature(ref.owner, ref.name)
+        calls = {s: f for s, f in reached.items() if f.name == ref.name and is_instance(f, ref.owner, anchor)}
+        if not calls or not feeds(reached, calls, contracts):
+            continue
+        for types in dict.fromkeys(law_types(module.own_signature(name), call) for call in calls.values()):
+            function = None if types is None else module.own_instance(name, types).function
+            pattern = None if function is None else module.known(f"{function.symbol}{MEANT}")
+            if pattern is not None:
+                yield pattern

@@ -66,6 +66,15 @@ def implemented(node: ast.FunctionDef) -> ast.Expr | None:
     return None
 
 
+def law_of(node: ast.FunctionDef) -> ast.Expr | None:
+    """The function that a law is of."""
+    for decorator in node.decorators:
+        match decorator.expression:
+            case ast.Call(function=ast.Name(id="law"), arguments=arguments):
+                return next((a.value for a in arguments if a.name == "of"), None)
+    return None
+
+
 class Exports:
     """The public functions and constants of checked library modules, and the built-in names beneath them."""
 

@@ -42,10 +42,12 @@ from dataclasses import replace
 from tesserac.graph.dialect import (
     ALTERNATIVES,
     KERNEL_CALL,
+    LAW,
     MEANS,
     MEANT,
     NUMERICS,
     PATTERN,
+    PREFIX,
     SCHEDULE,
     Alternative,
     alternatives_of,
@@ -61,8 +63,11 @@ from tesserac.ir.forms import Guard, tensor_type
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.printer import print_module
+from tesserac.ops.elementwise import Add, Mul
 from tesserac.types.dims import Dim
 
+COMMUTES = {f"{PREFIX}{operator.name}" for operator in (Add, Mul)}
+"""Operators whose operands may be exchanged."""
 APART = (NUMERICS, SCHEDULE, MEANT)
 """Attributes of an operation that is computed as it stands."""
 
@@ -79,6 +84,27 @@ def match_kernels(module: Module) -> Module:
         for op in list(function.walk()):
             if op.parent is not None and len(op.results) == 1:
                 _replace(module, function, op, patterns)
+    erase_unreached(module)
+    order_effects(module)
+    return module
+
+
+@pass_(GRAPH, GRAPH, "apply_laws")
+def apply_laws(module: Module) -> Module:
+    """What the library says of expressions, before derivatives are taken: they are those of what is computed."""
+    laws = [function for function in module.ops if LAW in function.attrs]
+    if not laws:
+        return module
+    for law in laws:
+        law.attrs[MEANS] = law.attrs.pop(PATTERN)
+    sides = {law.symbol for law in laws} | {way.symbol for law in laws for way in alternatives_of(law)}
+    patterns = [law for law in laws if _is_expression(law)]
+    for function in [f for f in module.ops if f.symbol not in sides]:
+        for op in list(function.walk()):
+            if op.parent is not None and len(op.results) == 1:
+                _replace(module, function, op, patterns)
+    for law in laws:
+        del law.attrs[ALTERNATIVES]
     erase_unreached(module)
     order_effects(module)
     return module
@@ -189,9 +215,12 @@ class _Match:
     def _op(self, wanted: Op, found: Op) -> bool:
         if not is_operator(found) or len(found.operands) != len(wanted.operands) or len(found.results) != 1:
             return False
-        if any(name in found.attrs for name in APART) or not self._operands(wanted, found):
+        if any(name in found.attrs for name in APART) or not _is_like(wanted, found):
             return False
-        if substitute_type(wanted.result.type, self.dims) != found.result.type or not self._fits(wanted, found):
+        operands = self._operands(wanted, found)
+        if operands is None or not self._fits(wanted, operands):
+            return False
+        if substitute_type(wanted.result.type, self.dims) != found.result.type:
             return False
         attrs = {name: substitute_attr(attr, self.dims) for name, attr in wanted.attrs.items()}
         if (wanted.name, attrs) != (found.name, found.attrs) and self._forms(wanted) != self._forms(found):
@@ -200,12 +229,19 @@ class _Match:
             self.ops.append(found)
         return True
 
-    def _operands(self, wanted: Op, found: Op) -> bool:
-        return all(self.value(own, given) for own, given in zip(wanted.operands, found.operands, strict=True))
+    def _operands(self, wanted: Op, found: Op) -> Sequence[Value] | None:
+        """What the operands of a pattern are: in their order, or in the other one where that gives the same bits."""
+        before = (dict(self.dims), list(self.ops), dict(self._values))
+        orders = [found.operands, found.operands[::-1]] if found.name in COMMUTES else [found.operands]
+        for given in orders:
+            if all(self.value(*pair) for pair in zip(wanted.operands, given, strict=True)):
+                return given
+            self.dims, self.ops, self._values = dict(before[0]), list(before[1]), dict(before[2])
+        return None
 
-    def _fits(self, wanted: Op, found: Op) -> bool:
+    def _fits(self, wanted: Op, operands: Sequence[Value]) -> bool:
         """Whether operands have the sizes that the pattern says, now that its symbols are known."""
-        pairs = zip(wanted.operands, found.operands, strict=True)
+        pairs = zip(wanted.operands, operands, strict=True)
         return all(substitute_type(own.type, self.dims) == given.type for own, given in pairs)
 
     def _forms(self, op: Op) -> str:
@@ -219,6 +255,11 @@ class _Match:
         said: dict[str, Attr] = {"sym_name": "f", "params": params, "guards": (), "entry": True}
         alone = Module([Op(OPDEFS["graph.func"], (), (), said, [Region(block)], op.span)])
         return print_module(generalize.run(alone))
+
+
+def _is_like(wanted: Op, found: Op) -> bool:
+    """Whether two operators may have the same forms: elementwise ones under one name have, others are looked at."""
+    return wanted.name == found.name or not ({wanted.name, found.name} & COMMUTES)
 
 
 def _matched(pattern: Op, value: Value) -> _Match | None:

@@ -31,12 +31,22 @@ from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.applying import apply_operator
-from tesserac.graph.dialect import DIGEST, KERNEL_CALL, NUMERICS, SCHEDULE, Program, program_of, runs, set_numerics
+from tesserac.graph.dialect import (
+    DIGEST,
+    KERNEL_CALL,
+    NUMERICS,
+    SCHEDULE,
+    Program,
+    is_operator,
+    program_of,
+    runs,
+    set_numerics,
+)
 from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import call_dims
-from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.index import dim_value
 from tesserac.ir.kernels import KERNEL, PINNED, REPEATS, block_loop, setting_name, spanning
@@ -244,10 +254,15 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, names)
 
 
-def _constant(value: Value) -> Op | None:
-    """The operation that makes a value one number, which a program has in itself rather than in memory."""
+def _constant(value: Value) -> list[Op] | None:
+    """The operations that make a value one number that is known, the last one last: a program has it in itself rather
+    than in memory. None for any other value."""
     op = value.defining_op
-    return op if op is not None and op.name == "graph.full" and tensor_type(value).rank == 0 else None
+    if op is None or tensor_type(value).rank != 0 or not (op.name == "graph.full" or (op.operands and is_operator(op))):
+        return None
+    parts = [_constant(operand) for operand in op.operands]
+    known = [part for part in parts if part is not None]
+    return [*(inner for part in known for inner in part), op] if len(known) == len(parts) else None
 
 
 def _wanted(call: Op) -> list[int]:
@@ -326,7 +341,7 @@ def _program_body(
     dims: dict[str, Dim],
     passes: Sequence[Pass],
     wanted: Mapping[int, TensorType],
-    known: Sequence[Op | None],
+    known: Sequence[list[Op] | None],
     mode: Attr | None,
 ) -> Block:
     """The program with the sizes of the call and its mode of numerics, in forms; its sizes of blocks stay symbols. It
@@ -359,13 +374,15 @@ def _program_body(
     return body
 
 
-def _with_constants(block: Block, known: Sequence[Op | None]) -> Block:
+def _with_constants(block: Block, known: Sequence[list[Op] | None]) -> Block:
     """The body of a program in which parameters that are known are constants."""
     places = dict(zip(block.args, known, strict=True))
     for arg, constant in places.items():
+        copies: dict[Value, Value] = {}
+        for position, op in enumerate(dict.fromkeys(constant or ())):
+            block.insert(position, clone_op(op, copies))
         if constant is not None:
-            block.insert(0, Op(constant.opdef, (), [arg.type], constant.attrs, (), constant.span, [arg.name]))
-            arg.replace_all_uses(block.ops[0].result)
+            arg.replace_all_uses(copies[constant[-1].result])
     block.args = [arg for arg in block.args if places[arg] is None]
     for index, arg in enumerate(block.args):
         arg.index = index
