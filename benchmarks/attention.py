@@ -36,7 +36,7 @@ def meaning({ARGS}):
     s = einsum("nsd,ntd->nst", q, k) * rsqrt(float({WIDTH}))
     if CAUSAL:
         s = where(arange(T)[None, :] <= arange(S)[:, None] + (T - S), s, -INF)
-    return softmax(s) @ v
+    return softmax_safe(s) @ v  # what no law of the library computes in another way
 """
 CONTESTANTS = ("tiles", "meaning", "torch")
 

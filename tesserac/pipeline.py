@@ -15,6 +15,7 @@ from tesserac.check.model.typed import TypedFunction
 from tesserac.graph.build import build_module
 from tesserac.graph.devices import alone
 from tesserac.graph.passes.algebra import algebra
+from tesserac.graph.passes.apply_laws import apply_laws
 from tesserac.graph.passes.choose_forms import choose_forms
 from tesserac.graph.passes.choose_kernels import choose_kernels
 from tesserac.graph.passes.choose_rewrites import choose_rewrites
@@ -27,7 +28,7 @@ from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
-from tesserac.graph.passes.match_kernels import apply_laws, match_kernels
+from tesserac.graph.passes.match_kernels import match_kernels
 from tesserac.graph.passes.narrow_operands import narrow_operands
 from tesserac.graph.passes.place_kernels import Tuned, kernels_as_meant, place_kernels, untuned
 from tesserac.graph.passes.relax import relax

@@ -12,6 +12,7 @@ from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import Target
 from tesserac.driver.session import NO_SIZES, ProgramError, Session, Sizes
 from tesserac.graph.dialect import NUMERICS
+from tesserac.graph.passes.apply_laws import as_written
 from tesserac.graph.passes.choose_rewrites import chosen_kernels
 from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.ir.core import Module
@@ -66,7 +67,7 @@ class FunctionLevels:
         """The level as IR; None for those that are text of another kind."""
         match level:
             case names.GRAPH:
-                return self.shared.graph
+                return as_written(self.shared.graph)
             case names.FORMS:
                 return self.shared.forms
             case names.SCHEDULE:

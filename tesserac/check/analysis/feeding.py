@@ -29,7 +29,7 @@ def feeds(functions: Mapping[str, typed.TypedFunction], sources: Collection[str]
 
 def _callers(functions: Mapping[str, typed.TypedFunction], has: Callable[[object], bool]) -> set[str]:
     """The functions that have such a part, or call one that has."""
-    parts = {symbol: list(_parts(function.body)) for symbol, function in functions.items()}
+    parts = {symbol: list(parts_of(function.body)) for symbol, function in functions.items()}
     found = {symbol for symbol, inside in parts.items() if any(map(has, inside))}
     calls = {symbol: {p.function for p in inside if isinstance(p, typed.Call)} for symbol, inside in parts.items()}
     while more := {symbol for symbol, called in calls.items() if symbol not in found and called & found}:
@@ -40,15 +40,15 @@ def _callers(functions: Mapping[str, typed.TypedFunction], has: Callable[[object
 def _meets(body: typed.Block, giving: Collection[str], takes: Callable[[object], bool]) -> bool:
     """Whether something that takes has an operand made of something that gives."""
     names: set[str] = set()
-    binds = [part for part in _parts(body) if isinstance(part, typed.Bind | typed.BindTuple)]
+    binds = [part for part in parts_of(body) if isinstance(part, typed.Bind | typed.BindTuple)]
 
     def is_made(value: object) -> bool:
-        calls = (isinstance(p, typed.Call) and p.function in giving for p in _parts(value))
-        return any(calls) or any(isinstance(p, typed.Local) and p.name in names for p in _parts(value))
+        calls = (isinstance(p, typed.Call) and p.function in giving for p in parts_of(value))
+        return any(calls) or any(isinstance(p, typed.Local) and p.name in names for p in parts_of(value))
 
     while new := {name for bind in binds if is_made(bind.value) for name in _bound(bind)} - names:
         names |= new
-    return any(takes(part) and any(map(is_made, _operands(part))) for part in _parts(body))
+    return any(takes(part) and any(map(is_made, _operands(part))) for part in parts_of(body))
 
 
 def _bound(bind: typed.Bind | typed.BindTuple) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def _operands(part: object) -> tuple[typed.Expr, ...]:
     return part.args if isinstance(part, typed.Call) else ()
 
 
-def _parts(body: object) -> Iterator[object]:
+def parts_of(body: object) -> Iterator[object]:
     """All statements and expressions inside, each once."""
     seen: set[int] = set()
     waiting: list[object] = [body]

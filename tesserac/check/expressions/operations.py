@@ -59,7 +59,7 @@ from tesserac.types.ty import (
     TupleType,
 )
 
-_BINARY: dict[str, Operator] = {
+BINARY: dict[str, Operator] = {
     "+": Add(), "-": Sub(), "*": Mul(), "/": Div(), "//": FloorDiv(), "%": Mod(), "@": MatMul(),
     "&": BitAnd(), "|": BitOr(), "^": BitXor(), "<<": LeftShift(), ">>": RightShift(),
 }  # fmt: skip
@@ -89,7 +89,7 @@ def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
         return join_lists(body, left, right, node.span)
     if node.op in _OF_FLOATS and _has_kind(left, right, "f"):
         return _spelt(body, _OF_FLOATS[node.op], [left, right], node.op_span, node.span)
-    return _apply(body, _BINARY[node.op], [left, right], node.op_span, node.span)
+    return _apply(body, BINARY[node.op], [left, right], node.op_span, node.span)
 
 
 def _has_kind(left: typed.Expr, right: typed.Expr, kinds: str) -> bool:

@@ -63,7 +63,8 @@ def law_types(signature: Signature, anchor: typed.TypedFunction) -> tuple[Type, 
     free = (f"L{number}" for number in range(1, 100) if f"L{number}" not in signature.symbols)
     leading = tuple(Dim.sym(next(free)) for _ in range(given.rank - 2))
     types = [_type_of(parameter.spec, leading, given) for parameter in signature.parameters]
-    return tuple(type_ for type_ in types if type_ is not None) if None not in types else None
+    known = tuple(type_ for type_ in types if type_ is not None)
+    return known if len(known) == len(types) and known[0].rank == given.rank else None
 
 
 def _type_of(spec: object, leading: tuple[Dim, ...], given: TensorType) -> TensorType | None:

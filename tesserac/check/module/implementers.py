@@ -7,12 +7,13 @@ a call that the library makes takes a kernel of the program too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tesserac.base.resources import of_library
-from tesserac.check.analysis.feeding import feeds
+from tesserac.check.analysis.feeding import feeds, parts_of
 from tesserac.check.analysis.reach import reachable
+from tesserac.check.expressions.operations import BINARY
 from tesserac.check.kernels.implementing import BY, MEANT
 from tesserac.check.kernels.laws import contracts, law_types
 from tesserac.check.model import typed
@@ -20,6 +21,12 @@ from tesserac.check.module.alternatives import Implementer, is_instance, with_al
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.names.resolve import implemented, law_of
+from tesserac.ops.contract import MatMul
+from tesserac.ops.elementwise import Mul
+from tesserac.ops.registry import OPERATORS
+from tesserac.ops.shape import Permute
+from tesserac.syntax import ast
+from tesserac.syntax.walk import descendants
 
 
 def with_implementers(
@@ -90,10 +97,33 @@ def _laws(
             continue
         anchor = checker.signature(ref.owner, ref.name)
         calls = {s: f for s, f in reached.items() if f.name == ref.name and is_instance(f, ref.owner, anchor)}
-        if not calls or not feeds(reached, calls, contracts):
+        if not calls or not _needed(node) <= _operators(reached, reachable(calls.values(), checker.find)):
+            continue
+        if not feeds(reached, calls, contracts):
             continue
         for types in dict.fromkeys(law_types(module.own_signature(name), call) for call in calls.values()):
             function = None if types is None else module.own_instance(name, types).function
             pattern = None if function is None else module.known(f"{function.symbol}{MEANT}")
             if pattern is not None:
                 yield pattern
+
+
+def _operators(reached: dict[str, typed.TypedFunction], less: Collection[str]) -> set[str]:
+    """The operators of a program, less those of some functions."""
+    parts = (part for symbol, function in reached.items() if symbol not in less for part in parts_of(function.body))
+    return {part.op.name for part in parts if isinstance(part, typed.Apply)}
+
+
+def _needed(law: ast.FunctionDef) -> set[str]:
+    """The operators without which a program writes nothing that a law is of: its own, but products and factors, which
+    have other spellings, and what is computed of sizes."""
+    (returned,) = (part for part in descendants(law) if isinstance(part, ast.Return))
+    assert isinstance(returned.value, ast.TupleExpr), "a law gives two values"
+    found = set()
+    for part in descendants(returned.value.items[0]):
+        match part:
+            case ast.BinaryOp(op=sign) if any(isinstance(inner, ast.Call) for inner in descendants(part)):
+                found.add(BINARY[sign].name)
+            case ast.Call(function=ast.Name(id=name)) if name in OPERATORS:
+                found.add(name)
+    return found - {MatMul.name, Mul.name, Permute.name}

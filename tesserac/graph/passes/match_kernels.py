@@ -42,34 +42,21 @@ from dataclasses import replace
 from tesserac.graph.dialect import (
     ALTERNATIVES,
     KERNEL_CALL,
-    LAW,
     MEANS,
-    MEANT,
-    NUMERICS,
     PATTERN,
-    PREFIX,
-    SCHEDULE,
     Alternative,
     alternatives_of,
-    is_operator,
 )
+from tesserac.graph.matching import is_part, matched
 from tesserac.graph.passes.choose_rewrites import refusal, tell
-from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import erase_unreached, inline_call
-from tesserac.graph.substitute import copy_block, substitute_attr, substitute_type
+from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value
-from tesserac.ir.forms import Guard, tensor_type
+from tesserac.ir.core import OPDEFS, Attr, Module, Op, Region
+from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
-from tesserac.ir.printer import print_module
-from tesserac.ops.elementwise import Add, Mul
 from tesserac.types.dims import Dim
-
-COMMUTES = {f"{PREFIX}{operator.name}" for operator in (Add, Mul)}
-"""Operators whose operands may be exchanged."""
-APART = (NUMERICS, SCHEDULE, MEANT)
-"""Attributes of an operation that is computed as it stands."""
 
 
 @pass_(GRAPH, GRAPH, "match_kernels")
@@ -79,7 +66,7 @@ def match_kernels(module: Module) -> Module:
         return module
     for pattern in patterns:
         pattern.attrs[MEANS] = pattern.attrs.pop(PATTERN)
-    patterns = _merged(module, [pattern for pattern in patterns if _is_expression(pattern)])
+    patterns = _merged(module, [pattern for pattern in patterns if is_expression(pattern)])
     for function in [f for f in module.ops if f.attrs["entry"] is True]:
         for op in list(function.walk()):
             if op.parent is not None and len(op.results) == 1:
@@ -89,31 +76,10 @@ def match_kernels(module: Module) -> Module:
     return module
 
 
-@pass_(GRAPH, GRAPH, "apply_laws")
-def apply_laws(module: Module) -> Module:
-    """What the library says of expressions, before derivatives are taken: they are those of what is computed."""
-    laws = [function for function in module.ops if LAW in function.attrs]
-    if not laws:
-        return module
-    for law in laws:
-        law.attrs[MEANS] = law.attrs.pop(PATTERN)
-    sides = {law.symbol for law in laws} | {way.symbol for law in laws for way in alternatives_of(law)}
-    patterns = [law for law in laws if _is_expression(law)]
-    for function in [f for f in module.ops if f.symbol not in sides]:
-        for op in list(function.walk()):
-            if op.parent is not None and len(op.results) == 1:
-                _replace(module, function, op, patterns)
-    for law in laws:
-        del law.attrs[ALTERNATIVES]
-    erase_unreached(module)
-    order_effects(module)
-    return module
-
-
-def _is_expression(pattern: Op) -> bool:
-    """Whether a pattern computes one value by operators alone; a parameter by itself is everywhere."""
+def is_expression(pattern: Op) -> bool:
+    """Whether a pattern computes one value by operators and sizes alone; a parameter by itself is everywhere."""
     made = pattern.body.terminator.operands
-    return len(made) == 1 and made[0].defining_op is not None and all(map(is_operator, pattern.body.ops[:-1]))
+    return len(made) == 1 and made[0].defining_op is not None and all(map(is_part, pattern.body.ops[:-1]))
 
 
 def _merged(module: Module, patterns: Sequence[Op]) -> list[Op]:
@@ -121,7 +87,7 @@ def _merged(module: Module, patterns: Sequence[Op]) -> list[Op]:
     kept: list[Op] = []
     for pattern in patterns:
         for first in kept:
-            found = _matched(pattern, first.body.terminator.operands[0])
+            found = matched(pattern, first.body.terminator.operands[0])
             if found is not None and found.arguments(pattern) == list(first.body.args):
                 ways = [_seen_from(module, way, first, found.dims) for way in alternatives_of(pattern)]
                 first.attrs[ALTERNATIVES] = (*alternatives_of(first), *ways)
@@ -143,7 +109,7 @@ def _seen_from(module: Module, way: Alternative, first: Op, dims: dict[str, Dim]
 
 def _replace(module: Module, function: Op, op: Op, patterns: Sequence[Op]) -> None:
     for pattern in patterns:
-        found = _matched(pattern, op.result)
+        found = matched(pattern, op.result)
         if found is None or found.is_read_elsewhere(op):
             continue
         dims = tuple(sorted(found.dims.items()))
@@ -153,11 +119,11 @@ def _replace(module: Module, function: Op, op: Op, patterns: Sequence[Op]) -> No
         op.result.replace_all_uses(call.result)
         for inner in reversed(found.ops):
             inner.erase()
-        _take_rewrite(module, function, call, pattern)
+        take_rewrite(module, function, call, pattern)
         return
 
 
-def _take_rewrite(module: Module, function: Op, call: Op, pattern: Op) -> None:
+def take_rewrite(module: Module, function: Op, call: Op, pattern: Op) -> None:
     """A kernel with other bits is taken by the program alone."""
     for way in alternatives_of(pattern):
         why = refusal(way, call) if way.rewrite else ""
@@ -166,104 +132,3 @@ def _take_rewrite(module: Module, function: Op, call: Op, pattern: Op) -> None:
         if way.rewrite and not why:
             inline_call(call, module.lookup(way.symbol), function)
             return
-
-
-# ------------------------------------------------------------------------------------------------------- the matching
-
-
-class _Match:
-    """What the parameters and sizes of a pattern are in a graph, and the operations that it covers, the root last."""
-
-    def __init__(self) -> None:
-        self.dims: dict[str, Dim] = {}
-        self.ops: list[Op] = []
-        self._values: dict[Value, Value] = {}
-
-    def arguments(self, pattern: Op) -> list[Value]:
-        return [self._values[arg] for arg in pattern.body.args]
-
-    def is_whole(self, pattern: Op) -> bool:
-        """Whether it is known what all parameters and sizes of the pattern are."""
-        sizes = {name for arg in pattern.body.args for dim in tensor_type(arg).dims for name in dim.symbols()}
-        return sizes <= self.dims.keys() and all(arg in self._values for arg in pattern.body.args)
-
-    def is_read_elsewhere(self, root: Op) -> bool:
-        """Whether anything but the pattern reads what is inside of it."""
-        inside = set(self.ops)
-        return any(user not in inside for op in self.ops if op is not root for user, _ in op.result.uses)
-
-    def value(self, wanted: Value, found: Value) -> bool:
-        if wanted in self._values:
-            return self._values[wanted] is found
-        if wanted.defining_op is None:
-            if not self._type(wanted, found):
-                return False
-        elif found.defining_op is None or not self._op(wanted.defining_op, found.defining_op):
-            return False
-        self._values[wanted] = found
-        return True
-
-    def _type(self, wanted: Value, found: Value) -> bool:
-        own, given = tensor_type(wanted), tensor_type(found)
-        if (own.dtype, own.policy, own.rank) != (given.dtype, given.policy, given.rank):
-            return False
-        for dim, size in zip(own.dims, given.dims, strict=True):
-            if dim.symbol is not None:
-                self.dims.setdefault(dim.symbol, size)
-        return True
-
-    def _op(self, wanted: Op, found: Op) -> bool:
-        if not is_operator(found) or len(found.operands) != len(wanted.operands) or len(found.results) != 1:
-            return False
-        if any(name in found.attrs for name in APART) or not _is_like(wanted, found):
-            return False
-        operands = self._operands(wanted, found)
-        if operands is None or not self._fits(wanted, operands):
-            return False
-        if substitute_type(wanted.result.type, self.dims) != found.result.type:
-            return False
-        attrs = {name: substitute_attr(attr, self.dims) for name, attr in wanted.attrs.items()}
-        if (wanted.name, attrs) != (found.name, found.attrs) and self._forms(wanted) != self._forms(found):
-            return False
-        if found not in self.ops:
-            self.ops.append(found)
-        return True
-
-    def _operands(self, wanted: Op, found: Op) -> Sequence[Value] | None:
-        """What the operands of a pattern are: in their order, or in the other one where that gives the same bits."""
-        before = (dict(self.dims), list(self.ops), dict(self._values))
-        orders = [found.operands, found.operands[::-1]] if found.name in COMMUTES else [found.operands]
-        for given in orders:
-            if all(self.value(*pair) for pair in zip(wanted.operands, given, strict=True)):
-                return given
-            self.dims, self.ops, self._values = dict(before[0]), list(before[1]), dict(before[2])
-        return None
-
-    def _fits(self, wanted: Op, operands: Sequence[Value]) -> bool:
-        """Whether operands have the sizes that the pattern says, now that its symbols are known."""
-        pairs = zip(wanted.operands, operands, strict=True)
-        return all(substitute_type(own.type, self.dims) == given.type for own, given in pairs)
-
-    def _forms(self, op: Op) -> str:
-        """The forms that an operator is, in the sizes of the graph."""
-        block = Block([substitute_type(v.type, self.dims) for v in op.operands])
-        builder = Builder(block, op.span)
-        attrs = {name: substitute_attr(attr, self.dims) for name, attr in op.attrs.items()}
-        made = builder.op(op.name, block.args, [substitute_type(op.result.type, self.dims)], attrs)
-        builder.op("graph.return", made.results)
-        params = tuple(f"x{place}" for place in range(len(block.args)))
-        said: dict[str, Attr] = {"sym_name": "f", "params": params, "guards": (), "entry": True}
-        alone = Module([Op(OPDEFS["graph.func"], (), (), said, [Region(block)], op.span)])
-        return print_module(generalize.run(alone))
-
-
-def _is_like(wanted: Op, found: Op) -> bool:
-    """Whether two operators may have the same forms: elementwise ones under one name have, others are looked at."""
-    return wanted.name == found.name or not ({wanted.name, found.name} & COMMUTES)
-
-
-def _matched(pattern: Op, value: Value) -> _Match | None:
-    """How a value is the pattern's; None where it is not."""
-    match = _Match()
-    found = match.value(pattern.body.terminator.operands[0], value) and match.is_whole(pattern)
-    return match if found else None
