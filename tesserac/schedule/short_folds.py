@@ -31,6 +31,8 @@ SHORT, SHORT_IN_REGISTERS = 16, 8
 """Elements that a map reads one by one; fewer where registers hold blocks of each."""
 LITTLE = 8
 """Work of an element that is computed before it is folded."""
+FEW_RESULTS, WRITTEN = 2048, 16
+"""So few results are there soon in either way: not much is written out for each, since all of it is compiled."""
 
 
 def short_folds_pass(machine: Machine) -> Pass:
@@ -40,7 +42,7 @@ def short_folds_pass(machine: Machine) -> Pass:
     @function_pass(FORMS, FORMS, "write_out_folds")
     def write_out_folds(func: Op) -> None:
         for op in [inner for inner in func.walk() if inner.name == "form.reduce"]:
-            if _is_short(op, most) and _stands_alone(op.operands[0]):
+            if _is_short(op, most) and _stands_alone(op.operands[0]) and _is_worth_compiling(op):
                 _write_out(op)
 
     return write_out_folds
@@ -74,6 +76,13 @@ def _stands_alone(value: Value) -> bool:
 def _is_copied(made: Op) -> bool:
     """Whether a map is little enough to be computed for each place by itself."""
     return body_work(made) <= LITTLE and not any(op.name == "scalar.index" for op in made.body.ops)
+
+
+def _is_worth_compiling(op: Op) -> bool:
+    """Whether there are many results, or each is little code."""
+    results, made = product(tensor_type(op.result).dims).constant, op.operands[0].defining_op
+    work = body_work(made) if made is not None and made.name == "form.map" else 0
+    return results is None or results >= FEW_RESULTS or (_count(op) or 0) * (1 + work) <= WRITTEN
 
 
 def _write_out(op: Op) -> None:

@@ -89,3 +89,13 @@ def test_rows_that_others_read_too_stay_rows() -> None:
     forms = compile_to_forms(OTHERS + BY_POSITION)
     assert launches(forms, "softmax4") == ["rows"]
     assert launches(compile_to_forms(ROWS), "sum17") == ["rows"]
+
+
+def test_what_takes_longer_to_compile_than_to_run_is_not_written_out() -> None:
+    body = "    return sum(x * w, axis=1)\n"
+    few = "def few(x: Tensor[80, 16, f32], w: Tensor[16, f32]):\n" + body
+    little = "def little(x: Tensor[80, 5, f32], w: Tensor[5, f32]):\n" + body
+    many = "def many(x: Tensor[M, 16, f32], w: Tensor[16, f32]):\n" + body
+    forms = compile_to_forms(few + little + many)
+    found = {name: launches(forms, name) for name in ("few", "little", "many")}
+    assert found == {"few": ["rows"], "little": ["map"], "many": ["map"]}
