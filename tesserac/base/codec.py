@@ -15,20 +15,23 @@ from fractions import Fraction
 from functools import partial
 from itertools import accumulate, repeat
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from tesserac.base.columns import (
     FILLED,
+    Listed,
     Names,
     Writer,
     attributes_of,
     class_name,
     fields_of,
     flat_tuples,
+    found_in,
     number_fields,
     numbers,
     spread_fields,
 )
+from tesserac.base.late import Field, Late, groups, make_late
 
 _COUNTED = {Fraction: ("_numerator", "_denominator")}
 
@@ -41,20 +44,27 @@ def classes_in(*modules: ModuleType) -> list[type]:
 
 class Codec:
     """`classes` are those of data, `open_classes` others, whose objects are kept with all attributes that they have,
-    and `named` are objects that a tree refers to by name."""
+    and `named` are objects that a tree refers to by name. `late` has a field of some classes that is not read before
+    it is asked for."""
 
     def __init__(
-        self, classes: Iterable[type], open_classes: Iterable[type] = (), named: Mapping[str, object] | None = None
+        self,
+        classes: Iterable[type],
+        open_classes: Iterable[type] = (),
+        named: Mapping[str, object] | None = None,
+        late: Mapping[type[Late], Field] | None = None,
     ) -> None:
         self._fields: dict[type, Names | None] = {cls: fields_of(cls) for cls in classes}
         self._fields |= dict.fromkeys(open_classes) | _COUNTED
         self._flat = flat_tuples(self._fields)
         self._named = dict(named or {})
+        self._late: Mapping[type, Field] = dict(late or {})
         self._classes = {class_name(cls): cls for cls in (*self._fields, *FILLED, tuple, frozenset)}
 
     def encode(self, root: object) -> bytes:
         """Raises Unencodable where the tree holds something that is not listed."""
-        return Writer(self._fields, self._named).encode(root)
+        tree, islands = found_in(root, Listed(self._fields), self._named, self._late)
+        return Writer(tree, None, self._named).encode(root, islands)
 
     def decode(self, data: bytes) -> Any:
         """The tree. Raises ValueError where `data` is not what `encode` gives for the same classes."""
@@ -65,20 +75,49 @@ class Codec:
 
     def _decode(self, data: bytes) -> Any:
         start = 4 + int.from_bytes(data[:4], "little")
-        names, strings, large, sizes, objects, containers, values, root = json.loads(data[4:start])
+        names, strings, large, sizes, objects, containers, values, root, kinds = json.loads(data[4:start])
         pool: list[Any] = [None, True, False, (), *(self._named[name] for name in names), *strings]
-        ints, floats, words = _cut(data[start:], sizes)
+        ints, floats, words, ends, islands = _cut(data[start:], sizes)
         pool += [*numbers("q", ints), *(int(text, 16) for text in large), *numbers("d", floats)]
-        reader = _Reader(pool, numbers("I", words))
+        made = self._make(_Reader(pool, numbers("I", words)), objects, containers, values, self._late)
+        known = [self._checked_kind(json.loads(kind)) for kind in kinds]
+        self._leave(made, _Islands(pool, numbers("I", ends), numbers("I", islands), known))
+        return pool[root]
+
+    def _checked_kind(self, kind: list[Any]) -> list[Any]:
+        """A class of an island: whether it fits is known before anybody asks for what is on it."""
+        if len(kind) == 1:
+            self._class(kind[0], (*FILLED, tuple, frozenset))
+        else:
+            self._object_class(*kind)
+        return kind
+
+    def _make(
+        self, reader: _Reader, objects: Groups, containers: Groups, values: Groups, late: Mapping[type, Field]
+    ) -> list[list[Any]]:
+        """All that a table has; gives the groups of objects."""
         shells = [reader.new_objects(self._object_class(name, own), count) for name, own, count in objects]
         empty = [reader.new_containers(self._class(name, FILLED), count) for name, count in containers]
         for name, count in values:
             reader.new_values(self._class(name, (tuple, frozenset)), count)
         for made, (name, own, _) in zip(shells, objects, strict=True):
-            reader.set_fields(made, own, spread_fields(self._classes[name], self._flat))
-        for made in empty:
-            reader.fill(made)
-        return pool[root]
+            cls = self._classes[name]
+            fields = [field for field in own if cls not in late or field != late[cls].name]
+            reader.set_fields(made, fields, spread_fields(cls, self._flat))
+        for one in empty:
+            reader.fill(one)
+        return shells
+
+    def _leave(self, made: Iterable[Sequence[Any]], islands: _Islands) -> None:
+        """Says of the objects with late fields where these stand."""
+        late = (one for group in made if group and type(group[0]) in self._late for one in group)
+        for number, owners in enumerate(groups(late, self._late)):
+            make_late(owners, [self._late[type(one)].name for one in owners], partial(self._island, islands, number))
+
+    def _island(self, islands: _Islands, number: int) -> Iterable[object]:
+        reader, tables, root = islands.read(number)
+        self._make(reader, *tables, {})
+        return cast("Iterable[object]", reader.at(root))
 
     def _object_class(self, name: str, own: Sequence[str]) -> type:
         cls = self._classes[name]
@@ -95,6 +134,10 @@ class Codec:
         return cls
 
 
+Groups = Sequence[Any]
+"""Classes, each with its fields where they are not always the same, and how many objects there are of it."""
+
+
 def _cut(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
     ends = list(accumulate(sizes))
     if ends[-1] != len(data):
@@ -109,6 +152,9 @@ class _Reader:
         self._pool = pool
         self._words = words
         self._at = 0
+
+    def at(self, number: int) -> Any:
+        return self._pool[number]
 
     def new_objects(self, cls: type, count: int) -> list[Any]:
         """None of them has a field yet."""
@@ -165,6 +211,40 @@ class _Reader:
         if not start <= self._at <= len(self._words):
             raise ValueError("it is cut off")
         return self._words[start : self._at]
+
+
+class _IslandReader(_Reader):
+    """The same for an island, whose numbers go on where those of the tree end."""
+
+    def __init__(self, outer: Sequence[Any], words: array[int]) -> None:
+        super().__init__([], words)
+        self._outer = outer
+
+    def at(self, number: int) -> Any:
+        inside = number - len(self._outer)
+        return self._outer[number] if inside < 0 else self._pool[inside]
+
+    def _take(self, count: int) -> Iterator[Any]:
+        return map(self.at, self._next(count))
+
+
+class _Islands(NamedTuple):
+    """What late fields hold, as it stands in the file."""
+
+    tree: list[Any]
+    ends: array[int]
+    words: array[int]
+    kinds: list[list[Any]]
+
+    def read(self, number: int) -> tuple[_Reader, tuple[Groups, Groups, Groups], int]:
+        """The words of an island, its groups, and the number of the fields' values."""
+        words = self.words[self.ends[number - 1] if number else 0 : self.ends[number]]
+        first, second, third = words[:3]
+        root = 3 + 2 * (first + second + third)
+        pairs = zip(words[3:root:2], words[4:root:2], strict=True)
+        found = [[*self.kinds[kind], size] for kind, size in pairs]
+        tables = found[:first], found[first : first + second], found[first + second :]
+        return _IslandReader(self.tree, words[root + 1 :]), tables, words[root]
 
 
 # Note [Why columns]

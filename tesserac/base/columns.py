@@ -1,7 +1,8 @@
 """The writing side of `codec.py`: finds all that a tree holds, numbers it, and writes it down in columns.
 
 Numbers go in this order: constants, named objects, texts, ints, floats, objects, containers, then tuples, those inside
-others first.
+others first. What late fields hold that are made together, and nothing else, is an island: a table of its own, whose
+numbers go on where those of the tree end. What two islands hold is in the tree.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from itertools import chain, islice, repeat
+from itertools import accumulate, chain, islice, repeat
 from operator import attrgetter
 from typing import Any
+
+from tesserac.base.late import Field, groups
 
 CONSTANTS: tuple[object, ...] = (None, True, False, ())
 FILLED: tuple[type, ...] = (list, set, dict, Counter)
@@ -79,87 +82,18 @@ def numbers(typecode: str, data: bytes) -> array[Any]:
     return found
 
 
-class Writer:
-    """One tree. Objects are known by their identity, which they keep as long as the tree is there."""
+class Listed:
+    """The classes whose objects can be written, and what of them stands in columns."""
 
-    def __init__(self, listed: Mapping[type, Names | None], named: Mapping[str, object]) -> None:
-        self._listed = listed
-        self._flat = flat_tuples(listed)
-        self._names = list(named)
-        self._plain: dict[type, Group] = defaultdict(list)
-        self._tables: dict[tuple[type, Names], tuple[Group, dict[Column, Group]]] = {}
-        self._known: dict[int, Any] = {id(value): value for value in (*CONSTANTS, *named.values())}
-        self._count = len(self._known)
-        self._index = dict(zip(self._known, range(self._count), strict=True))
-        self._words = array("I")
+    def __init__(self, classes: Mapping[type, Names | None]) -> None:
+        self.classes = classes
+        self._flat = flat_tuples(classes)
+        self._columns: dict[tuple[type, Names], tuple[Column, ...]] = {}
 
-    def encode(self, root: object) -> bytes:
-        self._discover(root)
-        strings = self._number_atoms(self._plain.pop(str, []))
-        ints = self._plain.pop(int, [])
-        small = self._number_atoms([value for value in ints if value in _SMALL])
-        large = self._number_atoms([value for value in ints if value not in _SMALL])
-        floats = self._number(self._plain.pop(float, []))
-        filled = [self._plain.pop(cls) for cls in FILLED if cls in self._plain]
-        for group in (*(group for group, _ in self._tables.values()), *filled):
-            self._number(group)
-        values = [self._write_values(group) for group in _levels(list(self._plain.values()))]
-        objects = [[class_name(cls), own, self._write_columns(*table)] for (cls, own), table in self._tables.items()]
-        containers = [self._write_members(group) for group in filled]
-        parts = [_little(part) for part in (array("q", small), array("d", floats), self._words)]
-        hexadecimal, sizes = [format(value, "x") for value in large], [len(part) for part in parts]
-        content = [self._names, strings, hexadecimal, sizes, objects, containers, values, self._index[id(root)]]
-        header = json.dumps(content, separators=(",", ":")).encode()
-        return len(header).to_bytes(4, "little") + header + b"".join(parts)
-
-    # --------------------------------------------------------------------------------------------------- finding
-
-    def _discover(self, root: object) -> None:
-        """Every object that can be reached, each once, in groups of one class."""
-        known = self._known
-        before = len(known)
-        known.setdefault(id(root), root)
-        while len(known) > before:
-            by_class: dict[type, Group] = defaultdict(list)
-            for found in islice(reversed(known.values()), len(known) - before):
-                by_class[type(found)].append(found)
-            before = len(known)
-            for cls, group in by_class.items():
-                for column in self._columns(cls, group):
-                    known.update(zip(map(id, column), column, strict=True))
-
-    def _columns(self, cls: type, group: Group) -> list[Group]:
-        """What objects of a class hold."""
-        if cls in self._listed:
-            return self._fields(cls, group)
-        if cls not in (*FILLED, *_VALUES, *_ATOMS):
-            raise Unencodable(f"{class_name(cls)} is not listed")
-        self._plain[cls] += group
-        if issubclass(cls, dict):
-            return [list(chain.from_iterable(group)), list(chain.from_iterable(map(dict.values, group)))]
-        return [] if cls in _ATOMS else [list(_members(group))]
-
-    def _fields(self, cls: type, group: Group) -> list[Group]:
-        names = self._listed[cls]
-        if names is None:
-            return [column for one in group for column in self._rows(cls, tuple(attributes_of(cls, vars(one))), [one])]
-        if not issubclass(cls, tuple):
-            return self._rows(cls, names, group)
-        self._plain[cls] += group
-        return [_column(name, group) for name, is_number in number_fields(cls).items() if not is_number]
-
-    def _rows(self, cls: type, names: Names, group: Group) -> list[Group]:
-        if (cls, names) not in self._tables:
-            self._tables[cls, names] = [], {column: [] for column in self._spread(cls, names)}
-        members, table = self._tables[cls, names]
-        members += group
-        reached = []
-        for (path, is_number), column in table.items():
-            more = _column(path, group)
-            column += more
-            if not is_number:
-                reached.append(more)
-        return reached
+    def columns(self, cls: type, names: Names) -> tuple[Column, ...]:
+        if (cls, names) not in self._columns:
+            self._columns[cls, names] = tuple(self._spread(cls, names))
+        return self._columns[cls, names]
 
     def _spread(self, cls: type, names: Names) -> Iterator[Column]:
         spread = spread_fields(cls, self._flat)
@@ -169,7 +103,169 @@ class Writer:
             else:
                 yield name, False
 
-    # --------------------------------------------------------------------------------------------------- writing
+
+class Found:
+    """What can be reached, in groups of one class. Objects are known by their identity, which they keep as long as the
+    tree is there. `late` are fields that are not followed, `outside` is what is known already."""
+
+    def __init__(
+        self, listed: Listed, known: Mapping[int, Any], late: Mapping[type, str], outside: Mapping[int, Any]
+    ) -> None:
+        self._listed = listed
+        self._late = late
+        self._outside = outside
+        self.known = dict(known)
+        self.plain: dict[type, Group] = defaultdict(list)
+        self.tables: dict[tuple[type, Names], tuple[Group, dict[Column, Group]]] = {}
+
+    def discover(self, roots: Iterable[object]) -> None:
+        """Every object that can be reached from these, each once."""
+        known = self.known
+        before = len(known)
+        self._add(list(roots))
+        while len(known) > before:
+            by_class: dict[type, Group] = defaultdict(list)
+            for found in islice(reversed(known.values()), len(known) - before):
+                by_class[type(found)].append(found)
+            before = len(known)
+            for cls, group in by_class.items():
+                for column in self._columns(cls, group):
+                    self._add(column)
+
+    def _add(self, column: Group) -> None:
+        if self._outside:
+            column = [value for value in column if id(value) not in self._outside]
+        self.known.update(zip(map(id, column), column, strict=True))
+
+    def late(self) -> Iterator[object]:
+        """The objects with a late field."""
+        return (one for (cls, _), (group, _) in self.tables.items() if cls in self._late for one in group)
+
+    def _columns(self, cls: type, group: Group) -> list[Group]:
+        """What objects of a class hold."""
+        if cls in self._listed.classes:
+            return self._fields(cls, group)
+        if cls not in (*FILLED, *_VALUES, *_ATOMS):
+            raise Unencodable(f"{class_name(cls)} is not listed")
+        self.plain[cls] += group
+        if issubclass(cls, dict):
+            return [list(chain.from_iterable(group)), list(chain.from_iterable(map(dict.values, group)))]
+        return [] if cls in _ATOMS else [list(_members(group))]
+
+    def _fields(self, cls: type, group: Group) -> list[Group]:
+        names = self._listed.classes[cls]
+        if names is None:
+            return [column for one in group for column in self._rows(cls, tuple(attributes_of(cls, vars(one))), [one])]
+        if not issubclass(cls, tuple):
+            return self._rows(cls, names, group)
+        self.plain[cls] += group
+        return [_column(name, group) for name, is_number in number_fields(cls).items() if not is_number]
+
+    def _rows(self, cls: type, names: Names, group: Group) -> list[Group]:
+        if (cls, names) not in self.tables:
+            late = self._late.get(cls)
+            self.tables[cls, names] = [], {c: [] for c in self._listed.columns(cls, names) if c[0] != late}
+        members, table = self.tables[cls, names]
+        members += group
+        reached = []
+        for (path, is_number), column in table.items():
+            more = _column(path, group)
+            column += more
+            if not is_number:
+                reached.append(more)
+        return reached
+
+
+Island = tuple[tuple[object, ...], Found]
+"""What late fields hold that are made together, with all that only they hold."""
+
+
+def found_in(
+    root: object, listed: Listed, named: Mapping[str, object], late: Mapping[type, Field]
+) -> tuple[Found, list[Island]]:
+    """A tree, and the islands in the order of the objects whose fields they are."""
+    constants = {id(value): value for value in (*CONSTANTS, *named.values())}
+    tree = Found(listed, constants, {cls: field.name for cls, field in late.items()}, {})
+    tree.discover([root])
+    while True:
+        values = [tuple([getattr(one, late[type(one)].name) for one in group]) for group in groups(tree.late(), late)]
+        islands = [(value, _island(value, listed, tree)) for value in values]
+        counted = Counter(place for _, found in islands for place in found.known)
+        everywhere = (one for _, found in islands for one in found.known.values())
+        shared = [one for one in everywhere if counted[id(one)] > 1 or isinstance(one, _ATOMS)]
+        if not shared:
+            return tree, islands
+        tree.discover(shared)
+
+
+def _island(value: object, listed: Listed, tree: Found) -> Found:
+    found = Found(listed, {}, {}, tree.known)
+    found.discover([value])
+    return found
+
+
+class _Within(dict[int, int]):
+    """Numbers of an island, and those of the tree around it."""
+
+    def __init__(self, outer: Mapping[int, int]) -> None:
+        super().__init__()
+        self._outer = outer
+
+    def __missing__(self, key: int) -> int:
+        return self._outer[key]
+
+
+class Writer:
+    """One tree, or an island of one, whose `outer` is the tree."""
+
+    def __init__(self, found: Found, outer: Writer | None, named: Iterable[str] = ()) -> None:
+        self._found = found
+        self._names = list(named)
+        self._count: int = 0 if outer is None else outer._count
+        self._outside: Mapping[int, int] = {} if outer is None else outer._index
+        self._index: dict[int, int] = _Within(self._outside)
+        self._words = array("I")
+
+    def encode(self, root: object, islands: Sequence[Island]) -> bytes:
+        """The whole tree; `islands` are the values of late fields."""
+        plain = self._found.plain
+        self._number(list(islice(self._found.known.values(), len(CONSTANTS) + len(self._names))))
+        strings = self._number_atoms(plain.pop(str, []))
+        ints = plain.pop(int, [])
+        small = self._number_atoms([value for value in ints if value in _SMALL])
+        large = self._number_atoms([value for value in ints if value not in _SMALL])
+        floats = self._number(plain.pop(float, []))
+        tables = self._write_tables()
+        kinds: dict[str, int] = {}
+        written = [Writer(found, self)._island(value, kinds) for value, found in islands]
+        ends = array("I", accumulate(map(len, written)))
+        parts = [_little(part) for part in (array("q", small), array("d", floats), self._words, ends)]
+        parts.append(b"".join(map(_little, written)))
+        hexadecimal, sizes = [format(value, "x") for value in large], [len(part) for part in parts]
+        content = [self._names, strings, hexadecimal, sizes, *tables, self._index[id(root)], list(kinds)]
+        header = json.dumps(content, separators=(",", ":")).encode()
+        return len(header).to_bytes(4, "little") + header + b"".join(parts)
+
+    def _island(self, root: object, kinds: dict[str, int]) -> array[int]:
+        """The words of an island: how many groups of objects, containers and values there are, the kind of each and how
+        many it has, the number of the fields' values, then what `encode` has. Kinds of groups are shared by all."""
+        tables = self._write_tables()
+        head = array("I", map(len, tables))
+        for *kind, count in chain.from_iterable(tables):
+            head.extend((kinds.setdefault(json.dumps(kind), len(kinds)), count))
+        head.append(self._index[id(root)])
+        return head + self._words
+
+    def _write_tables(self) -> tuple[list[Any], list[Any], list[Any]]:
+        """Groups of objects, of containers and of values, in the order in which they are made."""
+        plain, tables = self._found.plain, self._found.tables
+        filled = [plain.pop(cls) for cls in FILLED if cls in plain]
+        for group in (*(group for group, _ in tables.values()), *filled):
+            self._number(group)
+        values = [self._write_values(group) for group in _levels(list(plain.values()), self._outside)]
+        objects = [[class_name(cls), own, self._write_columns(*table)] for (cls, own), table in tables.items()]
+        containers = [self._write_members(group) for group in filled]
+        return objects, containers, values
 
     def _number(self, group: Group) -> Group:
         self._index.update(zip(map(id, group), range(self._count, self._count + len(group)), strict=True))
@@ -235,7 +331,7 @@ def _little(column: array[Any]) -> bytes:
     return numbers(column.typecode, column.tobytes()).tobytes()
 
 
-def _levels(groups: Sequence[Group]) -> list[Group]:
+def _levels(groups: Sequence[Group], outside: Mapping[int, int]) -> list[Group]:
     """Tuples and frozen sets in an order in which each can be made of what comes before it."""
     kinds = {type(group[0]) for group in groups}
     depths: dict[int, int] = {id(()): 0}
@@ -247,20 +343,22 @@ def _levels(groups: Sequence[Group]) -> list[Group]:
             (flat if kinds.isdisjoint(map(type, value)) else deeper).append(value)
         depths.update(zip(map(id, flat), repeat(1)))
     for value in deeper:
-        _place(value, depths, levels)
+        _place(value, depths, levels, outside)
     return [group for _, group in sorted(levels.items(), key=lambda level: level[0]) if group]
 
 
-def _place(value: Any, depths: dict[int, int], levels: dict[tuple[int, str], Group]) -> None:
+def _place(
+    value: Any, depths: dict[int, int], levels: dict[tuple[int, str], Group], outside: Mapping[int, int]
+) -> None:
     """Puts a tuple on the level above those that it holds, which are placed before it."""
     stack = [value]
     while stack:
         top = stack[-1]
-        inner = [part for part in top if isinstance(part, _VALUES)]
+        inner = [part for part in top if isinstance(part, _VALUES) and id(part) not in outside]
         if missing := [part for part in inner if id(part) not in depths]:
             stack += missing
             continue
         stack.pop()
         if id(top) not in depths:
-            depth = depths[id(top)] = max([depths[id(part)] for part in inner]) + 1
+            depth = depths[id(top)] = max((depths[id(part)] for part in inner), default=0) + 1
             levels.setdefault((depth, class_name(type(top))), []).append(top)

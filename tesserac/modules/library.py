@@ -18,7 +18,7 @@ from tesserac.base.collecting import collection_paused
 from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
-from tesserac.check.module.stored import CHECKED, CHECKERS, NAMED
+from tesserac.check.module.stored import CHECKED, CHECKERS, LATE, NAMED
 from tesserac.diag.render import render
 from tesserac.syntax.parse import parse_module
 
@@ -80,13 +80,14 @@ def _check(source: SourceFile, before: Library) -> CheckResult:
     result = check_module(parsed.module, source, name, before)
     for diagnostic in (*parsed.diagnostics, *result.diagnostics):
         raise AssertionError("the library has a mistake:\n" + render(diagnostic, {source.path: source}))
+    result.checker.types.clear()  # an editor asks for them, of the file that it shows
     return result
 
 
 # ------------------------------------------------------------------------------------------------------- on disk
 
 
-_CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED)
+_CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED, LATE)
 
 
 def encode_library(library: Library, files: Mapping[str, str]) -> bytes:
@@ -121,4 +122,5 @@ def library_key(files: Mapping[str, str]) -> str:
 # Parsing and checking the library takes seconds; restoring it takes a tenth of one. A wheel carries it, made out of the
 # classes in the same wheel; a checkout keeps one in the user's cache, under a name that changes with every file of the
 # compiler. What it holds besides trees and types are caches of the checker, whose keys are compared by value or are
-# nodes of the same tree.
+# nodes of the same tree. Bodies are restored file by file, when one is first asked for: they are most of it, and a
+# program calls functions of two to ten of a hundred files.

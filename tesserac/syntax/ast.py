@@ -11,6 +11,7 @@ Parentheses leave no node. A generator expression is a `ListComprehension`: with
 from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.late import Late
 from tesserac.base.source import Span
 from tesserac.syntax.ast_expressions import Argument as Argument
 from tesserac.syntax.ast_expressions import Attribute as Attribute
@@ -161,7 +162,7 @@ class Decorator(Node):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FunctionDef(Node):
+class FunctionDef(Node, Late):
     """`def name(parameters) -> returns where fact, ... uses effect, ...:`.
 
     `uses` is None when it is not written, and empty for `uses none`. The docstring is `doc`, not in `body`.

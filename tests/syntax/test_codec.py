@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tesserac.base.codec import Codec
 from tesserac.base.columns import Unencodable, fields_of
 from tesserac.base.dataclass import dataclass
+from tesserac.base.late import Field, Late
 from tesserac.base.source import SourceFile
 from tesserac.check.module.stored import CHECKED, NAMED
 from tesserac.diag.stored import DIAGNOSTICS
@@ -101,6 +102,54 @@ def shown(tree: object) -> str:
     if isinstance(tree, Slotted | Node):
         return f"{type(tree).__name__}({', '.join(shown(getattr(tree, name)) for name in fields_of(type(tree)) or ())})"
     return repr(tree)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chapter(Late):
+    book: str
+    text: object
+
+
+LATE = Codec([Chapter, Node, Place, Slotted, Pair], [Machine], late={Chapter: Field("text", lambda one: one.book)})
+
+
+def is_there(chapter: Chapter) -> bool:
+    try:
+        Chapter.__dict__["text"].__get__(chapter)
+    except AttributeError:
+        return False
+    return True
+
+
+@given(st.lists(trees, min_size=1, max_size=4))
+def test_late_fields_come_when_asked_for(texts: list[object]) -> None:
+    whole = [Chapter("ab"[number % 2], text) for number, text in enumerate(texts)]
+    data = LATE.encode(whole)
+    found = LATE.decode(data)
+    assert not any(map(is_there, found))
+    assert shown(found[0].text) == shown(texts[0])
+    assert [is_there(chapter) for chapter in found] == [chapter.book == "a" for chapter in found]
+    assert [shown(chapter.text) for chapter in found] == list(map(shown, texts))
+    with pytest.raises(AttributeError):
+        found[0].texts  # noqa: B018
+    assert [shown(chapter.text) for chapter in LATE.decode(LATE.encode(LATE.decode(data)))] == list(map(shown, texts))
+
+
+def test_what_late_fields_share_stays_shared() -> None:
+    inner = Chapter("b", (Slotted(7),))
+    node, machine = Node(Place("f", 1, 2), (inner,)), Machine("m")
+    chapters = [Chapter("a", [node, machine, inner]), Chapter("b", (node,)), Chapter("c", machine)]
+    machine.known["all"] = chapters
+    first, second, third = LATE.decode(LATE.encode(chapters))
+    kept, home, part = first.text
+    assert second.text[0] is kept and third.text is home and kept.parts[0] is part
+    assert home.known["all"][0] is first and part.text[0].value == 7
+
+
+def test_late_fields_of_other_classes_are_refused_at_once() -> None:
+    data = LATE.encode([Chapter("a", Slotted(1))])
+    with pytest.raises(ValueError, match="Slotted"):
+        Codec([Chapter], late={Chapter: Field("text", lambda one: one.book)}).decode(data)
 
 
 @given(trees)

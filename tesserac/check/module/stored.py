@@ -5,9 +5,11 @@ operators, which a tree names.
 from __future__ import annotations
 
 from tesserac.base.codec import classes_in
+from tesserac.base.late import Field, Late
 from tesserac.check.algebra import combined, constructors, kinds, products, spectra
 from tesserac.check.declarations import decorators, params
 from tesserac.check.model import contracts, specs, typed
+from tesserac.check.model.typed import TypedFunction
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names import refs, resolve
 from tesserac.check.names.resolve import Exports, ModuleNames
@@ -15,6 +17,7 @@ from tesserac.check.state import rules
 from tesserac.diag import stored
 from tesserac.diag.sink import Draft, Sink
 from tesserac.ops.registry import OPERATORS
+from tesserac.syntax.ast import FunctionDef
 from tesserac.syntax.stored import PARSED
 from tesserac.types import algebra, dtype, policy, polynomial, terms, ty
 
@@ -25,3 +28,6 @@ _MATRICES = classes_in(combined, constructors, kinds, products, spectra)
 CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())
 CHECKERS = (ModuleChecker, ModuleNames, Exports, Sink, Draft)
 NAMED: dict[str, object] = {**stored.NAMED, **OPERATORS}
+_BODY = Field("body", lambda function: function.span.file)
+LATE: dict[type[Late], Field] = {FunctionDef: _BODY, TypedFunction: _BODY}
+"""A program calls functions of a few files of a library: nobody asks for the bodies of the others."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
@@ -79,15 +80,18 @@ class Exports:
     """The public functions and constants of checked library modules, and the built-in names beneath them."""
 
     def __init__(self, libraries: Sequence[ModuleNames]) -> None:
-        self._names: dict[str, Resolved] = {name: BuiltinRef(name) for name in BUILTINS}
-        self._names.update({name: BuiltinRef(f"{ALGEBRA}{name}") for name in OPERATIONS})
-        self._names.update({name: NamespaceRef(name) for name in NAMESPACES})
-        for operator in OPERATORS.values():
-            if operator.surface:
-                self._names[operator.name] = OperatorRef(operator)
         self._libraries = {library.name: library for library in libraries}
-        for library in libraries:
-            self._names.update(library.public())
+
+    @cached_property
+    def _names(self) -> dict[str, Resolved]:
+        """Found when a name is first asked for: few modules of a library that is restored are ever asked."""
+        names: dict[str, Resolved] = {name: BuiltinRef(name) for name in BUILTINS}
+        names.update({name: BuiltinRef(f"{ALGEBRA}{name}") for name in OPERATIONS})
+        names.update({name: NamespaceRef(name) for name in NAMESPACES})
+        names.update({op.name: OperatorRef(op) for op in OPERATORS.values() if op.surface})
+        for library in self._libraries.values():
+            names.update(library.public())
+        return names
 
     def alias(self, name: str) -> ast.Expr | None:
         """The value of a constant of the library, for types named by one."""
