@@ -16,13 +16,15 @@ MAX_OPERATORS = 100_000
 
 
 class TooManyOperators(Exception):
-    """A function becomes too large. `part` is where most of it comes from, `times` how often that is written out."""
+    """A function becomes too large. `part` is where most of it comes from, `times` how often that is written out; or it
+    is a derivative or a mapped function that does."""
 
-    def __init__(self, count: int, part: Span = NO_SPAN, times: int = 1) -> None:
+    def __init__(self, count: int, part: Span = NO_SPAN, times: int = 1, *, is_of_calls: bool = True) -> None:
         super().__init__(f"{count} operators, more than {MAX_OPERATORS}")
         self.count = count
         self.part = part
         self.times = times
+        self.is_of_calls = is_of_calls
 
 
 def limit_calls(module: Module) -> dict[str, str]:
@@ -42,7 +44,7 @@ def limit_body(op: Op) -> None:
     """The same for a derivative or a mapped function, whose body has no calls any more, before it is made."""
     count = sum(1 for _ in op.walk())
     if count > MAX_OPERATORS:
-        raise TooManyOperators(count, op.span)
+        raise TooManyOperators(count, op.span, is_of_calls=False)
 
 
 def _limit(program: Program) -> None:

@@ -18,7 +18,7 @@ DEVICES = r"E05[678]"
 CODES = [
     code
     for code in page_codes()
-    if re.match(r"[EW]0[2345678]", code) and code not in COMPILED and not re.match(DEVICES, code)
+    if re.match(r"[EW]0[2345678]|E0938", code) and code not in COMPILED and not re.match(DEVICES, code)
 ]
 
 

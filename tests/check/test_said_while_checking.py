@@ -8,6 +8,7 @@ import pytest
 
 from tesserac import cli
 from tesserac.base.source import SourceFile
+from tesserac.graph import expansion
 from tests.support.caches import new_cache
 from tests.support.checking import diagnose
 
@@ -45,6 +46,31 @@ def test_a_program_that_becomes_too_large(
     monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
     assert check(tmp_path, tower(18), *words) == 1 and "error[E0317]: `f17`" in capsys.readouterr().out
     assert check(tmp_path, tower(9), *words) == 0
+
+
+NESTED = """
+def g(x: Tensor[f32]) -> Tensor[f32]:
+    return exp(sin(x) * tanh(x))
+
+def nth(f, k: int):
+    return f if k == 0 else nth(grad(f), k - 1)
+
+def h(x: Tensor[f32]) -> Tensor[f32]:
+    return nth(g, {})(x)
+"""
+
+
+@pytest.mark.one_in(3)
+def test_derivatives_of_derivatives_that_become_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
+    monkeypatch.setattr(expansion, "MAX_OPERATORS", 1000)
+    assert check(tmp_path, NESTED.format(3)) == 0
+    capsys.readouterr()
+    assert check(tmp_path, NESTED.format(7)) == 1
+    said = capsys.readouterr().out
+    assert "error[E0317]: `h`" in said and "a derivative" in said and "loop" not in said
 
 
 def test_a_length_that_changes_in_a_loop() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 
 from tesserac.check.model.specs import ParameterSpec, ScalarSpec, Signature
-from tesserac.diag.codes.names import E0216
+from tesserac.diag.codes.names import E0216, E0938
 from tesserac.diag.diagnostic import Severity
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
@@ -26,7 +26,7 @@ def is_refused_value(sink: Sink) -> bool:
     """Whether a definition says itself which values it takes: by an assertion, or by what it looks up. What is wrong in
     any other way is a mistake for that value, whatever another one makes of it."""
     found = [d for d in sink.diagnostics if d.severity is Severity.ERROR]
-    return bool(found) and all(d.code == E0216.id or d.title.startswith("this dict") for d in found)
+    return bool(found) and all(d.code in (E0216.id, E0938.id) for d in found)
 
 
 def other_values(

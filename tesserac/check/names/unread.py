@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
-from tesserac.diag.codes.names import E0201, E0204, E0205, E0208
+from tesserac.diag.codes.names import E0201, E0204, E0205, E0208, E0938
 from tesserac.diag.codes.syntax import E0102, E0103
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.syntax.split import Piece, split_items
@@ -23,7 +23,7 @@ _STRUCT = re.compile(r"(?:@.*\n)*struct\s+(\w+)")
 MIN_NAME = 3
 """Letters of a name by which a longer one is known that begins with it."""
 _BRACKETS = (E0102.id, E0103.id)
-_NAMING = (E0201.id, E0204.id, E0205.id, E0208.id)
+_NAMING = (E0201.id, E0204.id, E0205.id, E0208.id, E0938.id)
 
 
 @dataclass(frozen=True)

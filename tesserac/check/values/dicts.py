@@ -13,7 +13,7 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import item_of, make_tuple, make_value, tuple_items
-from tesserac.diag.codes.names import E0202, E0205, E0208, E0210, E0215
+from tesserac.diag.codes.names import E0202, E0205, E0208, E0210, E0215, E0938
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import BoolType, DictType, ErrorType, IntType, Key, StrType
@@ -78,7 +78,7 @@ def dict_item(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Expr:
 
 
 def _report_missing(body: Body, type_: DictType, key: Key, at: ast.Expr) -> None:
-    draft = body.sink.error(E0208, at=at.span, what="this dict", name=repr(key))
+    draft = body.sink.error(E0938, at=at.span, key=repr(key))
     names = [known for known, _ in type_.entries if isinstance(known, str)]
     if isinstance(key, str):
         draft.did_you_mean(key, names, at.span, quote="'", written='"{}"')

@@ -1,4 +1,4 @@
-"""E02xx: names, calls, kinds of values, control flow."""
+"""E02xx: names, calls, kinds of values, control flow; E0938, keys of dicts."""
 
 from tesserac.diag.diagnostic import Code
 
@@ -27,6 +27,7 @@ E0227 = Code("E0227", "what a loop returns cannot have a size that changes with 
 E0228 = Code("E0228", "`{name}` of a size that changes with `{index}`")
 E0229 = Code("E0229", "`{function}` is exported, and {found} stays inside the language")
 E0299 = Code("E0299", "not supported yet: {feature}")
+E0938 = Code("E0938", "this dict has no `{key}`")
 
 W0201 = Code("W0201", "the value of this expression is not used")
 W0211 = Code("W0211", "imported and not used: {names}")

@@ -79,6 +79,24 @@ def expand_transforms(module: Module, observe: Observe | None) -> Module:
     return module
 
 
+def derivative_depth(module: Module) -> int:
+    """How many derivatives stand within each other, at most, in the functions of a module that calls connect."""
+    known: dict[str, int] = {}
+
+    def of(op: Op) -> int:
+        inside = [of(inner) for region in op.regions for inner in region.block.ops]
+        called = [of_function(str(op.attrs["callee"]))] if "callee" in op.attrs else []
+        return max([*inside, *called], default=0) + (op.name in (JVP, VJP))
+
+    def of_function(symbol: str) -> int:
+        if symbol not in known:
+            known[symbol] = 0  # of one that calls itself, which inlining refuses
+            known[symbol] = of(module.lookup(symbol))
+        return known[symbol]
+
+    return max((of_function(function.symbol) for function in module.ops), default=0)
+
+
 def _needed_by(module: Module, function: Op) -> list[Op]:
     """What a function calls, and what its calls of kernels may become."""
     called = [module.lookup(callee_of(op)) for op in function.walk() if op.name == INVOKE]
