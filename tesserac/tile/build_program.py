@@ -211,8 +211,8 @@ class Program:
         return self.builder.value("tile.load", (mem, *at), tile, attrs, hint=value.name)
 
     def given_index(self, value: Value) -> Value | None:
-        """One integer that a program is given, as an index; None where blocks are copied ahead, before it is read."""
-        if launch_stages(self.launch) or not self.is_argument(value):
+        """One integer that a program is given, as an index; None where it computes it."""
+        if not self.is_argument(value):
             return None
         ty = TensorType((), I64)
         places = (None,) * tensor_type(value).rank

@@ -32,7 +32,7 @@ from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import Staged, fitting_depth, issued, ring_type, settled, staged_layout
 from tesserac.tile.gpu.shared import tensor_box
-from tesserac.tile.gpu.types import COPY, BarriersType, TensorMapType
+from tesserac.tile.gpu.types import COPY, BarriersType, FragmentType, TensorMapType
 from tesserac.types.dims import ONE
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
@@ -81,6 +81,8 @@ class _Split:
         self.alone = False
         """Whether a multiprocessor has room for one program at a time."""
         self.rooms = self.allocate(shared_bytes)
+        self.read: set[Op] = set()
+        """What both sides read from memory to know where they are."""
         self.maps = {load: _tensor_map(kernel, load) for group in self.groups for load in group.loads}
 
     def allocate(self, shared_bytes: int) -> dict[object, _Room]:
@@ -173,6 +175,7 @@ class _Split:
 
     def producer(self, work: list[Op]) -> Block:
         block = Block()
+        self.read = _read_as_indices(work)
         self.copying(work, Builder(block, self.kernel.span), {})
         Builder(block).op("gpu.end")
         return block
@@ -185,7 +188,7 @@ class _Split:
                 self.copies(b, groups[op], known)
             elif op.name in LOOPS and any(inner.name == "gpu.stage" for inner in op.walk()):
                 self.loop(op, b, known)
-            elif op.opdef.pure and op.results and all(isinstance(v.type, AxisType | IndexType) for v in op.results):
+            elif op in self.read or _is_place(op):
                 b.add(clone_op(op, known))
 
     def loop(self, op: Op, b: Builder, known: dict[Value, Value]) -> None:
@@ -213,6 +216,20 @@ class _Split:
         for load, ring in zip(group.loads, room.rings, strict=True):
             at = [known.get(v, v) for v in _by_stride(load)]
             b.value("gpu.tensor_copy", (self.maps[load], *at, ring, slot, room.full), COPY)
+
+
+def _is_place(op: Op) -> bool:
+    return op.opdef.pure and bool(op.results) and all(isinstance(v.type, AxisType | IndexType) for v in op.results)
+
+
+def _read_as_indices(work: Iterable[Op]) -> set[Op]:
+    """All that makes integers which say how far a loop goes: those of memory, which no one has to wait for."""
+    found, waiting = set[Op](), [op for top in work for op in top.walk() if op.name == "gpu.index"]
+    for op in waiting:
+        makers = [v.defining_op for v in op.operands if isinstance(v.type, FragmentType)]
+        waiting += [made for made in makers if made is not None and made not in found]
+        found.update(made for made in makers if made is not None)
+    return found
 
 
 def _work_varies(kernel: Op) -> bool:
