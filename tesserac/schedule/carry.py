@@ -14,6 +14,7 @@ from tesserac.graph.substitute import mentions
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.kernels import KERNEL
 from tesserac.ir.rewrite import is_pure
 from tesserac.schedule.access import keeps_memory, view_source
 from tesserac.schedule.dialect import memory
@@ -24,6 +25,9 @@ from tesserac.schedule.views import copy_of, squeeze
 
 BEGINS = "a loop changes the tensor, and what it began with is read later or belongs to others"
 JOINS = "a branch gives it, and it goes where the other branch has its own"
+COND = "form.cond"
+WRITE_ONCE = (KERNEL, COND)
+"""What writes each of its results to one memory."""
 GOES_ON = "it is carried on, and stands in memory that is not free for it"
 
 
@@ -48,12 +52,18 @@ def compute_views(cond: Op) -> None:
         block = region.block
         for position, value in enumerate(block.terminator.operands):
             base, views = view_source(value)
-            if views and not is_local(base, block):
+            if views and not is_local(base, block) and not _is_program_of(base, block):
                 own = [view for view in views if view.parent is block]
                 before = block.ops[block.ops.index(own[-1]) + 1] if own else block.ops[0]
                 copy = copy_of(Builder.before(before), value)
                 block.terminator.set_operand(position, copy.result)
                 squeeze(copy)
+
+
+def _is_program_of(value: Value, block: Block) -> bool:
+    """Whether a tile program of a block gives a value."""
+    made = value.defining_op
+    return made is not None and made.name == KERNEL and made.parent is block
 
 
 def place_branch(program: HostProgram, block: Block, places: Sequence[Value | None]) -> None:
@@ -69,7 +79,7 @@ def place_carried(program: HostProgram, block: Block) -> None:
     may change hands."""
     for value in block.terminator.operands:
         made = _maker(program, block, value)
-        if made is not None and value is not made.result:
+        if made is not None and value not in made.results:
             program.place(made, value, program.workspace(tensor_type(value), value.name))
 
 
@@ -77,10 +87,18 @@ def _maker(program: HostProgram, block: Block, value: Value) -> Op | None:
     """What computes, in the block, a value that it yields once, as it is or with other dims."""
     base, views = view_source(value)
     made = base.defining_op
-    if made is None or made.parent is not block or made.name not in COMPUTED or base in program.updates.update_of:
+    if made is None or made.parent is not block or base in program.updates.update_of:
         return None
-    once = block.terminator.operands.count(value) == 1
+    if made.name not in (*COMPUTED, KERNEL, COND) or (made.name == COND and views):
+        return None
+    once = block.terminator.operands.count(value) == 1 and not (made.name in WRITE_ONCE and _is_wanted(program, base))
     return made if once and all(map(keeps_memory, views)) else None
+
+
+def _is_wanted(program: HostProgram, value: Value) -> bool:
+    """Whether it is said already where a value is to be written."""
+    assert value.defining_op is not None
+    return any(view_source(seen)[0] is value for seen, _ in program.wanted.get(value.defining_op, []))
 
 
 def handed_over(program: HostProgram, cond: Op, position: int, owned: Collection[Value]) -> Value | None:

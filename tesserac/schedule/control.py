@@ -35,6 +35,7 @@ from tesserac.schedule.group import Group
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.launches import plan
 from tesserac.schedule.primitives.stage import stage_before_grid
+from tesserac.schedule.sized import SIZES, decide_by_sizes
 from tesserac.schedule.tiles import FEW_ROWS
 from tesserac.schedule.updates import plan_updates
 from tesserac.types.extents import constant_bound
@@ -48,6 +49,7 @@ def run_block(
 ) -> None:
     """Launches and control flow of a block, in order. It may overwrite the memory of the values that it owns. `place`
     says, once it is known what is computed, where something of it is written."""
+    decide_by_sizes(block)
     if program.machine.packs_operands:
         read_directly(block)
         _lay_out_operands(block)
@@ -131,16 +133,25 @@ def _lower_while(program: HostProgram, op: Op, owned: Collection[Value]) -> None
 
 
 def _lower_cond(program: HostProgram, op: Op, owned: Collection[Value]) -> None:
-    flag = _in_memory(program, op.operands[0], op)
+    flags = [_in_memory(program, value, op) for value in op.operands]
     compute_views(op)
-    kept = [handed_over(program, op, position, owned) for position in range(len(op.results))]
+    wanted = dict(program.wanted.get(op, []))
+    kept = [
+        None if result in wanted else handed_over(program, op, position, owned)
+        for position, result in enumerate(op.results)
+    ]
     kept = [None if value in kept[:position] else value for position, value in enumerate(kept)]
     given = [
-        program.workspace(tensor_type(result), result.name) if value is None else program.memory[value]
+        (wanted.get(result) or program.workspace(tensor_type(result), result.name))
+        if value is None
+        else program.memory[value]
         for result, value in zip(op.results, kept, strict=True)
     ]
     blocks = (Block(), Block())
-    program.builder.op("schedule.cond", (flag,), (), {}, blocks)
+    if SIZES in op.attrs:
+        program.builder.op("schedule.select", (), (), {"predicates": (op.attrs[SIZES],)}, blocks)
+    else:
+        program.builder.op("schedule.cond", flags, (), {}, blocks)
     for region, block in zip(op.regions, blocks, strict=True):
         with program.builder.at(block):
             if region.block in program.ends:

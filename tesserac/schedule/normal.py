@@ -132,9 +132,11 @@ def _cast_map(builder: Builder, value: Value, dtype: DType) -> Value:
 def _own_results(terminator: Op) -> None:
     """Copies what is returned but not computed here; what several launches write stands in one place only."""
     programs: set[Value] = set()
+    given = [value for value in terminator.operands if _is_branch(value)]
     for holder, position in _places_of_results(terminator):
         value = holder.operands[position]
         written = _is_written(value) and value not in holder.operands[:position]
+        written = written or (holder is terminator and given.count(value) == 1)
         if not _is_owned(value, programs) and not written:
             copy = copy_of(Builder.before(holder), value)
             holder.set_operand(position, copy.result)
@@ -152,6 +154,14 @@ def _places_of_results(terminator: Op) -> list[tuple[Op, int]]:
 
 def _is_written(value: Value) -> bool:
     return value.defining_op is not None and value.defining_op.name in WRITTEN
+
+
+def _is_branch(value: Value) -> bool:
+    """Whether branches give a value, which then write it where it is wanted. Where results take the memory of arguments
+    that is decided later."""
+    made = value.defining_op
+    func = made.parent.parent_op if made is not None and made.parent is not None else None
+    return made is not None and made.name == "form.cond" and func is not None and "donated" not in func.attrs
 
 
 def _is_owned(value: Value, programs: set[Value]) -> bool:

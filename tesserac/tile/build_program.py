@@ -125,8 +125,9 @@ class Program:
         return tuple(operand for operand, _ in self._arguments)
 
     def touched(self) -> Dim:
-        """About what the programs do, in elements."""
-        return product([loop.size for loop in launch_loops(self.launch)])
+        """About what the programs do, in elements: all that they walk, and at least what they are given."""
+        given = sum((product(memory(value).dims) for value in self.launch.operands), ZERO)
+        return product([loop.size for loop in launch_loops(self.launch)]).max(given)
 
     # --------------------------------------------------------------------------------------------------------- memory
 

@@ -27,10 +27,10 @@ from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.indexed import coordinates, gathered, lower_scatter
 from tesserac.tile.cpu.loops import lower_for, lower_tree
-from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
+from tesserac.tile.cpu.nests import Copy, Reduce, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.place_folds import lower_fold_at
 from tesserac.tile.cpu.products import lower_dot, store_panels
-from tesserac.tile.cpu.reuse import kept_operands
+from tesserac.tile.cpu.reuse import copies_beside, kept_operands, note_costly
 from tesserac.tile.cpu.running import lower_running
 from tesserac.tile.cpu.scans import lower_scan
 from tesserac.tile.cpu.sorts import lower_sort
@@ -119,7 +119,13 @@ class _Pending:
         self.sinks: list[Sink] = []
         self.reads: dict[Tile, frozenset[Value]] = {}
 
-    def add(self, sink: Store | Reduce) -> None:
+    def add(self, op: Op, sink: Store | Reduce) -> None:
+        """What an operation stores or folds, and beside it what others read later of the same."""
+        self._add(sink)
+        for copy in copies_beside(self.ctx, op, sink):
+            self._add(copy)
+
+    def _add(self, sink: Store | Reduce | Copy) -> None:
         if self.sinks and not self._shares(sink):
             self.flush()
         self.sinks.append(sink)
@@ -139,7 +145,7 @@ class _Pending:
             self.flush()
 
     def _written(self) -> set[Value | None]:
-        return {s.memory for s in self.sinks if isinstance(s, Store)}
+        return {s.to.memory if isinstance(s, Copy) else s.memory for s in self.sinks if isinstance(s, Store | Copy)}
 
     def _may_meet(self, sink: Store, other: Sink) -> bool:
         """Whether two stores may write one element: not where some coordinate is two different numbers."""
@@ -149,7 +155,7 @@ class _Pending:
         numbers = [[constant_index(place) for place in pair if isinstance(place, Value)] for pair in pairs]
         return not any(None not in pair and pair[0] != pair[1] for pair in numbers)
 
-    def _shares(self, sink: Store | Reduce) -> bool:
+    def _shares(self, sink: Store | Reduce | Copy) -> bool:
         first = self.sinks[0]
         reads = memories(sink.tile, self.reads)
         return (
@@ -189,7 +195,7 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
             pending.flush()
             lower_fold_at(ctx, op)
         case "tile.reduce":
-            pending.add(reduce_sink(ctx, op))
+            pending.add(op, reduce_sink(ctx, op))
         case name if name in _LOOPS:
             _LOOPS[name](ctx, op, _lower_ops)
         case "tile.dot":
@@ -209,7 +215,7 @@ def _store(ctx: Context, op: Op, pending: _Pending) -> None:
         store_panels(ctx, tile, memory, at)
         ctx.written(memory)
         return
-    pending.add(Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis))))
+    pending.add(op, Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis))))
 
 
 def _axis(ctx: Context, op: Op) -> None:
@@ -243,6 +249,7 @@ def _iota(ctx: Context, op: Op) -> None:
 def _map(ctx: Context, op: Op) -> None:
     operands = kept_operands(ctx, op)
     _define(ctx, op, Mapped(tile_type(op.result), op, operands, mapped_axes(op, operands)))
+    note_costly(ctx, op)
 
 
 def _cast(ctx: Context, op: Op) -> None:

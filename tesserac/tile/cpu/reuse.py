@@ -2,6 +2,9 @@
 
 %e = exp(%row)                    %e is computed for every element of %y, unless it is kept:
 %y = %x * %e, along dim 0   ==>   a tile that lacks an outer dim of its user is walked again for each index of it
+
+%e = exp(%x); %s = sum(%e)        %e is computed in the loop over its elements that sums them, and in a later one,
+%y = %e / %s                ==>   unless the first keeps it
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps
 from tesserac.tile.cpu.context import Context
-from tesserac.tile.cpu.nests import Copy, lower_sinks
+from tesserac.tile.cpu.nests import Copy, Sink, lower_sinks
 from tesserac.tile.cpu.shapes import LIGHT_BODY, operation_cost
 from tesserac.tile.cpu.tiles import Converted, Gathered, Mapped, Stored, Tile
 
@@ -37,6 +40,46 @@ def kept_operands(ctx: Context, op: Op) -> tuple[Tile, ...]:
             tile = ctx.tiles[value] = in_scratch(ctx, tile)
         operands.append(tile)
     return tuple(operands)
+
+
+def note_costly(ctx: Context, op: Op) -> None:
+    """Remembers a tile that several readers would compute, each for itself."""
+    tile = ctx.tile(op.result)
+    if len(op.result.uses) > 1 and tile.type.shape and tile_cost(tile) > LIGHT_BODY:
+        ctx.costly[tile] = op.result
+
+
+def copies_beside(ctx: Context, op: Op, sink: Sink) -> list[Copy]:
+    """The costly tiles that the loops of a sink compute and that others read later, who find them in scratch then."""
+    made: list[Copy] = []
+    for tile in _parts(sink.tile):
+        value = ctx.costly.get(tile)
+        if value is None or tile.axes != sink.axes or tile.type.shape != sink.tile.type.shape:
+            continue
+        if any(_is_behind(user, op) for user, _ in value.uses):
+            made.append(Copy(tile, ctx.stored(tile)))
+            ctx.tiles[value] = made[-1].to
+            del ctx.costly[tile]
+    return made
+
+
+def _is_behind(user: Op, op: Op) -> bool:
+    """Whether an operation, or one around it, stands behind another in its block."""
+    assert op.parent is not None
+    around: Op | None = user
+    while around is not None and around.parent is not op.parent:
+        around = around.parent.parent_op if around.parent is not None else None
+    return around is not None and op.parent.place(around) > op.parent.place(op)
+
+
+def _parts(tile: Tile) -> list[Tile]:
+    """A tile, and those that it is computed from."""
+    found, waiting = dict.fromkeys([tile]), [tile]
+    for part in waiting:
+        operands = part.operands if isinstance(part, Mapped) else (part.source,) if isinstance(part, Converted) else ()
+        waiting += [operand for operand in dict.fromkeys(operands) if operand not in found]
+        found.update(dict.fromkeys(operands))
+    return list(found)
 
 
 def tile_cost(tile: Tile) -> int:

@@ -1,0 +1,101 @@
+"""Kernels of rows are launches like any other: what a program keeps near is computed once, its results go where they
+are wanted, and sizes decide on the host which of two ways is taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.base.source import SourceFile
+from tesserac.ir.core import Module, Op
+from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.machine import MACHINES
+from tesserac.target.cpu.build import AARCH64
+from tests.support.cpu_kernels import same_bits
+from tests.support.gpu_kernels import SESSION
+
+PROGRAM = """
+def softmaxes(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
+    return softmax_rows(x)
+
+def norms(x: Tensor[M, N, f32], s: Tensor[N, f32], b: Tensor[N, f32]) -> Tensor[M, N, f32]:
+    return layernorm_rows(x, s, b)
+
+def losses(x: Tensor[M, N, f32], y: Tensor[M, i32]):
+    return cross_entropy_rows(x, y)
+
+def both(x: Tensor[M, N, f32]):
+    y = softmax_rows(x)
+    return y, y * 2.0
+
+def twice(x: Tensor[M, N, f32]):
+    y = softmax_rows(x)
+    return y, y
+
+def nested(x: Tensor[M, N, f32], z: bool):
+    y = x
+    if z:
+        y = softmax_rows(x) if N > 3 else x * 2.0
+    return y
+
+@export(donate=(x,))
+def given(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
+    return softmax_rows(x)
+"""
+FILE = SourceFile("rows.tess", PROGRAM)
+
+
+def schedule(name: str, arch: str = "aarch64") -> Module:
+    return SESSION.levels(FILE, SESSION.function(FILE, name), MACHINES[arch]).schedule
+
+
+def inside(module: Module, name: str) -> list[Op]:
+    return [op for op in module.walk() if op.name == name]
+
+
+@pytest.mark.parametrize("arch", ["aarch64", "x86-64-v4", "sm_90a"])
+@pytest.mark.parametrize("name", ["softmaxes", "norms"])
+def test_sizes_decide_on_the_host_and_nothing_is_copied(name: str, arch: str) -> None:
+    module = schedule(name, arch)
+    (select,) = inside(module, "schedule.select")
+    assert not inside(module, "schedule.cond") and not inside(module, "schedule.while")
+    kinds = [[launch_kind(op) for op in region.block.ops if op.name == "schedule.launch"] for region in select.regions]
+    assert kinds == [["program"], ["rows"]]
+    assert not [op for op in inside(module, "schedule.buffer") if op.attrs["role"] == "workspace"]
+
+
+def test_a_costly_tile_is_computed_in_the_first_loop_that_needs_it() -> None:
+    tiles = SESSION.levels(FILE, SESSION.function(FILE, "softmaxes"), MACHINES["aarch64"]).tile
+    kernels = [op for op in AARCH64.lowering.run(tiles).ops if op.name == "cpu.kernel"]
+    assert [sum(op.name == "scalar.exp_term" for op in kernel.walk()) for kernel in kernels] == [1, 1]
+
+
+@pytest.mark.parametrize("columns", [1, 7, 256, 257, 600])
+def test_both_ways_have_the_bits_of_the_meaning(columns: int) -> None:
+    rng, module = np.random.default_rng(columns), tessera.compile(PROGRAM)
+    x, s, b = (rng.normal(size=n).astype(np.float32) for n in ((5, columns), (columns,), (columns,)))
+    softmaxes = tessera.compile("def f(x: Tensor[M, N, f32]): return softmax(x)").f(x)
+    layers = tessera.compile(
+        "def f(x: Tensor[M, N, f32], s: Tensor[N, f32], b: Tensor[N, f32]): return layernorm(x, s, b)"
+    ).f(x, s, b)
+    same_bits(module.softmaxes(x), softmaxes)
+    same_bits(module.norms(x, s, b), layers)
+    expected = (softmaxes, softmaxes * 2, softmaxes, softmaxes)
+    for got, wanted in zip((*module.both(x), *module.twice(x)), expected, strict=True):
+        same_bits(got, wanted)
+    same_bits(module.nested(x, True), softmaxes if columns > 3 else x * 2)
+    same_bits(module.nested(x, False), x)
+    same_bits(module.given(x.copy()), softmaxes)
+
+
+def test_a_flag_that_sizes_and_values_make_is_computed() -> None:
+    text = """def f(x: Tensor[N, f32], n: i64) -> Tensor[N, f32]:
+    if N > 4 and n > 2:
+        return x * 2.0
+    return x
+"""
+    f = tessera.compile(text).f
+    for size, n in ((5, 3), (5, 1), (3, 3)):
+        x = np.ones(size, np.float32)
+        same_bits(f(x, np.int64(n)), x * (2 if size > 4 and n > 2 else 1))
