@@ -199,6 +199,10 @@ class Builder:
             return base
         return self.pure(base.type, f"getelementptr {element}, {base}, {place}")
 
+    def addresses(self, element: LType, base: Value, places: Value) -> Value:
+        """The addresses of elements behind `base`, one for each lane."""
+        return self.pure(vector(base.type, places.type.lanes), f"getelementptr {element}, {base}, {places}")
+
     def load(self, type_: LType, address: Value, align: int, attributes: str = "") -> Value:
         """`attributes` is metadata behind the alignment, such as `!invariant.load !0`."""
         tail = f", {attributes}" if attributes else ""

@@ -1,7 +1,8 @@
 """Reads and writes at computed places: each is checked, and a bad one never touches memory.
 
 An index that is the same in all lanes is checked once, and the element or vector behind it is loaded as usual; indices
-that differ between lanes are checked and read lane by lane. A bad index is put into its status word and reads zeros.
+that differ between lanes are checked and read lane by lane, or, where an instruction reads a vector of addresses,
+checked and added up as vectors. A bad index is put into its status word and reads zeros.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from tesserac.ir.types import INDEX, ScalarType
 from tesserac.target.cpu.accesses import align_of, load_part, rounded_to, store_part, widened
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
 from tesserac.target.cpu.scalars import emit_scalar
+from tesserac.target.cpu.system import machine_of
 from tesserac.target.flow import if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I64, PTR, Value, array, const_i64, undefined, vector
+from tesserac.target.llvm_types import I1, I64, PTR, Value, array, const_i64, const_int, const_vector, undefined, vector
 from tesserac.tile.cpu.dialect import gather_coordinates, scatter_coordinates
 
 ZEROS, ZERO_WORDS = "tessera.zeros", 16
@@ -61,11 +63,38 @@ def _part(frame: Frame, table: Table, entries: Sequence[Entry], part: int) -> Va
         return _element(frame, table, first)
     if not varying:
         return _vector(frame, table, first, reduce(frame.b.add, runs))
+    if machine_of(frame.module.triple) == "x86_64":
+        return _gathered(frame, table, [_lanes(frame, entry, part) for entry in entries])
     whole = undefined(vector(memory.element, frame.mode.lanes))
     for lane in range(frame.mode.lanes):
         places = [_lane(frame, entry, part, lane) for entry in entries]
         whole = frame.b.insert(whole, _element(frame, table, places), lane)
     return whole
+
+
+def _gathered(frame: Frame, table: Table, places: Sequence[Value]) -> Value:
+    """A vector of elements, each at a place of its own."""
+    b, element, lanes = frame.b, table.memory.element, frame.mode.lanes
+    place, good = table_place(frame, table, places)
+    addresses = b.addresses(element, table.memory.start, place)
+    if good is not None:
+        addresses = b.select(good, addresses, b.splat(_zeros(frame), lanes))
+    whole, all_lanes = vector(element, lanes), b.splat(const_int(I1, 1), lanes)
+    operands = [addresses, all_lanes, undefined(whole)]
+    return b.intrinsic("llvm.masked.gather", whole, operands, [whole, addresses.type])
+
+
+def _lanes(frame: Frame, entry: Entry, part: int) -> Value:
+    """What a coordinate is in all lanes of a part."""
+    b, lanes = frame.b, frame.mode.lanes
+    match entry:
+        case Run():
+            ascending = const_vector([const_i64(entry.offsets[part] + lane) for lane in range(lanes)])
+            return b.binary("add", b.splat(entry.base, lanes), ascending)
+        case Lanes():
+            value = entry.parts[part]
+            return value if value.type.lanes else b.splat(value, lanes)
+    return b.splat(entry, lanes)
 
 
 def _lane(frame: Frame, entry: Entry, part: int, lane: int) -> Value:
@@ -150,14 +179,15 @@ def _address(frame: Frame, table: Table, places: Sequence[Value]) -> tuple[Value
 def table_place(frame: Frame, table: Table, places: Sequence[Value]) -> tuple[Value, Value | None]:
     """The place in elements, and whether all indices are good; those that are not go to their words."""
     b, memory, good = frame.b, table.memory, None
-    place, number = const_i64(0), 0
+    lanes = places[0].type.lanes if places else 0
+    place, number = b.splat(const_i64(0), lanes), 0
     for index, computed, size, stride in zip(places, table.computed, memory.dims, memory.strides, strict=True):
         found = index
         if computed and table.words is not None:
-            found, fits = checked(frame, table.wraps, index, size, b.gep(I64, table.words, number))
+            found, fits = checked(frame, table.wraps, index, b.splat(size, lanes), b.gep(I64, table.words, number))
             good = fits if good is None else b.binary("and", good, fits)
         number += computed
-        place = b.add(place, b.mul(found, stride))
+        place = b.add(place, b.mul(found, b.splat(stride, lanes)))
     return place, good
 
 
@@ -165,12 +195,23 @@ def checked(frame: Frame, wraps: bool, index: Value, size: Value, word: Value | 
     """The index counted from the start, and whether there is such an element; if not, it is put into its word."""
     b, found = frame.b, index
     if wraps:
-        found = b.select(b.icmp("slt", index, const_i64(0)), b.add(index, size), index)
+        found = b.select(b.icmp("slt", index, const_int(index.type, 0)), b.add(index, size), index)
     good = b.icmp("ult", found, size)
     if word is None:
         return found, good
-    if_then(b, b.icmp("uge", found, size), lambda: tell_bad(b, index, word))
+    bad = b.icmp("uge", found, size)
+    if not index.type.lanes:
+        if_then(b, bad, lambda: tell_bad(b, index, word))
+        return found, good
+    any_bad = b.intrinsic("llvm.vector.reduce.or", I1, [bad], [bad.type])
+    if_then(b, any_bad, lambda: tell_bad(b, _one_of(b, bad, index), word))
     return found, good
+
+
+def _one_of(b: Builder, which: Value, index: Value) -> Value:
+    """The largest of those indices that are meant."""
+    meant = b.select(which, index, const_int(index.type, NO_BAD_INDEX))
+    return b.intrinsic("llvm.vector.reduce.smax", I64, [meant], [meant.type])
 
 
 def tell_bad(b: Builder, index: Value, word: Value) -> None:

@@ -20,9 +20,10 @@ from tesserac.target.cpu.registers import (
     widen,
     wrap_nibble,
 )
+from tesserac.target.cpu.system import machine_of
 from tesserac.target.fp8 import narrow_fp8, widen_fp8
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import F32, F64, I8, Value, const_float, const_int, like
+from tesserac.target.llvm_types import F32, F64, I8, I32, LType, Value, const_float, const_int, like
 from tesserac.target.scalar_rows import FLOAT, Row, absolute, intrinsic, whole_rows
 from tesserac.types import dtype as dt
 from tesserac.types.dtype import BOOL, U4, DType
@@ -103,8 +104,7 @@ def _between_integers(b: Builder, value: Value, source: DType, target: DType) ->
 def _from_float(b: Builder, value: Value, target: DType) -> Value:
     result = like(value.type, register_type(target))
     if target.is_integer:
-        name = "llvm.fptosi.sat" if target.kind == "i" else "llvm.fptoui.sat"
-        whole = b.intrinsic(name, result, [value], [result, value.type])
+        whole = _saturated(b, value, result, target.kind == "i")
         return limit_nibble(b, whole, target) if target.is_nibble else whole
     if target in NARROW:
         single = to_single(b, value) if value.type.scalar == F64 else value
@@ -112,6 +112,32 @@ def _from_float(b: Builder, value: Value, target: DType) -> Value:
     if result.bits == value.type.bits:
         return value
     return b.cast("fptrunc" if result.bits < value.type.bits else "fpext", value, result)
+
+
+def _saturated(b: Builder, value: Value, result: LType, signed: bool) -> Value:
+    """The whole part within what the result holds, 0 for NaN."""
+    if not value.type.lanes or machine_of(b.module.triple) != "x86_64":
+        name = "llvm.fptosi.sat" if signed else "llvm.fptoui.sat"
+        return b.intrinsic(name, result, [value], [result, value.type])
+    return _saturated_lanes(b, value, result, signed)
+
+
+def _saturated_lanes(b: Builder, value: Value, result: LType, signed: bool) -> Value:
+    """The same by limits and selections, where an instruction converts what is in range only. The largest number of the
+    source that is no larger than the limit is the last to be converted; what is above it, and the limit is not, is
+    selected."""
+    bits = result.bits - signed
+    most, least = (1 << bits) - 1, -(1 << bits) if signed else 0
+    over = max(bits - (24 if value.type.scalar == F32 else 53), 0)
+    top = most >> over << over
+    number = b.select(b.fcmp("uno", value, value), const_float(value.type, 0.0), value)
+    low = b.select(b.fcmp("olt", number, const_float(value.type, least)), const_float(value.type, least), number)
+    inside = b.select(b.fcmp("ogt", low, const_float(value.type, top)), const_float(value.type, top), low)
+    by_way = like(value.type, I32) if result.bits < 32 else result
+    whole = b.cast("fptosi" if signed or result.bits < 32 else "fptoui", inside, by_way)
+    if over:
+        whole = b.select(b.fcmp("ogt", number, const_float(value.type, top)), const_int(result, most), whole)
+    return whole if by_way == result else b.cast("trunc", whole, result)
 
 
 def limit_nibble(b: Builder, value: Value, dtype: DType) -> Value:
