@@ -51,6 +51,7 @@ from tesserac.schedule.normal import normalise
 from tesserac.schedule.place_folds import sort_folds
 from tesserac.schedule.sequential import sequential
 from tesserac.schedule.short_folds import short_folds_pass
+from tesserac.schedule.short_products import short_products_pass
 from tesserac.schedule.sink import sink_views
 from tesserac.schedule.write_out_calls import write_out_calls
 from tesserac.tile.build import tile_pass
@@ -95,6 +96,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         *((sum_iterations,) if machine.carries_sums else ()),  # a loop that only adds products is one launch
         *(() if machine.folds_places else (sort_folds, fold_views)),  # folds into places by a sort, and its views
         short_folds_pass(machine),  # reductions over a few elements are maps, which fusion then takes
+        short_products_pass(machine),  # so are products over a few terms that share nothing
         sink_views,  # views of what a loop carries go behind its updates, so that these happen in place
         normalise,  # the form in which fusion decides
         host_pass(machine),  # groups become launches, values between them buffers

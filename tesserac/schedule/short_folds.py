@@ -88,7 +88,8 @@ def _is_worth_compiling(op: Op) -> bool:
 def _write_out(op: Op) -> None:
     axes, result = indices(op, "axes"), tensor_type(op.result)
     sizes = [tensor_type(op.operands[0]).dims[axis].constant or 0 for axis in axes]
-    terms = [_term(op, dict(zip(axes, at, strict=True))) for at in places_of(*map(range, sizes))]
+    source = op.operands[0]
+    terms = [place_of(op, source, dict(zip(axes, at, strict=True))) for at in places_of(*map(range, sizes))]
     kept = [axis for axis in range(tensor_type(op.operands[0]).rank) if axis not in axes]
     dim_map = tuple(kept.index(axis) if axis in kept else None for axis in range(len(kept) + len(axes)))
     block = Block([compute_type(term) for term in terms])
@@ -100,10 +101,10 @@ def _write_out(op: Op) -> None:
     op.erase()
 
 
-def _term(op: Op, place: dict[int, int]) -> Value:
-    """The elements at one place of the folded axes. A map that they come from is one for each place, so that it goes
-    into its reader."""
-    value, builder = op.operands[0], Builder.before(op)
+def place_of(op: Op, value: Value, place: dict[int, int]) -> Value:
+    """The elements of an operand at one place of some of its axes, for a form before `op`. A map that they come from is
+    one for each place, so that it goes into its reader."""
+    builder = Builder.before(op)
     ty, made = tensor_type(value), value.defining_op
     dims = tuple(ONE if axis in place else dim for axis, dim in enumerate(ty.dims))
     starts = tuple(Dim.const(place[axis]) if axis in place else ZERO for axis in range(ty.rank))

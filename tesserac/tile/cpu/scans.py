@@ -1,6 +1,7 @@
 """Running folds of a block: one ascending walk that writes every step into scratch.
 
     tile.scan(%t: tile<[512]>)        ==>   loop i carrying acc { acc = acc + t[i];  s[i] = acc }
+                                            of extremes and integers, eight steps at a time: s[i + k] = acc + (t[i] + ... + t[i + k])
     tile.scan(%t: tile<[512, 64]>)    ==>   r[c] = 0;  loop i { vectors c { r[c] = r[c] + t[i, c];  s[i, c] = r[c] } }
 """
 
@@ -16,6 +17,10 @@ from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.tiles import Scalar, Stored
 from tesserac.tile.dialect import compute_scalar, tile_type
+from tesserac.types.dtype import DType
+
+AT_ONCE = 8
+"""Steps of a fold that is the same in any grouping."""
 
 
 def lower_scan(ctx: Context, op: Op) -> None:
@@ -34,16 +39,35 @@ def lower_scan(ctx: Context, op: Op) -> None:
 def _row(ctx: Context, op: Op, steps: Stored) -> Value:
     """A single row: the fold is carried as a value. Gives the last one."""
     scalar, kind = compute_scalar(steps.type), str(op.attrs["kind"])
-    tile, (extent,) = ctx.tile(op.operands[0]), ctx.extents(steps.axes, steps.type.shape)
-    start = Evaluator(ctx, ctx.depth).constant(scalar, identity_of(kind, scalar.dtype))
+    (extent,) = ctx.extents(steps.axes, steps.type.shape)
+    held = Evaluator(ctx, ctx.depth).constant(scalar, identity_of(kind, scalar.dtype))
+    done = ctx.dim(0)
+    if _is_exact(kind, scalar.dtype):
+        done = ctx.index("sub", extent, ctx.index("rem", extent, AT_ONCE))
+        held = _walk(ctx, op, steps, (ctx.dim(0), done, held), AT_ONCE)
+    return _walk(ctx, op, steps, (done, extent, held), 1)
+
+
+def _walk(ctx: Context, op: Op, steps: Stored, bounds: tuple[Value, Value, Value], count: int) -> Value:
+    """Elements from one to another, `count` of them at once: these are folded among themselves first, so that each waits
+    for the fold of those before them alone."""
+    scalar, tile, combine = compute_scalar(steps.type), ctx.tile(op.operands[0]), COMBINE[str(op.attrs["kind"])]
     block = Block([INDEX, scalar], ["i", "acc"])
     with ctx.inside(block):
         i, held = block.args
-        value = Evaluator(ctx, ctx.depth).element(tile, (i,))
-        total = ctx.builder.value(COMBINE[kind], (held, value), scalar)
-        ctx.builder.op("cpu.store", (total, steps.memory, i))
+        evaluator, inside, total = Evaluator(ctx, ctx.depth), None, held
+        for place in [ctx.index("add", i, k) for k in range(count)]:
+            value = evaluator.element(tile, (place,))
+            inside = value if inside is None else ctx.builder.value(combine, (inside, value), scalar)
+            total = ctx.builder.value(combine, (held, inside), scalar)
+            ctx.builder.op("cpu.store", (total, steps.memory, place))
         ctx.builder.op("cpu.yield", (total,))
-    return ctx.builder.op("cpu.loop", (ctx.dim(0), extent, start), (scalar,), {"step": 1}, [block]).results[0]
+    return ctx.builder.op("cpu.loop", bounds, (scalar,), {"step": count}, [block]).results[0]
+
+
+def _is_exact(kind: str, dtype: DType) -> bool:
+    """Whether a fold is the same in any grouping."""
+    return kind in ("max", "min") or dtype.kind != "f"
 
 
 def _rows(ctx: Context, op: Op, steps: Stored, dim: int) -> Stored:
