@@ -5,7 +5,8 @@ Enters: a `func.func` of forms as the Graph left it. Leaves: the same function, 
   (`access.py`), by a copy where needed;
 - integers are cast to the accumulation type before a reduction, scan or contraction, as a map that fusion may take;
 - a contraction is a matrix product with leading indices, a reduction folds one axis (`canonical.py`);
-- every part of an assembled tensor, and what a scatter changes, is a map that nothing else reads;
+- every part of an assembled tensor, and what a scatter changes, is a map that nothing else reads; what is assembled for
+  a part of another alone is put there part by part (`parts.py`);
 - every returned value is computed in this function, or is a reshape of such a one: results never alias inputs.
 """
 
@@ -27,6 +28,7 @@ from tesserac.ir.types import ScalarType, TensorType
 from tesserac.ops.lowering import fill
 from tesserac.schedule.access import access_through, keeps_memory, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
+from tesserac.schedule.parts import put_part_by_part
 from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, squeeze, squeeze_gather
 from tesserac.types.dtype import DType
 
@@ -45,6 +47,8 @@ def normalise(func: Op) -> None:
 
 
 def _normalise_block(block: Block) -> None:
+    for op in [op for op in block.ops if op.name == "form.assemble"]:
+        put_part_by_part(op)
     for op in list(block.ops):
         if op.name in _RULES:
             _RULES[op.name](op)
