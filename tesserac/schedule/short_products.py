@@ -21,7 +21,7 @@ from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import Chain
 from tesserac.schedule.access import access_through, view_source
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.short_folds import SHORT, place_of
+from tesserac.schedule.short_folds import FEW_RESULTS, SHORT, place_of
 from tesserac.types.dims import Dim, product
 from tesserac.types.dtype import DType
 
@@ -53,22 +53,25 @@ def _is_short(op: Op, most: int) -> bool:
         return False
     plain = accum.kind == "f" and not result.policy.stochastic_round
     same = all(compute_type(value).dtype == accum for value in (*op.operands, op.result))
-    return plain and same and any(_is_read_once(op, side) for side in (0, 1))
+    results = product(result.dims).constant
+    many = results is None or results >= FEW_RESULTS
+    return many and plain and same and any(_is_read_once(op, side) for side in (0, 1))
 
 
 def _is_read_once(op: Op, side: int) -> bool:
-    """Whether windows of one operand meet few rows of the other, and neighbours of the result lie side by side there."""
+    """Whether windows of one operand meet few rows of the other, and neighbours of the result are neighbours there."""
     own, other, out = indices(op, ("lhs", "rhs")[side]), indices(op, ("rhs", "lhs")[side]), indices(op, "out")
     sizes = contract_dims(op)
     rows = product([sizes[index] for index in other if index in out and index not in own]).constant
-    base, views = view_source(op.operands[side])
-    access = access_through(views, base)
-    if rows is None or rows > FEW_ROWS or access is None or _strides(op.operands[1 - side]) is None:
+    if rows is None or rows > FEW_ROWS or not out or out[-1] not in own or not _has_windows(op.operands[side]):
         return False
-    if not out or out[-1] not in own or not any(isinstance(view.attrs["view"], Window) for view in views):
-        return False
-    step = access.strides[own.index(out[-1])].constant
-    return step is not None and 1 <= step <= NEAR
+    strides = _strides(op.operands[side])
+    step = None if strides is None else strides[own.index(out[-1])].constant
+    return step is not None and 1 <= step <= NEAR and _strides(op.operands[1 - side]) is not None
+
+
+def _has_windows(value: Value) -> bool:
+    return any(isinstance(view.attrs["view"], Window) for view in view_source(value)[1])
 
 
 def _strides(value: Value) -> tuple[Dim, ...] | None:

@@ -1,7 +1,7 @@
 """Running folds of a block: one ascending walk that writes every step into scratch.
 
     tile.scan(%t: tile<[512]>)        ==>   loop i carrying acc { acc = acc + t[i];  s[i] = acc }
-                                            of extremes and integers, eight steps at a time: s[i + k] = acc + (t[i] + ... + t[i + k])
+                                            extremes and integers, eight at once: s[i + k] = acc + (t[i] + ... + t[i+k])
     tile.scan(%t: tile<[512, 64]>)    ==>   r[c] = 0;  loop i { vectors c { r[c] = r[c] + t[i, c];  s[i, c] = r[c] } }
 """
 
@@ -49,7 +49,7 @@ def _row(ctx: Context, op: Op, steps: Stored) -> Value:
 
 
 def _walk(ctx: Context, op: Op, steps: Stored, bounds: tuple[Value, Value, Value], count: int) -> Value:
-    """Elements from one to another, `count` of them at once: these are folded among themselves first, so that each waits
+    """Elements from one to another, `count` of them at once: they are folded among themselves first, so that each waits
     for the fold of those before them alone."""
     scalar, tile, combine = compute_scalar(steps.type), ctx.tile(op.operands[0]), COMBINE[str(op.attrs["kind"])]
     block = Block([INDEX, scalar], ["i", "acc"])
