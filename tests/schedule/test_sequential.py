@@ -34,6 +34,16 @@ def branches(x: Tensor[N, i64]) -> (i64, i64):
             byte = byte >> 1
     return s, t
 
+def given(x: Tensor[N, i64], turn: i64, start: i64) -> (i64, Tensor[N, i64]):
+    s, y = start, zeros(N, dtype=i64)
+    for i in range(N):
+        if ((s ^ x[i]) & 1) != 0:
+            s = (s >> 1) ^ turn
+        else:
+            s = s >> 1
+        y[i] = s + turn
+    return s, y
+
 def table(x: Tensor[N, f32]) -> Tensor[N, N, f32]:
     y = zeros(N, N)
     for i in range(N):
@@ -94,7 +104,8 @@ def beside(x: Tensor[N, f32]) -> (Tensor[N, f32], f32):
 FLOATS = np.random.default_rng(3).standard_normal(29)
 INTS = np.random.default_rng(4).integers(-200, 200, 29)
 INPUTS: dict[str, list[np.ndarray]] = {
-    "exchanged": [FLOATS], "branches": [INTS], "table": [FLOATS[:23].astype("f4")],
+    "exchanged": [FLOATS], "branches": [INTS], "given": [INTS, np.int64(33800), np.int64(65535)],
+    "table": [FLOATS[:23].astype("f4")],
     "in_place": [np.outer(FLOATS, FLOATS).astype("f4")], "states": [FLOATS.astype("f4")], "until": [FLOATS],
     "looked_up": [FLOATS.astype("f4"), INTS % 29], "elementary": [FLOATS.astype("f4")],
     "beside": [FLOATS.astype("f4")], "narrow": [FLOATS.astype("f2")],

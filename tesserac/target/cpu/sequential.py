@@ -6,6 +6,7 @@ and in its place a call. The function gives 0, or the code of a status that it h
 
     host           call i32 @tessera.loop.0(ptr %x, ptr %register, i64 %N, ...)
     tessera.loop.0   registers, statuses: copied to the stack         LLVM holds them in registers
+                     scalars that are only read: copied as well
                      loop: context of a kernel, on the stack          LLVM sees through it
                            call @kernel(context, 0, programs, 0)      internal, always inlined
                      registers that others read: copied back
@@ -23,17 +24,20 @@ from tessera.signature import STATUS_INTERRUPTED
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.host_program import HostProgram, is_register, kernel_name, register_bits
 from tesserac.target.cpu.kernels import emit_kernel
 from tesserac.target.cpu.launches import emit_blocks
+from tesserac.target.cpu.registers import memory_type
 from tesserac.target.cpu.status import return_status
 from tesserac.target.cpu.system import imported
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I32, I64, Value, array, const_i64, const_int, integer
+from tesserac.tile.dialect import kernel_memrefs
 from tesserac.types.dims import Dim
 
 _POLL_EVERY = 4096
@@ -128,9 +132,10 @@ class _Loop:
     def emit(self) -> None:
         b = self.b
         held = {value: self.values[value] for value in self.values if is_register(value)}
-        for value, place in held.items():
-            self.values[value] = b.alloca(integer(register_bits(value)), 8)
-            _copy(b, place, self.values[value], value)
+        for value, place in list(self.values.items()):
+            if value in held or self._is_only_loaded(value):
+                self.values[value] = b.alloca(integer(register_bits(value)), 8)
+                _copy(b, place, self.values[value], value)
         self._clear_status()
         left = b.alloca(I64, 8)
         b.store(const_i64(_POLL_EVERY), left, 8)
@@ -145,6 +150,19 @@ class _Loop:
             if _is_read_elsewhere(value, self.loop):
                 _copy(b, self.values[value], place, value)
         b.ret(const_int(I32, 0))
+
+    def _is_only_loaded(self, value: IRValue) -> bool:
+        """Whether this is a scalar in memory that nothing in the loop writes. LLVM does not know that: it would load it
+        in each iteration, and jump around what only one side of a branch loads."""
+        ty = value.type
+        if not isinstance(ty, MemRefType) or ty.dims or ty.dtype.is_complex:
+            return False
+        places = [(op, i) for op in self.loop.walk() for i, operand in enumerate(op.operands) if operand is value]
+        return all(op.name == "tile.launch" and self._loads(op, i) for op, i in places)
+
+    def _loads(self, launch: Op, position: int) -> bool:
+        kernel = self.host.kernels[kernel_name(launch)]
+        return all(user.name == "cpu.load" for user, _ in kernel_memrefs(kernel)[position].uses)
 
     def _clear_status(self) -> None:
         b = self.b
@@ -162,7 +180,9 @@ class _Loop:
 
 
 def _copy(b: Builder, source: Value, target: Value, register: IRValue) -> None:
-    b.store(b.load(integer(register_bits(register)), source, 8), target, 8)
+    """Of a scalar that a caller gave only its element type is known to be aligned."""
+    align = 8 if is_register(register) else memory_type(memory(register).dtype).bits // 8
+    b.store(b.load(integer(register_bits(register)), source, align), target, align)
 
 
 def _is_read_elsewhere(register: IRValue, loop: Op) -> bool:
