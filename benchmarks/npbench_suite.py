@@ -205,6 +205,7 @@ def main() -> None:
     kept = Path(os.environ.get("TMPDIR", "/tmp")) / f"npbench-{os.getpid()}.npz"
     lines, all_ratios = list[str](), {library: list[float]() for library in FORMS}
     for name in options.only or every:
+        kept.unlink(missing_ok=True)
         order = ["numpy", "tessera", *(library for library in options.libraries if library != "numpy")]
         found = {library: alone(every[name], library, options.size, kept, arguments) for library in order}
         line, ratios = row(name, found)

@@ -27,6 +27,13 @@ threads; OpenBLAS does not have to.
 Each number is the best other library's time over ours: above 1 Tessera is faster. Sums of floats that go to one place
 (`scatter_add`) take longer: they keep one order whatever the schedule, and gather what a place gets before they add it.
 
+## NPBench
+
+{npbench}
+
+The time of the suite's NumPy, Numba and JAX forms over ours, for programs of array code: linear algebra in loops, stencils,
+dynamic programming, physics, learning. Ours are in `benchmarks/npbench`, as the NumPy text says them.
+
 ## Functions and their gradients
 
 {gradients}
@@ -93,6 +100,7 @@ FILES = {
     "growth": "how cost grows with sizes, in loops",
     "linalg-x86_64": "systems, factors, eigenvalues and singular values beside NumPy and PyTorch, x86",
     "mutants": "how messages do on 1000 broken programs",
+    "npbench-x86_64": "the programs of NPBench, against NumPy, Numba and JAX",
     "operators-x86_64": "functions of the library beside PyTorch, one thread of an x86 processor",
     "peer-options": "layers against PyTorch over products of options: differences of values and gradients",
     "pinn": "a physics-informed network against JAX",
@@ -109,6 +117,7 @@ def performance_page() -> str:
     return PAGE.format(
         cpu="\n\n".join(_copied(name) for name in ("cpu-x86_64", "cpu-aarch64")),
         table=_beside("table-aarch64"),
+        npbench=_beside("npbench-x86_64"),
         gradients=machine("gradients-x86_64"),
         compiling=machine("compile-time-aarch64"),
         gpu="`python -m benchmarks.gpu_check`, one H200. Results are compared with the bits of the interpreter first.",
