@@ -31,8 +31,8 @@ Each number is the best other library's time over ours: above 1 Tessera is faste
 
 {npbench}
 
-The time of the suite's NumPy, Numba and JAX forms over ours, for programs of array code: linear algebra in loops, stencils,
-dynamic programming, physics, learning. Ours are in `benchmarks/npbench`, as the NumPy text says them.
+The time of the suite's NumPy, Numba and JAX forms over ours, for programs of array code: linear algebra in loops,
+stencils, dynamic programming, physics, learning. Ours are in `benchmarks/npbench`, as the NumPy text says them.
 
 ## Functions and their gradients
 

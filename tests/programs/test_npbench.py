@@ -18,7 +18,7 @@ def test_all_programs_check() -> None:
     session = Session()
     found = {path.name: session.check(SourceFile(path.name, path.read_text())) for path in FILES}
     assert len(found) == 3
-    assert {name: [str(d) for d in checked.diagnostics] for name, checked in found.items()} == dict.fromkeys(found, [])
+    assert [str(d) for checked in found.values() for d in checked.diagnostics] == []
 
 
 def spd(n: int) -> np.ndarray:
