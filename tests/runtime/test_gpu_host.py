@@ -321,6 +321,15 @@ def test_repeated_calls_are_replayed_as_graphs(fake: FakeCuda, module) -> None: 
     assert fake.calls["cuLaunchKernelEx"] - alone < 10 * launches
 
 
+def test_a_thousand_replays_with_different_arrays_are_right(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
+    computes(fake, "double", add_to)
+    placed = [tessera.to_device(np.full(10, value, np.float32)) for value in range(7)]
+    for number in range(1000):
+        value = number % 7
+        assert module.double(placed[value]).numpy()[0] == 2 * value
+    assert fake.calls["cuGraphLaunch"] + fake.calls["cuLaunchKernelEx"] >= 1000
+
+
 # --- other libraries -----------------------------------------------------------------------------------------------
 
 

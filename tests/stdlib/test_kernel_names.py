@@ -1,4 +1,5 @@
-"""The compiler knows no kernel of the library: what it does for one, it does for any that is written so."""
+"""The compiler knows no kernel of the library, nor what kernels are written with: what it does for one, it does for any
+that is written so."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from tests.support.paths import ROOT
 
 COMMENTS = re.compile(r'"""(?:.|\n)*?"""|#[^\n]*')
 """What a compiler does not act upon."""
-KERNEL = re.compile(r"^@kernel\b.*?^def (\w+)", re.MULTILINE | re.DOTALL)
+KERNEL = re.compile(r"^@(?:kernel|of_blocks)\b.*?^def (\w+)", re.MULTILINE | re.DOTALL)
+"""Kernels, and what joins their blocks."""
 
 
 def kernel_names() -> set[str]:

@@ -49,6 +49,8 @@ from tests.support.cpu_kernels import new_machine
 GUARD = 64
 """Bytes behind every buffer that must stay untouched."""
 POISON = 0xA5
+NAN = 0xFF
+"""What shared memory is filled with: what is read there before it was written is NaN, and shows."""
 SHARED_BYTES = 256 * 1024
 
 
@@ -223,7 +225,7 @@ class _System:
 
     def prepare(self, threads: int) -> None:
         """Barriers for so many threads; shared memory holds what nobody wrote."""
-        ctypes.memset(self.starts["shared_memory"], POISON, SHARED_BYTES)
+        ctypes.memset(self.starts["shared_memory"], NAN, SHARED_BYTES)
         places = [(self.starts["emu_cta"], threads)]
         places += [(self.starts["emu_warps"] + 64 * warp, 32) for warp in range(threads // 32)]
         for address, count in places:

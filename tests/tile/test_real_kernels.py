@@ -1,0 +1,140 @@
+"""That kernels are what they say: nothing hangs on names, or on the library having them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.base.resources import stdlib_files
+from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
+from tesserac.graph.build import build_module
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes.place_kernels import place_kernels
+from tesserac.ir.passes import run_passes
+from tesserac.ir.printer import print_module
+from tesserac.modules.library import load_library
+from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES, PROGRAM_PASSES, schedule_passes, tile_passes
+from tesserac.schedule.machine import AARCH64
+from tesserac.target.nvptx.build import kernels_of
+from tesserac.tile.trial import tiles_of
+from tests.support.cpu_kernels import same_bits
+from tests.support.source_support import check_text, compile_to_forms
+from tests.tile.test_programs_gpu import lowered
+
+OWN = """
+def own_parts(s):
+    top = max(s, axis=-1)
+    m = where(top == -INF, -INF, exp_int(top))
+    p = where(s == -INF, 0.0, where(s == INF, INF - INF, exp_lifted(s, m[..., None])))
+    return p, m, (p @ ones(s.shape[-1], 1))[..., 0]
+
+def own_move(m, top):
+    return where(m == -INF, 0.0, m - top)
+
+def own_join(acc, m, l, p, v, mc, lc):
+    top = maximum(m, mc)
+    old, new = own_move(m, top), own_move(mc, top)
+    return ldexp(acc, old[..., None]) + ldexp(p @ v, new[..., None]), top, ldexp(l, old) + ldexp(lc, new)
+"""
+KERNEL = """
+@kernel.schedule(Schedule(block=(32, 64)))
+def attend(q: KTile[S, 16, f32], k: KTile[L, 16, f32], v: KTile[L, 16, f32]):
+    T = tile.context()
+    Q = tile.load(q, rows=T.m, cols=T.d)
+    acc = tile.zeros((T.m, T.d), f32)
+    m = tile.full((T.m,), -INF)
+    l = tile.zeros((T.m,), f32)
+    for n in tile.range_n(k, T.n):
+        P, mc, lc = PARTS(tile.dot(Q, tile.transpose(tile.load(k, n, cols=T.d))))
+        acc, m, l = JOIN(acc, m, l, P, tile.load(v, n, cols=T.d), mc, lc)
+    return acc / l[:, None]
+
+def f(q: Tensor[S, 16, f32], k: Tensor[L, 16, f32], v: Tensor[L, 16, f32]):
+    return attend(q, k, v)
+"""
+BY_HAND = OWN + KERNEL.replace("PARTS", "own_parts").replace("JOIN", "own_join")
+OF_LIBRARY = KERNEL.replace("PARTS", "tile.softmax_online").replace("JOIN", "tile.softmax_accumulate")
+LENGTHS = """
+def f(q: Tensor[2, H, S, 8, F], k: Tensor[2, G, T, 8, F], v: Tensor[2, G, T, 8, F], n: Tensor[2, i32]):
+    return GROUPED(q, k, v, causal=True, lengths=n, window=WINDOW)
+"""
+KINDS = {
+    "plain": {"H": "2", "G": "2", "F": "f32", "GROUPED": "attention_safe", "WINDOW": "None"},
+    "groups in a window": {"H": "4", "G": "2", "F": "f32", "GROUPED": "grouped_attention_safe", "WINDOW": "(700, 0)"},
+    "f16": {"H": "2", "G": "2", "F": "f16", "GROUPED": "attention_safe", "WINDOW": "None"},
+}
+
+
+def without_names(text: str) -> str:
+    """IR without what programs call their values, and where they stand."""
+    short = re.sub(r"%\w+", "%", re.sub(r"//.*", "", text))
+    return re.sub(r'(digest|sym_name|name) = "[^"]*"', "", short)
+
+
+def tile_text(text: str) -> str:
+    checked = check_text(text, "m", load_library())
+    graph = run_passes(build_module(list(checked.functions.values()), {"m.f"}), CALL_PASSES, verify=False)
+    place = place_kernels(tiles_of(AARCH64, PROGRAM_PASSES, schedule_passes(AARCH64)))
+    whole = run_passes(graph, [place, *GRAPH_PASSES, *schedule_passes(AARCH64), *tile_passes(AARCH64)], verify=False)
+    return without_names(print_module(whole))
+
+
+@pytest.mark.one_in(24)
+def test_functions_of_the_library_may_have_other_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = re.compile(r"\b(softmax_online|softmax_accumulate|softmax_terms|attention_rows|_rows_by_blocks)\b")
+    program = "def g(q: Tensor[S, 16, f32]):\n    return attention(q, q, q)\n" + OF_LIBRARY
+    both = program.replace("return attend(q, k, v)", "return attend(q, k, v) + g(q)")
+    wanted = tile_text(both)
+    renamed = {path: names.sub(r"other_\1", text) for path, text in stdlib_files().items()}
+    monkeypatch.setattr("tesserac.modules.library.stdlib_files", lambda: renamed)
+    assert "tile.for" in wanted and tile_text(names.sub(r"other_\1", both)) == wanted
+
+
+@pytest.mark.one_in(4)
+def test_what_a_program_writes_itself_is_one_kernel_too() -> None:
+    """Its blocks are pinned, and their sums are its meaning: bits are its own."""
+    own, other = (kernels_of(lowered(text)) for text in (BY_HAND, OF_LIBRARY))
+    variants = {str(op.attrs["variant_of"]) for op in other}
+    assert len(own) == len(variants) == 1 and "workspace" not in print_module(lowered(BY_HAND))
+    args = [np.random.default_rng(0).standard_normal((size, 16), np.float32) for size in (40, 150, 150)]
+    numbers = [np.asarray(tessera.compile(text).f(*args)) for text in (BY_HAND, OF_LIBRARY)]
+    assert np.allclose(*numbers, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.one_in(4)
+def test_without_its_kernels_the_library_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "def f(q: Tensor[S, 8, f32], k: Tensor[T, 8, f32]):\n    return attention(q, k, k, causal=True)\n"
+    args = [np.random.default_rng(0).standard_normal((size, 8), np.float32) for size in (5, 1100)]
+    wanted = tessera.compile(text).f(*args)
+    monkeypatch.setattr("tesserac.check.module.implementers.implementers", lambda checker: iter(()))
+    session, source = Session(), SourceFile("m.tess", text)
+    reached = session.check(source).result.reach(session.function(source, "f"))
+    assert not any(function.alternatives for function in reached.values())
+    same_bits(np.asarray(tessera.compile(text + "# without\n").f(*args)), np.asarray(wanted))
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("kind", KINDS)
+def test_long_rows_of_any_length_have_the_bits_of_the_interpreter(kind: str) -> None:
+    """Keys beyond one segment of 1024 and of 4096, lengths 0, 1 and all; what is behind a length is NaN and infinite,
+    the key with the largest score has values of 0."""
+    text = LENGTHS
+    for name, value in KINDS[kind].items():
+        text = re.sub(rf"\b{name}\b", value, text)
+    dtype, heads = (np.float16 if kind == "f16" else np.float32), int(KINDS[kind]["H"])
+    compiled, meaning = tessera.compile(text), compile_to_forms(text)
+    for keys, lengths in ((1, (0, 1)), (1025, (1025, 1)), (4200, (4200, 4097))):
+        rng = np.random.default_rng(keys)
+        q, k, v = (
+            rng.standard_normal((2, count, size, 8)).astype(dtype)
+            for count, size in ((heads, 3), (2, keys), (2, keys))
+        )
+        k[:, :, 0], v[:, :, 0] = 3.0, 0.0
+        for row, length in enumerate(lengths):
+            k[row, :, length:], v[row, :, length:] = np.nan, np.inf
+        args = [q, k, v, np.array(lengths, np.int32)]
+        same_bits(np.asarray(compiled.f(*args)), np.asarray(run_function(meaning, "m.f", args)[0]))
