@@ -66,7 +66,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
     else:
         because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
     if machine.packs_operands and given is None:
-        cut_product(launch, machine.register_block, rows_first=problem.laid_out)
+        cut_product(launch, machine.product_units, rows_first=problem.laid_out)
         because(launch, "smaller ones where threads would have nothing to do")
 
 

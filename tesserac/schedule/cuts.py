@@ -1,10 +1,10 @@
 """Blocks of a product as a call wants them: a schedule says how large they are at most, a launch how large they are.
 
 How many programs a product is cut into depends on its sizes and on the number of threads, which only a run knows. So
-rows and columns of a block are two symbols of the kernel, bound when it is launched: whole register blocks, as many as
-share the work evenly among all threads. Where a block is cut never shows in a result.
+rows and columns of a block are two symbols of the kernel, bound when it is launched: whole units of registers, as many
+as share the work evenly among all threads. Where a block is cut never shows in a result.
 
-    37 x 777, at most 96 x 384, register blocks of 12 x 32:   1 thread    37 x 384 three times
+    37 x 777, at most 96 x 384, units of 4 x 32:              1 thread    37 x 384 three times
                                                               16 threads  37 x 64 thirteen times
 """
 

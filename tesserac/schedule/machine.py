@@ -19,13 +19,16 @@ KIB, MIB = 1024, 1024 * 1024
 @dataclass(frozen=True)
 class Vectors:
     """The vector registers of a processor. `micro_rows` x `micro_vectors` vectors of accumulators fill them, leaving
-    room for one row of the right operand and the left elements."""
+    room for one row of the right operand and the left elements. What is left of the rows of a block is taken
+    `rest_rows` at a time: so few that little is computed in vain, and still as many accumulators as an fma takes to
+    finish, times those that start in a cycle."""
 
     name: str
     vector_bits: int
     registers: int
     micro_rows: int
     micro_vectors: int
+    rest_rows: int
 
 
 @dataclass(frozen=True)
@@ -125,9 +128,15 @@ class Machine:
 
     @property
     def register_block(self) -> tuple[int, int]:
-        """Rows and columns of a product of f32 that are kept in registers at once: blocks are cut there."""
+        """Rows and columns of a product of f32 that are kept in registers at once."""
         assert self.vectors is not None, f"{self.arch} has no vector registers"
         return self.vectors.micro_rows, self.vectors.micro_vectors * self.vectors.vector_bits // F32_BITS
+
+    @property
+    def product_units(self) -> tuple[int, int]:
+        """Of how many rows and columns a program of a product may have any multiple."""
+        assert self.vectors is not None, f"{self.arch} has no vector registers"
+        return self.vectors.rest_rows, self.register_block[1]
 
     @property
     def peak_flops(self) -> float:
@@ -179,9 +188,9 @@ def _gpu(
 
 NVPTX = "nvptx64-nvidia-cuda"
 _LINUX_X86, _LINUX_ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-NEON = Vectors("neon", vector_bits=128, registers=32, micro_rows=8, micro_vectors=3)
-AVX2 = Vectors("avx2", vector_bits=256, registers=16, micro_rows=6, micro_vectors=2)
-AVX512 = Vectors("avx512", vector_bits=512, registers=32, micro_rows=12, micro_vectors=2)
+NEON = Vectors("neon", vector_bits=128, registers=32, micro_rows=8, micro_vectors=3, rest_rows=4)
+AVX2 = Vectors("avx2", vector_bits=256, registers=16, micro_rows=6, micro_vectors=2, rest_rows=3)
+AVX512 = Vectors("avx512", vector_bits=512, registers=32, micro_rows=12, micro_vectors=2, rest_rows=4)
 
 _V3 = ("avx2", "bmi2", "f16c", "fma")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
+from tesserac.numerics.order import chain_contract
 from tesserac.schedule.cuts import PARAMETERS, block_rule
 from tesserac.schedule.machine import MACHINES
 from tesserac.tile.cpu.target import BY_ARCH
@@ -56,6 +57,17 @@ def test_blocks_are_whole_units_that_fill_the_threads(
 def test_blocks_are_cut_where_register_blocks_are(arch: str) -> None:
     machine, micro = MACHINES[arch], BY_ARCH[arch].micro(F32)
     assert machine.register_block == (micro.rows, micro.columns)
+    rest, columns = machine.product_units
+    assert micro.rows % rest == 0 and rest < micro.rows and columns == micro.columns
+
+
+@pytest.mark.one_in(4)
+def test_rows_beside_whole_register_blocks_have_the_bits_of_the_chain() -> None:
+    module, rng = tessera.compile(SOURCE), np.random.default_rng(1)
+    b = rng.standard_normal((45, 70)).astype("f4")
+    for rows in range(9, 27):
+        a = rng.standard_normal((rows, 45)).astype("f4")
+        assert np.array_equal(module.product(a, b), chain_contract(a, b)), rows
 
 
 @pytest.mark.one_in(4)

@@ -17,7 +17,7 @@ from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.group_panels import emit_pack_groups
 from tesserac.target.cpu.groups import emit_vector_loop
-from tesserac.target.cpu.micro import micro_kernel
+from tesserac.target.cpu.micro import call_micro_kernel
 from tesserac.target.cpu.panels import emit_pack
 from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
@@ -159,7 +159,7 @@ def _micro_kernel(frame: Frame, op: Op) -> None:
     b, micro, accum = frame.b, op.attrs["micro"], op.attrs["accum"]
     assert isinstance(micro, Micro) and isinstance(accum, DType)
     a, right, c = (frame.memories[op.operands[i]] for i in (0, 2, 5))
-    i, j, k, row, column, depth, done = (frame.value(op.operands[n]) for n in (1, 3, 4, 6, 7, 8, 9))
+    i, j, k, row, column, depth, done, rows = (frame.value(op.operands[n]) for n in (1, 3, 4, 6, 7, 8, 9, 10))
     left_place = b.mul(b.mul(i, a.dims[0]), const_i64(micro.rows))
     right_place = b.mul(b.add(b.mul(j, right.dims[0]), k), const_i64(micro.columns))
     block = b.add(b.mul(row, c.strides[0]), column)
@@ -171,7 +171,7 @@ def _micro_kernel(frame: Frame, op: Op) -> None:
         depth,
         done,
     ]
-    b.call(micro_kernel(frame, micro, accum), arguments)
+    call_micro_kernel(frame, micro, accum, arguments, b.sub(rows, row))
 
 
 def _panel_sum(frame: Frame, op: Op) -> None:

@@ -3,6 +3,11 @@
 Accumulators stay in registers over all of k: per step one row of the right panel in vectors, one column of the left
 panel, and an fma per accumulator. Each output element is one ascending chain of fma. The function is shared by all
 products of a module with the same block and type.
+
+What is left of the rows of a block goes through lower blocks of the same panel, one below the other:
+
+    16 rows, blocks of 12, rests of 4      rows 0 .. 11   one block of 12
+                                           rows 12 .. 15  one of 4 in the next panel, whose other 8 rows are empty
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from collections.abc import Sequence
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.registers import NARROW, memory_type, narrow, narrow_fma, register_type, widen
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import LoopBody, choose, for_loop
+from tesserac.target.flow import LoopBody, choose, for_loop, if_else
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, PTR, VOID, Value, const_i64, vector, zero
 from tesserac.tile.cpu.target import Micro
@@ -22,16 +27,40 @@ UNROLL = 4
 """Steps of k in one iteration of the main loop; two to eight are equally fast."""
 
 
-def micro_kernel(frame: Frame, micro: Micro, accum: DType) -> Function:
-    """The function `(a, b, c, row stride of c, depth, done)`, made once per module."""
-    name = f"micro_{accum}_{micro.rows}x{micro.columns}"
+def call_micro_kernel(frame: Frame, micro: Micro, accum: DType, arguments: Sequence[Value], rows: Value) -> None:
+    """Calls the function of a whole block, or for a few `rows` that of lower ones."""
+    b, few = frame.b, frame.target.rest_rows
+    whole = micro_kernel(frame, micro, accum, micro.rows)
+    if micro.rows <= few:
+        b.call(whole, arguments)
+        return
+    left, right, block, stride, *rest = arguments
+    element, stored = register_type(accum), memory_type(accum)
+
+    def lower() -> None:
+        def step(row: Value, _: list[Value]) -> Sequence[Value]:
+            places = [b.gep(element, left, row), right, b.gep(stored, block, b.mul(row, stride))]
+            b.call(micro_kernel(frame, micro, accum, few), [*places, stride, *rest])
+            return []
+
+        for_loop(b, const_i64(0), rows, const_i64(few), [], step, nonempty=True)
+
+    enough = b.icmp("sgt", rows, const_i64(micro.rows - few))
+    if_else(b, enough, lambda: b.call(whole, arguments), lower)
+
+
+def micro_kernel(frame: Frame, micro: Micro, accum: DType, height: int) -> Function:
+    """The function `(a, b, c, row stride of c, depth, done)` of a block of `height` rows, made once per module."""
+    name = f"micro_{accum}_{height}x{micro.columns}"
     found = frame.module.find_function(name)
-    return found or _MicroKernel(frame.module, name, micro, accum).build()
+    return found or _MicroKernel(frame.module, name, micro, accum, height).build()
 
 
 class _MicroKernel:
-    def __init__(self, module: Module, name: str, micro: Micro, accum: DType) -> None:
-        self.micro, self.accum, self.element = micro, accum, register_type(accum)
+    """`height` of the rows of a left panel, which is `micro.rows` high."""
+
+    def __init__(self, module: Module, name: str, micro: Micro, accum: DType, height: int) -> None:
+        self.micro, self.accum, self.element, self.height = micro, accum, register_type(accum), height
         self.stored = memory_type(accum)
         self.vector = vector(self.element, micro.lanes)
         self.align = self.element.bits // 8
@@ -44,7 +73,7 @@ class _MicroKernel:
     def build(self) -> Function:
         b = self.b
         fresh = b.icmp("eq", self.done, const_i64(0))
-        count = self.micro.rows * self.micro.columns // self.micro.lanes
+        count = self.height * self.micro.columns // self.micro.lanes
         totals = choose(b, fresh, lambda: [zero(self.vector)] * count, self._load_block)
         whole = b.binary("and", self.depth, const_i64(-UNROLL))
         state = [self.left, self.right, *totals]
@@ -58,7 +87,7 @@ class _MicroKernel:
     def _places(self) -> list[Value]:
         """The address of each vector of the block, row by row."""
         b, places = self.b, []
-        for row in range(self.micro.rows):
+        for row in range(self.height):
             start = b.gep(self.stored, self.block, b.mul(self.stride, const_i64(row)))
             places += [b.gep(self.stored, start, column) for column in range(0, self.micro.columns, self.micro.lanes)]
         return places
@@ -96,12 +125,12 @@ class _MicroKernel:
         NEON's fma; elsewhere an element is loaded and spread, which is one instruction on x86."""
         b, micro = self.b, self.micro
         place = step * micro.rows
-        if micro.rows % micro.lanes:
-            items = [b.load(self.element, b.gep(self.element, left, place + r), self.align) for r in range(micro.rows)]
+        if self.height % micro.lanes:
+            items = [b.load(self.element, b.gep(self.element, left, place + r), self.align) for r in range(self.height)]
             return [b.splat(item, micro.lanes) for item in items]
         vectors = [
             b.load(self.vector, b.gep(self.element, left, place + r), self.align)
-            for r in range(0, micro.rows, micro.lanes)
+            for r in range(0, self.height, micro.lanes)
         ]
         return [b.shuffle(v, v, [lane] * micro.lanes) for v in vectors for lane in range(micro.lanes)]
 

@@ -52,10 +52,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.panel_sum(a, i, c, row, depth, done) {width}
         The rows of block i of panels `a`, `width` of them, each summed over `depth` ascending steps into c[row.., 0].
         Continues what stands there, or starts from +0 where `done` is 0: a product with ones.
-    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done) {micro, accum}
+    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done, rows) {micro, accum}
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..]. Continues what stands there, or starts from +0 where `done` is 0. Each step
-        rounds to `accum`.
+        rounds to `accum`. Of c only `rows` are wanted: others may be left as they are.
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def _verify_micro_kernel(op: Op) -> None:
     require(isinstance(c, MemRefType) and c.layout == "strided" and len(c.dims) == 2, "writes a block", op)
     attrs = isinstance(op.attrs.get("micro"), Micro) and isinstance(op.attrs.get("accum"), DType)
     require(attrs, "needs its register block and accumulation type", op)
-    require(all(op.operands[i].type == INDEX for i in (1, 3, 4, 6, 7, 8, 9)), "takes indices", op)
+    require(all(op.operands[i].type == INDEX for i in (1, 3, 4, 6, 7, 8, 9, 10)), "takes indices", op)
 
 
 def _verify_panel_sum(op: Op) -> None:

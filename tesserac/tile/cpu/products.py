@@ -281,7 +281,7 @@ def _register_blocks(
         with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
             row = ctx.index("mul", i, micro.rows)
             operands = (left.memory, i, right.memory, panel, right.row, target.memory, row, column, depth, target.done)
-            ctx.builder.op("cpu.micro_kernel", operands, attrs={"micro": micro, "accum": accum})
+            ctx.builder.op("cpu.micro_kernel", (*operands, rows), attrs={"micro": micro, "accum": accum})
 
 
 def store_panels(ctx: Context, tile: Tile, memory: Value, at: tuple[Value | Axis, ...]) -> None:

@@ -59,7 +59,7 @@ def cpu_target(machine: Machine) -> CpuTarget:
     """What a CPU that Schedule knows has."""
     own = machine.vectors
     assert own is not None, f"{machine.arch} is no CPU"
-    return CpuTarget(own.name, own.vector_bits, own.registers, own.micro_rows, own.micro_vectors)
+    return CpuTarget(own.name, own.vector_bits, own.registers, own.micro_rows, own.micro_vectors, own.rest_rows)
 
 
 NEON, AVX2, AVX512 = (cpu_target(machine) for machine in (AARCH64, X86_64_V3, X86_64_V4))
