@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import platform
 import re
 from functools import cache
 from math import ceil
@@ -11,6 +13,7 @@ _CPU_INFO = "/proc/cpuinfo"
 _X86 = ("avx", "amx", "fma", "bmi", "f16c", "movbe", "abm", "sse4", "ssse3", "popcnt", "sha_ni", "vaes", "gfni")
 _NOT_CODE = frozenset({"evtstrm", "cpuid", "dcpop", "dcpodp", "paca", "pacg", "ssbs", "sb", "dit", "bti", "rng", "ecv"})
 """Features of ARM processors that no compiler makes instructions of by itself."""
+_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 _CACHES = "/sys/devices/system/cpu/cpu0/cache"
 _QUOTAS = (("/sys/fs/cgroup/cpu.max",), ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"))
 """Where control groups say how many microseconds of each period a process may run, on all cores together: in the
@@ -27,8 +30,17 @@ def instructions() -> frozenset[str] | None:
         return None
     found = {name.strip(): value.split() for name, _, value in (line.partition(":") for line in lines)}
     if "flags" in found:
-        return frozenset(flag for flag in found["flags"] if flag.startswith(_X86))
+        refused = () if _may_use_tiles() else ("amx",)
+        return frozenset(flag for flag in found["flags"] if flag.startswith(_X86) and not flag.startswith(refused))
     return frozenset(found["Features"]) - _NOT_CODE if "Features" in found else None
+
+
+def _may_use_tiles() -> bool:
+    """Whether Linux lets this process use the tiles of a matrix unit, whose state is larger than what it saves of every
+    process: it must be asked, once."""
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return False
+    return int(ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)) == 0
 
 
 @cache

@@ -77,7 +77,7 @@ class MemRefType:
     """Memory with a shape. `space` is `global` (inputs, outputs, workspace) or `local` (scratch of one program).
 
     `layout` is `strided`, or `panels`: blocks of a width that the lowering to a target chooses, each stored whole,
-    the form in which its micro-kernel reads an operand of a contraction.
+    the form in which its micro-kernel reads an operand of a contraction; or `tiles`, those of a matrix unit.
     """
 
     dims: tuple[Dim, ...]

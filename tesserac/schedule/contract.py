@@ -29,7 +29,7 @@ from tesserac.schedule.tiles import (
     programs,
 )
 from tesserac.types.dims import ONE, product
-from tesserac.types.dtype import BF16, F16, F32, F64
+from tesserac.types.dtype import BF16, F16, F32, F64, DType
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 64, 192
@@ -54,7 +54,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
     if machine.packs_operands:
-        _stage_cpu(launch, problem)
+        _stage_cpu(launch, problem, machine)
     else:
         _stage_gpu(launch, problem, block, machine)
     if given is not None:
@@ -66,7 +66,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
     else:
         because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
     if machine.packs_operands and given is None:
-        cut_product(launch, machine.product_units, rows_first=problem.laid_out)
+        cut_product(launch, machine.product_units(problem.dtype, problem.accum), rows_first=problem.laid_out)
         because(launch, "smaller ones where threads would have nothing to do")
 
 
@@ -81,11 +81,13 @@ def schedule_fewest_rows(launch: Op) -> None:
     because(launch, f"at most {block.rows} rows: the right operand is read as it lies, in blocks of {block}")
 
 
-def can_read_rows(launch: Op) -> bool:
+def can_read_rows(launch: Op, machine: Machine) -> bool:
     """Whether neighbours in a row of the right operand, or in a column, are neighbours in memory, and one fma each is
     all there is to the product."""
     contract = computing(launch)[0]
     right, ty = read_reach(launch, contract, 1), tensor_type(contract.operands[1])
+    if machine.uses_tiles(ty.dtype, compute_dtype(ty.dtype, ty.policy)):
+        return False
     if any(op.name == "form.accumulate" for op in computing(launch)) or right is None or right.panels:
         return False
     if right.digits or (left := read_reach(launch, contract, 0)) is None or left.digits:
@@ -106,13 +108,21 @@ def problem_of(launch: Op, machine: Machine) -> Problem:
     return Problem(lead, m, n, k, ty.dtype, compute_dtype(ty.dtype, ty.policy), laid_out)
 
 
-def _stage_cpu(launch: Op, problem: Problem) -> None:
+def _stage_cpu(launch: Op, problem: Problem, machine: Machine) -> None:
     """The left block is packed by each program; the right operand too, unless it was laid out before the grid."""
-    stage(launch, 0, "panels", 1)
+    layout = operand_layout(machine, problem.dtype, problem.accum)
+    stage(launch, 0, layout, 1)
     if problem.laid_out:
         because(launch, "the right operand is laid out once, before the grid")
     else:
-        stage(launch, 1, "panels", 1)
+        stage(launch, 1, layout, 1)
+    if layout == "tiles":
+        because(launch, "the matrix unit of a core multiplies")
+
+
+def operand_layout(machine: Machine, dtype: DType, accum: DType) -> str:
+    """How operands of a product are laid out for the unit that multiplies them."""
+    return "tiles" if machine.uses_tiles(dtype, accum) else "panels"
 
 
 def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> None:

@@ -28,17 +28,20 @@ from tesserac.schedule.carry import (
     place_branch,
     place_carried,
 )
+from tesserac.schedule.contract import operand_layout
 from tesserac.schedule.dialect import CALL, memory
 from tesserac.schedule.direct import read_directly
 from tesserac.schedule.fuse import fuse_maps
 from tesserac.schedule.group import Group
 from tesserac.schedule.host import HostProgram, memory_of
 from tesserac.schedule.launches import plan
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.stage import stage_before_grid
 from tesserac.schedule.sized import SIZES, decide_by_sizes
 from tesserac.schedule.tiles import FEW_ROWS
 from tesserac.schedule.updates import plan_updates
 from tesserac.types.extents import constant_bound
+from tesserac.types.policy import compute_dtype
 
 FLAG = "the host reads it"
 ARGUMENT = "a function is called with it, which reads whole tensors"
@@ -51,8 +54,8 @@ def run_block(
     says, once it is known what is computed, where something of it is written."""
     decide_by_sizes(block)
     if program.machine.packs_operands:
-        read_directly(block)
-        _lay_out_operands(block)
+        read_directly(block, program.machine)
+        _lay_out_operands(block, program.machine)
     reasons = fuse_maps(block, program.machine)
     plan_updates(block, owned, program.updates)
     place()
@@ -66,13 +69,14 @@ def run_block(
             _lower_control(program, step, owned)
 
 
-def _lay_out_operands(block: Block) -> None:
+def _lay_out_operands(block: Block, machine: Machine) -> None:
     """Right operands that every program of a product reads become panels before the grid."""
     for op in list(block.ops):
         rows = constant_bound(tensor_type(op.result).dims[-2]) if op.name == "form.contract" else 0
         matrix = op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2
         if matrix and not _are_few(rows) and has_strides(op.operands[1]):
-            stage_before_grid(op)
+            ty = tensor_type(op.operands[1])
+            stage_before_grid(op, operand_layout(machine, ty.dtype, compute_dtype(ty.dtype, ty.policy)))
 
 
 def _are_few(rows: int | None) -> bool:

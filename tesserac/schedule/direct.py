@@ -17,6 +17,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import Reshape, operand_maps, tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.schedule.access import Digits, grouped_access, is_view
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.tiles import FEWEST_ROWS
 from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import ONE
@@ -27,10 +28,10 @@ from tesserac.types.policy import compute_dtype
 PACKED_DIRECTLY = (F32, F64, BF16, F16)
 
 
-def read_directly(block: Block) -> None:
+def read_directly(block: Block, machine: Machine) -> None:
     """Takes out copies that only bring operands of products into the order of their dims."""
     for op in list(block.ops):
-        if op.name == "form.contract" and _is_packed(op):
+        if op.name == "form.contract" and _is_packed(op) and not _uses_tiles(op, machine):
             for position in range(2):
                 _take_out_copy(op, position)
 
@@ -40,6 +41,12 @@ def _is_packed(contract: Op) -> bool:
     rows = constant_bound(tensor_type(contract.result).dims[-2])
     summed = any(user.name == "form.accumulate" for user, _ in contract.result.uses)
     return not summed and (rows is None or rows > FEWEST_ROWS)
+
+
+def _uses_tiles(contract: Op, machine: Machine) -> bool:
+    """A matrix unit takes matrices."""
+    ty = tensor_type(contract.operands[0])
+    return machine.uses_tiles(ty.dtype, compute_dtype(ty.dtype, ty.policy))
 
 
 def _take_out_copy(contract: Op, position: int) -> None:

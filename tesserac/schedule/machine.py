@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
+from tesserac.types.dtype import BF16, F32, DType
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -29,6 +30,24 @@ class Vectors:
     micro_rows: int
     micro_vectors: int
     rest_rows: int
+
+
+@dataclass(frozen=True)
+class MatrixUnit:
+    """The matrix unit of a core: it multiplies tiles of `rows` rows of `row_bytes` bytes, and adds to tiles of as many
+    rows and columns. A tile of 16-bit numbers is summed by itself, then added (`numerics/tiles.py`): the order of this
+    architecture, whatever the schedule."""
+
+    rows: int
+    row_bytes: int
+
+    def terms(self, dtype: DType) -> int:
+        """How many terms of a sum a tile has."""
+        return self.row_bytes // dtype.bytes
+
+    def takes(self, dtype: DType, accum: DType) -> bool:
+        """Whether products of these numbers are its work: such products never have another order."""
+        return dtype == BF16 and accum == F32
 
 
 @dataclass(frozen=True)
@@ -112,6 +131,7 @@ class Machine:
     rates: Rates
     vectors: Vectors | None = None
     residency: Residency | None = None
+    matrix_unit: MatrixUnit | None = None
     panel_bytes: int = 0
     warps: int = 0
     column_warps: int = 0
@@ -132,10 +152,15 @@ class Machine:
         assert self.vectors is not None, f"{self.arch} has no vector registers"
         return self.vectors.micro_rows, self.vectors.micro_vectors * self.vectors.vector_bits // F32_BITS
 
-    @property
-    def product_units(self) -> tuple[int, int]:
+    def uses_tiles(self, dtype: DType, accum: DType) -> bool:
+        """Whether products of these numbers are the work of a matrix unit that a core has."""
+        return self.matrix_unit is not None and self.matrix_unit.takes(dtype, accum)
+
+    def product_units(self, dtype: DType, accum: DType) -> tuple[int, int]:
         """Of how many rows and columns a program of a product may have any multiple."""
         assert self.vectors is not None, f"{self.arch} has no vector registers"
+        if self.matrix_unit is not None and self.matrix_unit.takes(dtype, accum):
+            return self.matrix_unit.rows, 2 * self.matrix_unit.rows
         return self.vectors.rest_rows, self.register_block[1]
 
     @property
@@ -162,13 +187,13 @@ REGISTERS = 96
 
 def _cpu(
     arch: str, stands_for: str, cores: int, caches: tuple[int, int, int], panel_bytes: int, vectors: Vectors,
-    rates: Rates, code: Code,
+    rates: Rates, code: Code, matrix_unit: MatrixUnit | None = None,
 ) -> Machine:  # fmt: skip
     return Machine(
         arch, "cpu", stands_for, cores, *caches, flops_per_byte=4, nominal=1024, packs_operands=True,
         columns=64, cheap_rows=8, carries_sums=True, takes_arguments=True, compiles_loops=True,
         leaves_idle_loops=True, folds_places=True, calls=True, code=code, rates=rates, vectors=vectors,
-        panel_bytes=panel_bytes,
+        matrix_unit=matrix_unit, panel_bytes=panel_bytes,
     )  # fmt: skip
 
 
@@ -191,6 +216,8 @@ _LINUX_X86, _LINUX_ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 NEON = Vectors("neon", vector_bits=128, registers=32, micro_rows=8, micro_vectors=3, rest_rows=4)
 AVX2 = Vectors("avx2", vector_bits=256, registers=16, micro_rows=6, micro_vectors=2, rest_rows=3)
 AVX512 = Vectors("avx512", vector_bits=512, registers=32, micro_rows=12, micro_vectors=2, rest_rows=4)
+
+AMX = MatrixUnit(rows=16, row_bytes=64)
 
 _V3 = ("avx2", "bmi2", "f16c", "fma")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
@@ -224,7 +251,7 @@ X86_64_V4 = _cpu(
 )  # fmt: skip
 X86_64_V4_AMX = _cpu(
     "x86-64-v4-amx", "Sapphire Rapids", 16, (48 * KIB, 2 * MIB, 105 * MIB), 1024, AVX512,
-    Rates(2.9, 32, 0, 12, 300), Code(_LINUX_X86, "x86-64-v4", _AMX_FEATURES, _AMX),
+    Rates(2.9, 32, 512, 12, 300), Code(_LINUX_X86, "x86-64-v4", _AMX_FEATURES, _AMX), AMX,
 )  # fmt: skip
 SM_80 = _gpu(
     "sm_80", "A100", 108, 40 * MIB, 12, "+ptx80",

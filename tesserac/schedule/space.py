@@ -68,7 +68,7 @@ def read_reach(launch: Op, op: Op, position: int) -> Reach | None:
     if base.owner is not launch.body or (op.name == "form.scatter" and position == 0):
         return None
     rank = len(launch_space(launch))
-    if memory(launch.operands[base.index]).layout == "panels":
+    if memory(launch.operands[base.index]).layout != "strided":
         return Reach(base.index, ZERO, (ZERO,) * rank, panels=True)
     access = access_through(views, base)
     if access is None and op.name == "form.contract":
@@ -106,7 +106,7 @@ def write_reach(launch: Op, number: int) -> Reach:
     operand = len(launch.body.args) + number
     space, place = launch_space(launch), launch_place(launch, op)
     mem = memory(launch.operands[operand])
-    if mem.layout == "panels":
+    if mem.layout != "strided":
         return Reach(operand, ZERO, (ZERO,) * len(space), panels=True)
     if op.name == "form.scatter":
         return _scattered(op, operand, mem, len(space))

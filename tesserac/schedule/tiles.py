@@ -77,13 +77,18 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     """Blocks to choose from. Each block of rows packs a right operand that is not laid out: it had better be one. Of
     one that is laid out, blocks are not so large that a few more or less of them show."""
     if machine.packs_operands:
-        depth = machine.panel_bytes // element_bytes(problem.accum)
+        depth = machine.panel_bytes // element_bytes(_held(problem, machine))
         few = [m for m in CPU_ROWS if m >= min(problem.rows, CPU_ROWS[-2])]
         rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS
     shapes = narrow if problem.dtype.bits == 16 else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]
+
+
+def _held(problem: Problem, machine: Machine) -> DType:
+    """What stands in the panels of a product."""
+    return problem.dtype if machine.uses_tiles(problem.dtype, problem.accum) else problem.accum
 
 
 def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine) -> Block | None:
@@ -97,6 +102,11 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
         rows, columns, order = CPU_ROWS[0], CPU_COLUMNS[0], contract.attrs.get("order")
         if isinstance(order, Chain) and order.length % k:
             raise ImpossibleSchedule(f"a chain is cut every {order.length} terms, which {k} does not divide", contract)
+        if machine.uses_tiles(problem.dtype, problem.accum):
+            assert machine.matrix_unit is not None
+            terms = machine.matrix_unit.terms(problem.dtype)
+            if k % terms:
+                raise ImpossibleSchedule(f"the matrix unit adds {terms} terms at a time: {k} is no multiple", contract)
         return Block(-(-m // rows) * rows, -(-n // columns) * columns, k)
     block, able = Block(m, n, k), candidates(problem, machine)
     if block not in able:
@@ -109,7 +119,7 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
 def accumulator_block(problem: Problem, machine: Machine) -> Block:
     """The block of a sum over iterations, which each of them reads and writes: small enough for the first cache or
     little beyond it, and for a matrix of a few hundred rows and columns to be more than a few programs."""
-    return Block(CPU_ROWS[2], CPU_COLUMNS[0], machine.panel_bytes // element_bytes(problem.accum))
+    return Block(CPU_ROWS[2], CPU_COLUMNS[0], machine.panel_bytes // element_bytes(_held(problem, machine)))
 
 
 def programs(problem: Problem, block: Block) -> int:

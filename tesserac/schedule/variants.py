@@ -45,7 +45,7 @@ SMALL_OPERAND = 4096
 def schedule_product(launch: Op, machine: Machine) -> None:
     """Schedules a contraction, with a variant for small sizes where that pays."""
     rows = launch_space(launch)[-3].constant
-    if machine.packs_operands and rows is not None and rows <= FEWEST_ROWS and can_read_rows(launch):
+    if machine.packs_operands and rows is not None and rows <= FEWEST_ROWS and can_read_rows(launch, machine):
         schedule_fewest_rows(launch)
         return
     plain = clone_op(launch, {})
@@ -85,7 +85,7 @@ def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:
     if pack is None or rows.constant is not None or _is_small(launch) or not _read_directly(plain, launch, pack):
         return
     many = Predicate("at_least", rows, Dim.const(FEW_ROWS + 1))
-    if can_read_rows(plain):
+    if can_read_rows(plain, machine):
         fewest = clone_op(plain, {})
         few = Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1))
         select([(many, [pack, launch]), (few, [plain])], [fewest], launch)

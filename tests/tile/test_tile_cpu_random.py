@@ -49,7 +49,7 @@ class NativeHost(tile_eval._Host):
         """Buffers of one slot share memory."""
         ty = memref_type(op.result)
         size = buffer_bytes(ty, self.target).evaluate(self.sizes)
-        dtype = np.dtype(np.uint8) if ty.layout == "panels" else storage(ty.dtype)
+        dtype = storage(ty.dtype) if ty.layout == "strided" else np.dtype(np.uint8)
         if op.attrs["role"] in ("output", "register"):
             return np.full(size, tile_eval.POISON, np.uint8).view(dtype)
         memory = self.slots.setdefault(op.attrs["slot"], np.zeros(SLOT_BYTES, np.uint8))

@@ -7,7 +7,7 @@ what the products of a tile program read.
 On a GPU that is shared memory with `depth` copies in flight, on a CPU packed panels of the block. An operand that every
 program reads had better be laid out once, before the grid:
 
-stage_before_grid(contract): a map of its own writes the right operand as panels.
+stage_before_grid(contract, layout): a map of its own writes the right operand as panels.
 
     before  %y = form.contract(%a, %b)
     after   %p = form.map(%b) {layout = "panels"} { copy };  %y = form.contract(%a, %p)
@@ -21,7 +21,7 @@ from tesserac.schedule.dialect import Staging, launch_kind, launch_stages
 from tesserac.schedule.legality import IllegalSchedule
 from tesserac.schedule.views import copy_of
 
-LAYOUTS = ("panels", "rows")
+LAYOUTS = ("panels", "rows", "tiles")
 
 
 def stage(launch: Op, operand: int, layout: str, depth: int) -> None:
@@ -34,11 +34,11 @@ def stage(launch: Op, operand: int, layout: str, depth: int) -> None:
     launch.attrs["stages"] = (*launch_stages(launch), Staging(operand, layout, depth))
 
 
-def stage_before_grid(contract: Op) -> Op:
+def stage_before_grid(contract: Op, layout: str) -> Op:
     """Returns the map that lays the right operand out; fusion may still put its producer into it."""
     if contract.name != "form.contract":
         raise IllegalSchedule("stage", f"{contract.name} has no operand to lay out", contract)
     packed = copy_of(Builder.before(contract), contract.operands[1])
-    packed.attrs["layout"] = "panels"
+    packed.attrs["layout"] = layout
     contract.set_operand(1, packed.result)
     return packed

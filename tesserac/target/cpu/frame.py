@@ -141,7 +141,7 @@ def stored_dtype(memory: MemRefType) -> DType:
     """The dtype that stands in memory: panels hold what the product computes in."""
     if memory.layout == "panels":
         return held(memory.policy.accum or memory.dtype)
-    return memory.dtype
+    return memory.dtype  # tiles of a matrix unit, too
 
 
 def vectors(frame: Frame, entry: Entry) -> tuple[Value, ...]:

@@ -23,6 +23,8 @@ from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
 from tesserac.target.cpu.shared import computes, emit_shared, has_sums, is_shared
 from tesserac.target.cpu.sorts import emit_sort
+from tesserac.target.cpu.tile_panels import emit_pack_tiles
+from tesserac.target.cpu.tile_products import emit_tile_product
 from tesserac.target.cpu.trees import emit_running, emit_tree
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_then
@@ -207,6 +209,8 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.sort": emit_sort,
     "cpu.fold_at": emit_fold_at,
     "cpu.micro_kernel": _micro_kernel,
+    "cpu.pack_tiles": emit_pack_tiles,
+    "cpu.tile_product": emit_tile_product,
     "cpu.row_product": emit_row_product,
     "cpu.panel_sum": _panel_sum,
 }

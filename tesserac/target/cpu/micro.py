@@ -45,8 +45,10 @@ def call_micro_kernel(frame: Frame, micro: Micro, accum: DType, arguments: Seque
 
         for_loop(b, const_i64(0), rows, const_i64(few), [], step, nonempty=True)
 
-    enough = b.icmp("sgt", rows, const_i64(micro.rows - few))
-    if_else(b, enough, lambda: b.call(whole, arguments), lower)
+    def all_rows() -> None:
+        b.call(whole, arguments)
+
+    if_else(b, b.icmp("sgt", rows, const_i64(micro.rows - few)), all_rows, lower)
 
 
 def micro_kernel(frame: Frame, micro: Micro, accum: DType, height: int) -> Function:

@@ -15,7 +15,7 @@ from tesserac.ir.index import constant_index
 from tesserac.ir.types import INDEX, MemRefType, Type
 from tesserac.tile.cpu.dialect import compute_type
 from tesserac.tile.cpu.shapes import loop_shape
-from tesserac.tile.cpu.target import CpuTarget, held
+from tesserac.tile.cpu.target import CpuTarget, held, tiled_bytes
 from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Stored, Tile
 from tesserac.tile.dialect import compute_scalar
 from tesserac.types.dims import ZERO, Dim, product
@@ -158,7 +158,10 @@ class Context:
 
     def scratch_like(self, type_: MemRefType) -> Value:
         offset = self.scratch_bytes
-        size = product(type_.dims) * (held(type_.dtype) if type_.layout == "panels" else type_.dtype).bytes
+        if type_.layout == "tiles":
+            size = tiled_bytes(type_.dims, type_.dtype)
+        else:
+            size = product(type_.dims) * (held(type_.dtype) if type_.layout == "panels" else type_.dtype).bytes
         self.scratch_bytes = offset + size.ceil_div(SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         with self.builder.at(self._prologue):
             return self.builder.value("cpu.scratch", (), type_, {"offset": offset})

@@ -52,6 +52,14 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.panel_sum(a, i, c, row, depth, done) {width}
         The rows of block i of panels `a`, `width` of them, each summed over `depth` ascending steps into c[row.., 0].
         Continues what stands there, or starts from +0 where `done` is 0: a product with ones.
+    cpu.pack_tiles(tiles, row, column, depth, count) {left, across} { ^(k, c): ... cpu.yield(value) }
+        A block of `depth` terms and `count` columns into tiles of a matrix unit, from (row, column) on, which is the
+        corner of a tile: 16 columns and as many terms as 64 bytes hold. `left`: a tile has the terms of a column side
+        by side; else as many columns as there are, for each 4 bytes of terms. What is missing of the terms is zero.
+        `across`: memory is contiguous along the terms.
+    cpu.tile_product(a, b, k, j, c, rows, columns, depth, done) {dtype}
+        All of a program's block: tiles `a` times tiles `b` from (k, j) on, into c, in pairs of tiles. Continues what
+        stands there, or starts from +0 where `done` is 0. The order is that of the unit (`numerics/tiles.py`).
     cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done, rows) {micro, accum}
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..]. Continues what stands there, or starts from +0 where `done` is 0. Each step
@@ -290,6 +298,24 @@ def _verify_pack(op: Op) -> None:
     require(yielded == [compute_type(memory)], "its body must yield {}", op, compute_type(memory))
 
 
+def _verify_pack_tiles(op: Op) -> None:
+    memory = op.operands[0].type
+    require(isinstance(memory, MemRefType) and memory.layout == "tiles", "writes tiles", op)
+    _indices(op, 1, 4)
+    flags = (op.attrs.get(name) for name in ("left", "across"))
+    require(all(isinstance(flag, bool) for flag in flags), "needs its side and a direction", op)
+    require([a.type for a in op.body.args] == [INDEX, INDEX], "its body takes term and column", op)
+
+
+def _verify_tile_product(op: Op) -> None:
+    a, b, c = (op.operands[i].type for i in (0, 1, 4))
+    tiles = all(isinstance(t, MemRefType) and t.layout == "tiles" for t in (a, b))
+    require(tiles, "reads tiles", op)
+    require(isinstance(c, MemRefType) and c.layout == "strided" and len(c.dims) == 2, "writes a block", op)
+    require(isinstance(op.attrs.get("dtype"), DType), "needs the type of its operands", op)
+    require(all(op.operands[i].type == INDEX for i in (2, 3, 5, 6, 7, 8)), "takes indices", op)
+
+
 def _verify_pack_groups(op: Op) -> None:
     panels, rows, columns, memory = (value.type for value in op.operands[:4])
     require(isinstance(panels, MemRefType) and panels.layout == "panels", "writes panels", op)
@@ -341,5 +367,7 @@ define_op("cpu.fold_at", pure=False, verify=_verify_fold_at)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.pack", pure=False, verify=_verify_pack)
 define_op("cpu.pack_groups", pure=False, verify=_verify_pack_groups)
+define_op("cpu.pack_tiles", pure=False, verify=_verify_pack_tiles)
+define_op("cpu.tile_product", pure=False, verify=_verify_tile_product)
 define_op("cpu.panel_sum", pure=False, verify=_verify_panel_sum)
 define_op("cpu.micro_kernel", pure=False, verify=_verify_micro_kernel)

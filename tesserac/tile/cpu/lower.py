@@ -27,6 +27,7 @@ from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.indexed import coordinates, gathered, lower_scatter
 from tesserac.tile.cpu.loops import lower_for, lower_tree
+from tesserac.tile.cpu.matrix_products import store_tiles
 from tesserac.tile.cpu.nests import Copy, Reduce, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.place_folds import lower_fold_at
 from tesserac.tile.cpu.products import lower_dot, store_panels
@@ -34,7 +35,7 @@ from tesserac.tile.cpu.reuse import copies_beside, kept_operands, note_costly
 from tesserac.tile.cpu.running import lower_running
 from tesserac.tile.cpu.scans import lower_scan
 from tesserac.tile.cpu.sorts import lower_sort
-from tesserac.tile.cpu.target import CpuTarget, held
+from tesserac.tile.cpu.target import CpuTarget, held, tiled_bytes
 from tesserac.tile.cpu.tiles import (
     Axis,
     Converted,
@@ -102,6 +103,8 @@ def buffer_bytes(memory: MemRefType, target: CpuTarget) -> Dim:
         if not memory.contiguous:
             raise LoweringError(f"a buffer must be contiguous, not {memory}")
         return product(memory.dims) * memory.dtype.bytes
+    if memory.layout == "tiles":
+        return tiled_bytes(memory.dims, memory.dtype)
     rows, columns = memory.dims
     accum = memory.policy.accum or memory.dtype
     width = target.micro(accum).columns
@@ -213,6 +216,11 @@ def _store(ctx: Context, op: Op, pending: _Pending) -> None:
     if memref_type(memory).layout == "panels":
         pending.flush()
         store_panels(ctx, tile, memory, at)
+        ctx.written(memory)
+        return
+    if memref_type(memory).layout == "tiles":
+        pending.flush()
+        store_tiles(ctx, tile, memory, at)
         ctx.written(memory)
         return
     pending.add(op, Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis))))

@@ -20,11 +20,12 @@ from tesserac.ir.types import INDEX, AxisType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.group_panels import pack_groups
+from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.reuse import in_scratch, tile_cost
 from tesserac.tile.cpu.row_products import lower_row_product, reads_rows
 from tesserac.tile.cpu.shapes import LIGHT_BODY, best_dim
-from tesserac.tile.cpu.target import Micro
+from tesserac.tile.cpu.target import TILE_BLOCK, Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Grouped, Loaded, LoweringError, Stored, Tile
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 from tesserac.types.dtype import F32, F64, TF32, DType
@@ -83,6 +84,10 @@ def lower_dot(ctx: Context, dot: Op) -> None:
         lower_row_product(ctx, dot, target)
         ctx.tiles[dot.result] = target.finished()
         return
+    if uses_tiles(dot):
+        lower_tile_product(ctx, dot, target)
+        ctx.tiles[dot.result] = target.finished()
+        return
     micro = _micro(ctx, dot)
     rows, depth = ctx.extents(a.axes, a.type.shape)
     left = _pack(ctx, a, transposed=True, width=micro.rows)
@@ -121,6 +126,8 @@ def _row_sums(ctx: Context, micro: Micro, left: Panels, target: Accumulator, row
 
 def _micro(ctx: Context, dot: Op) -> Micro:
     """The register block of a product: that of panels in memory, or the one that wastes least on its columns."""
+    if uses_tiles(dot):
+        return TILE_BLOCK
     if _panels_load(dot) is not None:
         return ctx.target.micro(_accum(dot))
     return ctx.target.micro_for(_accum(dot), tile_type(dot.result).shape[1])

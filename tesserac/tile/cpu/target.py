@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
-from tesserac.schedule.machine import AARCH64, CPUS, X86_64_V3, X86_64_V4, Machine, Vectors
+from tesserac.schedule.machine import AARCH64, AMX, CPUS, X86_64_V3, X86_64_V4, Machine, Vectors
+from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, DType
 
 NARROWER = 0.04
@@ -45,6 +46,17 @@ class Micro:
     rows: int
     columns: int
     lanes: int
+
+
+TILE_BLOCK = Micro(2 * AMX.rows, 2 * AMX.rows, AMX.rows)
+"""Two by two tiles of accumulators in a matrix unit: each tile of an operand that is loaded serves twice."""
+
+
+def tiled_bytes(dims: tuple[Dim, ...], dtype: DType) -> Dim:
+    """Of an operand of so many terms and columns in tiles: whole ones, in pairs."""
+    terms, columns = dims
+    tiles = terms.ceil_div(AMX.terms(dtype)) * columns.ceil_div(TILE_BLOCK.columns) * 2
+    return tiles * (AMX.rows * AMX.row_bytes)
 
 
 def held(accum: DType) -> DType:

@@ -1,0 +1,83 @@
+"""Products of bf16 in the matrix unit of a core: tiles, edges, one order whatever the schedule. Kernels that are shaped
+for the unit run here with its sums written out; the code for it is looked at as assembly."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tesserac.ir.passes import run_passes
+from tesserac.numerics.tiles import tile_contract
+from tesserac.pipeline import schedule_passes
+from tesserac.schedule.machine import X86_64_V4_AMX
+from tesserac.target.compile import described, emit_assembly
+from tesserac.target.cpu.kernels import emit_kernel
+from tesserac.target.emit import Module
+from tesserac.tile.build import tile_pass
+from tesserac.tile.cpu.target import AVX512
+from tests.support.cpu_kernels import lower_all, same_bits
+from tests.support.source_support import compile_to_forms
+from tests.tile.test_tile_cpu_random import Native
+
+HALF = "bf16 @accum(f32)"
+SOURCE = f"""
+def product(a: Tensor[M, K, {HALF}], b: Tensor[K, N, {HALF}]):
+    return a @ b
+
+def right_turned(a: Tensor[M, K, {HALF}], b: Tensor[N, K, {HALF}]):
+    return a @ b.T
+
+def left_turned(a: Tensor[K, M, {HALF}], b: Tensor[K, N, {HALF}]):
+    return a.T @ b
+
+def after(a: Tensor[M, K, {HALF}], b: Tensor[K, N, {HALF}]):
+    return relu(a * 2.0) @ b + a[0, 0]
+"""
+SIZES = [(1, 3, 5), (5, 40, 33), (17, 64, 16), (200, 31, 70), (33, 600, 40), (1, 4100, 20)]
+
+
+@cache
+def compiled() -> Native:
+    module = compile_to_forms(SOURCE)
+    passes = [*schedule_passes(X86_64_V4_AMX), tile_pass(X86_64_V4_AMX)]
+    return Native(run_passes(module, passes, verify=True), AVX512)
+
+
+def half(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(ml_dtypes.bfloat16)
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize(("m", "k", "n"), SIZES)
+def test_products_have_the_order_of_the_unit(m: int, k: int, n: int) -> None:
+    rng = np.random.default_rng(m + k)
+    a, b = half(rng, m, k), half(rng, k, n)
+    wide = [x.astype(np.float32) for x in (a, b)]
+    expected = tile_contract(*wide).astype(ml_dtypes.bfloat16)
+    same_bits(compiled().run("m.product", [a, b])[0], expected)
+    same_bits(compiled().run("m.right_turned", [a, b.T])[0], expected)
+    same_bits(compiled().run("m.left_turned", [a.T, b])[0], expected)
+    more = tile_contract(np.maximum(wide[0], 0) * 2, wide[1]).astype(ml_dtypes.bfloat16)
+    same_bits(compiled().run("m.after", [a, b])[0], (more.astype("f4") + wide[0][0, 0]).astype(ml_dtypes.bfloat16))
+
+
+def test_the_unit_multiplies_and_is_left_as_it_was() -> None:
+    kernels = [op for op in compiled().module.ops if op.name == "tile.kernel"]
+    machine = described(X86_64_V4_AMX)
+    module = Module("test", machine.triple)
+    for kernel in lower_all(kernels[:2], AVX512):
+        emit_kernel(module, kernel)
+    lines = [line.split()[0] for line in emit_assembly(str(module), machine).splitlines() if line.startswith("\t")]
+    counts = {name: lines.count(name) for name in ("ldtilecfg", "tdpbf16ps", "tileloadd", "tilestored", "tilerelease")}
+    assert counts == {"ldtilecfg": 1, "tdpbf16ps": 4, "tileloadd": 8, "tilestored": 4, "tilerelease": 1}
+
+
+def test_no_other_order_for_a_few_rows() -> None:
+    """What a call's sizes select is one order: nothing reads rows as they lie."""
+    kernels = [op for op in compiled().module.ops if op.name == "tile.kernel"]
+    lowered = [inner.name for kernel in lower_all(kernels, AVX512) for inner in kernel.walk()]
+    assert "cpu.tile_product" in lowered
+    assert "cpu.row_product" not in lowered and "cpu.micro_kernel" not in lowered
