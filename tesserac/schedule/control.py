@@ -38,7 +38,7 @@ from tesserac.schedule.launches import plan
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.stage import stage_before_grid
 from tesserac.schedule.sized import SIZES, decide_by_sizes
-from tesserac.schedule.tiles import FEW_ROWS
+from tesserac.schedule.tiles import few_rows
 from tesserac.schedule.updates import plan_updates
 from tesserac.types.extents import constant_bound
 from tesserac.types.policy import compute_dtype
@@ -74,13 +74,10 @@ def _lay_out_operands(block: Block, machine: Machine) -> None:
     for op in list(block.ops):
         rows = constant_bound(tensor_type(op.result).dims[-2]) if op.name == "form.contract" else 0
         matrix = op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2
-        if matrix and not _are_few(rows) and has_strides(op.operands[1]):
+        few = rows is not None and rows <= few_rows(machine)
+        if matrix and not few and has_strides(op.operands[1]):
             ty = tensor_type(op.operands[1])
             stage_before_grid(op, operand_layout(machine, ty.dtype, compute_dtype(ty.dtype, ty.policy)))
-
-
-def _are_few(rows: int | None) -> bool:
-    return rows is not None and rows <= FEW_ROWS
 
 
 def _lower_control(program: HostProgram, op: Op, owned: Collection[Value]) -> None:

@@ -49,11 +49,11 @@ CPU_ROWS = (24, 48, 96, 192)
 CPU_COLUMNS = (96, 192, 384)
 """Multiples of every register block's height and width, so that no panel belongs to two programs; the panels of the
 largest block stay in the second cache."""
+LARGE_CACHE = 2 << 20
+"""Bytes of a second cache that holds the panels and sums of twice as many rows."""
 VECTOR_RATE, COPY_RATE, LOAD_RATE = 8.0, 0.5, 4.0
 """Per cycle of a CPU core: multiply-adds, elements copied into panels, elements read from the second cache."""
 
-FEW_ROWS = 192
-"""Up to so many rows, which are one block, laying out the right operand as a whole is only one launch more."""
 FEW_ROWS_COLUMNS = 1024
 """Few rows usually meet a matrix of weights at least so wide; a narrower block of it is more programs."""
 
@@ -73,12 +73,17 @@ PROGRAM_START = 2.0e6
 """Multiply-adds that a multiprocessor misses while a program fills and drains its pipeline."""
 
 
+def few_rows(machine: Machine) -> int:
+    """Up to so many rows, which are one block, laying out the right operand as a whole is only one launch more."""
+    return CPU_ROWS[-1] * (2 if machine.second_bytes >= LARGE_CACHE else 1)
+
+
 def candidates(problem: Problem, machine: Machine) -> list[Block]:
     """Blocks to choose from. Each block of rows packs a right operand that is not laid out: it had better be one. Of
     one that is laid out, blocks are not so large that a few more or less of them show."""
     if machine.packs_operands:
         depth = machine.panel_bytes // element_bytes(_held(problem, machine))
-        few = [m for m in CPU_ROWS if m >= min(problem.rows, CPU_ROWS[-2])]
+        few = [m for m in (*CPU_ROWS[:-1], few_rows(machine)) if m >= min(problem.rows, CPU_ROWS[-2])]
         rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS

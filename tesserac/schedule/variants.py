@@ -32,7 +32,7 @@ from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
 from tesserac.schedule.space import computing
-from tesserac.schedule.tiles import FEW_ROWS, FEW_ROWS_COLUMNS, FEWEST_ROWS, candidates
+from tesserac.schedule.tiles import FEW_ROWS_COLUMNS, FEWEST_ROWS, candidates, few_rows
 from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
 
@@ -84,7 +84,8 @@ def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:
     rows, pack = launch_space(launch)[-3], _packing(launch, plain)
     if pack is None or rows.constant is not None or _is_small(launch) or not _read_directly(plain, launch, pack):
         return
-    many = Predicate("at_least", rows, Dim.const(FEW_ROWS + 1))
+    most = few_rows(machine)
+    many = Predicate("at_least", rows, Dim.const(most + 1))
     if can_read_rows(plain, machine):
         fewest = clone_op(plain, {})
         few = Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1))
@@ -93,8 +94,8 @@ def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:
     else:
         select([(many, [pack, launch])], [plain], launch)
     problem = problem_of(plain, machine)
-    schedule_contract(plain, replace(problem, rows=FEW_ROWS, columns=FEW_ROWS_COLUMNS), machine)
-    because(plain, f"at most {FEW_ROWS} rows: the right operand is laid out block by block")
+    schedule_contract(plain, replace(problem, rows=most, columns=FEW_ROWS_COLUMNS), machine)
+    because(plain, f"at most {most} rows: the right operand is laid out block by block")
 
 
 def _is_small(launch: Op) -> bool:

@@ -3,7 +3,8 @@
     for k in steps of 4:  for a group of columns:   b = 4 x 4 vectors of the matrix, each element of it read once
                               for each row i:       c[i] = fma(a[i, k + 3], b[3], ... fma(a[i, k], b[0], c[i]))
 
-Sums stand in scratch, which stays in the first cache; each is one ascending chain. Four rows of the matrix are read at
+Sums stand in scratch; columns are taken in strips, so wide that the sums of all rows stay in the first cache while all
+steps pass. Each is one ascending chain. Four rows of the matrix are read at
 a time: more of them share a set of the cache where the matrix is a power of two wide. What comes next is asked for
 ahead. The function is shared by all products of a module with the same types.
 """
@@ -26,6 +27,10 @@ from tesserac.types.dims import ONE
 from tesserac.types.dtype import DType
 
 STEPS, PARTS = 4, 4
+NEAR_BYTES = 32 * 1024
+"""What sums may take of the first cache."""
+GROUP = 64
+"""Columns of a strip in whole groups of vectors, whatever their width."""
 AHEAD = 64
 """Columns between what is used and what is asked for."""
 _PARAMETERS = (PTR, I64, I64, PTR, I64, PTR, I64, I64, I64, I64, I64)
@@ -78,11 +83,24 @@ class _RowProduct:
     def build(self) -> Function:
         b = self.b
         if_then(b, b.icmp("eq", self.done, const_i64(0)), self._clear)
-        whole = b.binary("and", self.depth, const_i64(-STEPS))
-        for_loop(b, const_i64(0), whole, const_i64(STEPS), [], self._steps(STEPS))
-        for_loop(b, whole, self.depth, const_i64(1), [], self._steps(1))
+        near, rows = const_i64(NEAR_BYTES // (self.element.bits // 8)), b.maximum_int(self.rows, const_i64(1))
+        width = b.binary("and", b.binary("udiv", near, rows), const_i64(-GROUP))
+        width = b.maximum_int(width, const_i64(GROUP))
+        for_loop(b, const_i64(0), self.columns, width, [], self._strip(width))
         b.ret()
         return self.function
+
+    def _strip(self, width: Value) -> Callable[[Value, list[Value]], Sequence[Value]]:
+        b = self.b
+
+        def body(first: Value, _: list[Value]) -> Sequence[Value]:
+            last = b.minimum_int(b.add(first, width), self.columns)
+            whole = b.binary("and", self.depth, const_i64(-STEPS))
+            for_loop(b, const_i64(0), whole, const_i64(STEPS), [], self._steps(STEPS, first, last))
+            for_loop(b, whole, self.depth, const_i64(1), [], self._steps(1, first, last))
+            return []
+
+        return body
 
     def _clear(self) -> None:
         b = self.b
@@ -99,8 +117,8 @@ class _RowProduct:
 
         for_loop(b, const_i64(0), self.rows, const_i64(1), [], row)
 
-    def _steps(self, count: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
-        """All columns of so many rows of the matrix."""
+    def _steps(self, count: int, first: Value, last: Value) -> Callable[[Value, list[Value]], Sequence[Value]]:
+        """The columns of a strip in so many rows of the matrix."""
         b = self.b
 
         def body(k: Value, _: list[Value]) -> Sequence[Value]:
@@ -108,19 +126,19 @@ class _RowProduct:
                 b.gep(memory_type(self.right), self.matrix, b.mul(b.add(k, const_i64(j)), self.pitch))
                 for j in range(count)
             ]
-            column = const_i64(0)
+            column = first
             for lanes, parts in ((self.lanes, PARTS), (self.lanes, 1), (0, 1)):
                 size = max(lanes, 1) * parts
-                left = b.sub(self.columns, column)
+                left = b.sub(last, column)
                 end = b.add(column, b.mul(b.binary("udiv", left, const_i64(size)), const_i64(size)))
-                for_loop(b, column, end, const_i64(size), [], self._group(k, starts, lanes, parts))
+                for_loop(b, column, end, const_i64(size), [], self._group(k, starts, (first, last), lanes, parts))
                 column = end
             return []
 
         return body
 
     def _group(
-        self, k: Value, starts: Sequence[Value], lanes: int, parts: int
+        self, k: Value, starts: Sequence[Value], strip: tuple[Value, Value], lanes: int, parts: int
     ) -> Callable[[Value, list[Value]], Sequence[Value]]:
         """A group of neighbouring columns: what is read of the matrix serves all rows."""
         b, stored = self.b, memory_type(self.right)
@@ -133,7 +151,7 @@ class _RowProduct:
                 for start in starts
             ]  # fmt: skip
             if parts > 1 and len(starts) == STEPS:
-                self._ask_ahead(starts, column)
+                self._ask_ahead(starts, column, strip)
 
             def row(i: Value, _: list[Value]) -> Sequence[Value]:
                 self._row(i, k, column, read, lanes)
@@ -147,13 +165,14 @@ class _RowProduct:
     def _widened(self, value: Value) -> Value:
         return widen(self.b, value, self.right)
 
-    def _ask_ahead(self, starts: Sequence[Value], column: Value) -> None:
+    def _ask_ahead(self, starts: Sequence[Value], column: Value, strip: tuple[Value, Value]) -> None:
         """For what is read AHEAD columns later, which may be in the next rows; behind the end of the matrix that does
         no harm."""
         b, stored = self.b, memory_type(self.right)
         later = b.add(column, const_i64(AHEAD))
-        next_rows = b.add(b.sub(later, self.columns), b.mul(self.pitch, const_i64(STEPS)))
-        place = b.select(b.icmp("slt", later, self.columns), later, next_rows)
+        first, last = strip
+        next_rows = b.add(b.add(first, b.sub(later, last)), b.mul(self.pitch, const_i64(STEPS)))
+        place = b.select(b.icmp("slt", later, last), later, next_rows)
         for start in starts:
             b.prefetch(b.gep(stored, start, place))
 

@@ -5,13 +5,14 @@
     r1: k0 k1 k2 ... k31             c0: k2 k3   c1: k2 k3   ...
     ...                              ...
 
-A word of 4 bytes has neighbouring terms of one row or column. Whole words of whole tiles are made in vectors; what is
-at the edges goes element by element, and terms that are missing are zero.
+A word of 4 bytes has neighbouring terms of one row or column. Whole words of whole tiles are made in vectors, in
+the order in which the source lies: long runs of it. What is at the edges goes element by element, and terms that are
+missing are zero.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op
 from tesserac.schedule.machine import AMX
@@ -20,7 +21,7 @@ from tesserac.target.cpu.bodies import emit_body
 from tesserac.target.cpu.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.registers import narrow
 from tesserac.target.dims import ceil_div
-from tesserac.target.flow import choose, for_loop, if_else
+from tesserac.target.flow import choose, for_loop
 from tesserac.target.llvm_types import I16, I32, Value, const_i64, const_int, like, vector, zero
 
 COLUMNS = AMX.rows
@@ -48,27 +49,31 @@ class _TilePack:
         first = b.mul(b.binary("udiv", self.column, const_i64(COLUMNS)), pitch)
         start = b.gep(I16, self.memory.start, b.add(first, b.mul(self.row, const_i64(COLUMNS))))
 
-        def group(g: Value, _: list[Value]) -> Sequence[Value]:
-            column, target = b.mul(g, const_i64(COLUMNS)), b.gep(I16, start, b.mul(g, pitch))
-            whole = b.icmp("sle", b.add(column, const_i64(COLUMNS)), self.count)
-            if_else(b, whole, lambda: self._whole(column, target), lambda: self._single(column, target, const_i64(0)))
-            return []
-
-        for_loop(b, const_i64(0), ceil_div(b, self.count, const_i64(COLUMNS)), const_i64(1), [], group)
-
-    def _whole(self, column: Value, target: Value) -> None:
-        """All columns of a tile are there: terms in whole vectors, then those that are left."""
-        b = self.b
+        whole = b.binary("udiv", self.count, const_i64(COLUMNS))
         step = self.terms if self.across else PAIR
         end = b.mul(b.binary("udiv", self.depth, const_i64(step)), const_i64(step))
-        body = self._terms if self.across else self._columns
 
-        def vectors(k: Value, _: list[Value]) -> Sequence[Value]:
-            body(column, target, k)
-            return []
+        def groups(low: Value, high: Value, body: Callable[[Value, Value], None]) -> None:
+            def group(g: Value, _: list[Value]) -> Sequence[Value]:
+                body(b.mul(g, const_i64(COLUMNS)), b.gep(I16, start, b.mul(g, pitch)))
+                return []
 
-        for_loop(b, const_i64(0), end, const_i64(step), [], vectors)
-        self._single(column, target, end)
+            for_loop(b, low, high, const_i64(1), [], group)
+
+        def each(body: Callable[[Value], None]) -> None:
+            def vectors(k: Value, _: list[Value]) -> Sequence[Value]:
+                body(k)
+                return []
+
+            for_loop(b, const_i64(0), end, const_i64(step), [], vectors)
+
+        if self.across:
+            groups(const_i64(0), whole, lambda column, target: each(lambda k: self._terms(column, target, k)))
+        else:
+            each(lambda k: groups(const_i64(0), whole, lambda column, target: self._columns(column, target, k)))
+        groups(const_i64(0), whole, lambda column, target: self._single(column, target, end))
+        all_groups = ceil_div(b, self.count, const_i64(COLUMNS))
+        groups(whole, all_groups, lambda column, target: self._single(column, target, const_i64(0)))
 
     def _columns(self, column: Value, target: Value, k: Value) -> None:
         """Two terms of all columns: one row of words of a right tile, one column of those of a left one."""
