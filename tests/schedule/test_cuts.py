@@ -57,7 +57,7 @@ def test_blocks_are_whole_units_that_fill_the_threads(
 def test_blocks_are_cut_where_register_blocks_are(arch: str) -> None:
     machine, micro = MACHINES[arch], BY_ARCH[arch].micro(F32)
     assert machine.register_block == (micro.rows, micro.columns)
-    rest, columns = machine.product_units
+    rest, columns = machine.product_units(F32, F32)
     assert micro.rows % rest == 0 and rest < micro.rows and columns == micro.columns
 
 
