@@ -42,7 +42,7 @@ def short_folds_pass(machine: Machine) -> Pass:
     @function_pass(FORMS, FORMS, "write_out_folds")
     def write_out_folds(func: Op) -> None:
         for op in [inner for inner in func.walk() if inner.name == "form.reduce"]:
-            if _is_short(op, most) and _stands_alone(op.operands[0]) and _is_worth_compiling(op):
+            if _is_short(op, most) and (_count(op) == 1 or (_stands_alone(op.operands[0]) and _is_worth_compiling(op))):
                 _write_out(op)
 
     return write_out_folds
@@ -52,7 +52,7 @@ def _is_short(op: Op, most: int) -> bool:
     order, result, count = op.attrs.get("order"), tensor_type(op.result), _count(op)
     lanes = order.lanes if isinstance(order, Blocks) else most
     plain = compute_type(op.result).dtype == attr(op, "accum", DType) and not result.policy.stochastic_round
-    return count is not None and 1 < count <= min(most, lanes) and plain
+    return count is not None and 1 <= count <= min(most, lanes) and plain
 
 
 def _count(op: Op) -> int | None:
@@ -126,7 +126,7 @@ def _in_accum(inner: Builder, op: Op, value: Value) -> Value:
 
 def _combined(inner: Builder, op: Op, lanes: list[Value]) -> Value:
     """Lanes fold in halves, 32, 16, ..., 1 apart; a sum ends with `+ (+0)`."""
-    kind, half = attr(op, "kind", str), 1 << (len(lanes) - 1).bit_length() - 1
+    kind, half = attr(op, "kind", str), (1 << (len(lanes) - 1).bit_length()) // 2
     while half:
         pairs = zip(lanes[:half], lanes[half:], strict=False)
         lanes = [*(inner.value(COMBINE[kind], pair, pair[0].type) for pair in pairs), *lanes[len(lanes) - half : half]]
