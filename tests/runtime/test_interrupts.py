@@ -23,6 +23,17 @@ def turns(x: Tensor[N, f32]) -> Tensor[N, f32]:
         y = y * 0.999 + x
     return y
 
+def within(x: f32) -> f32:
+    y = x
+    for a in range(60):
+        for b in range(60):
+            for c in range(60):
+                for d in range(60):
+                    for e in range(60):
+                        for f in range(60):
+                            y = y * 0.999 + x
+    return y
+
 def search(x: f32) -> f32:
     y = x
     while y > -1.0:
@@ -51,6 +62,7 @@ assert m.small(x).tolist() == [2] * 5
 calls = {
     "turns": lambda: m.turns(x),
     "wide turns": lambda: m.turns(np.ones(100_000, np.float32)),
+    "within": lambda: m.within(1.0),
     "search": lambda: m.search(1.0),
     "launches": lambda: m.launches(np.eye(400, dtype=np.float32)),
     "taken": lambda: m.taken(np.ones(5, np.float32)),
@@ -124,7 +136,7 @@ def run(text: str, *words: str) -> list[str]:
 @pytest.mark.one_in(12)
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_interrupt_ends_a_call(threads: str) -> None:
-    names = ["turns", "wide turns", "search", "launches", "taken", "careful"]
+    names = ["turns", "wide turns", "within", "search", "launches", "taken", "careful"]
     assert run(EACH, threads) == [f"{name} stopped" for name in names]
 
 

@@ -18,7 +18,7 @@ stack of the function. No fast-math flag stands anywhere, so no bit changes. A l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tessera.signature import STATUS_INTERRUPTED
 from tesserac.base.dataclass import dataclass
@@ -42,7 +42,8 @@ from tesserac.types.dims import Dim
 
 _POLL_EVERY = 4096
 _NO_POLL = 64
-"""Iterations of a loop that are too few to look for signals in them."""
+"""Iterations of a loop without others in it that are too few to look for signals in them. Around others there is a look
+in every loop: a few short ones within each other run for days."""
 
 
 class LoopModule:
@@ -225,9 +226,16 @@ class _InlineRunner:
         if_then(b, b.icmp("eq", left, const_i64(0)), look)
 
 
+_LOOPS = ("schedule.loop", "schedule.while")
+
+
+def _inside(loop: Op) -> Iterator[Op]:
+    return (op for op in loop.walk() if op is not loop)
+
+
 def _is_short(loop: Op) -> bool:
     bounds = [value.defining_op.attrs.get("dim") for value in loop.operands if value.defining_op is not None]
-    if loop.name != "schedule.loop" or len(bounds) != 2:
+    if loop.name != "schedule.loop" or len(bounds) != 2 or any(op.name in _LOOPS for op in _inside(loop)):
         return False
     low, high = (dim.constant if isinstance(dim, Dim) else None for dim in bounds)
     return low is not None and high is not None and high - low <= _NO_POLL
