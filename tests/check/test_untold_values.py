@@ -57,3 +57,37 @@ def test_from_python() -> None:
 def test_a_branch_that_is_wrong_is_told_though_the_other_is_right() -> None:
     wrong = "def f(x: Tensor[N, f32], flag: bool):\n    if flag:\n        return x\n    return x @ ones(3, 4)\n"
     assert codes(wrong) == ["E0301"]
+
+
+EQUATIONS = """
+def contract(e: str, a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
+    return einsum(e, a, b)
+
+def turned(p: str, a: Tensor[M, K, f32]):
+    return rearrange(a, p)
+
+def further(e: str, a: Tensor[M, K, f32]):
+    return contract(e, a, turned("a b -> b a", a)) + 1.0
+"""
+
+
+def test_equations_and_patterns_that_a_call_gives() -> None:
+    a = "def f(a: Tensor[M, K, f32]) -> Tensor[{}, f32]:\n    return {}\n"
+    assert codes(EQUATIONS) == []
+    assert codes(EQUATIONS + a.format("M, M", 'further("ij,jk->ik", a)')) == []
+    assert codes(EQUATIONS + a.format("K, M", 'turned("a b -> b a", a)')) == []
+    empty = 'contract("", a, turned("a b -> b a", a))'
+    for wrong in ('further("ij,jk->iq", a)', 'turned("a b c -> a", a)', empty, 'turned("", a)'):
+        assert codes(EQUATIONS + a.format("M, K", wrong)) in (["E0217"], ["E0215"]), wrong
+    mistake = EQUATIONS + "def g(e: str, a: Tensor[M, K, f32]):\n    y = einsum(e, a)\n    return a @ a\n"
+    assert codes(mistake) == ["E0301"], "what does not depend on the equation is checked"
+
+
+def test_equations_from_python() -> None:
+    m, a = tessera.compile(EQUATIONS), np.arange(6, dtype="f4").reshape(2, 3)
+    assert m.contract("ij,jk->ki", a, a.T.copy()).tolist() == (a @ a.T).T.tolist()
+    assert m.turned("a b -> b a", a).tolist() == a.T.tolist()
+    with pytest.raises(tessera.TesseraError, match="the equation has 1 terms"):
+        m.contract("ij", a, a)
+    with pytest.raises(tessera.TesseraError, match="E0217"):
+        m.contract("", a, a)

@@ -356,11 +356,13 @@ def _pass_on_warnings(body: Body, instance: Instance, callee: Callee, values: Se
 
 
 def _waits(body: Body, values: Sequence[typed.Expr], callee: Callee) -> bool:
-    """Whether the int or the length of a list whose value the callee asks for is one of the caller's own: then only a
-    call of that can tell. False after a diagnostic."""
+    """Whether the int, the string or the length of a list whose value the callee asks for is one of the caller's own:
+    then only a call of that can tell. False after a diagnostic."""
     if any([body.wants_value(size) for value in values for size in sizes_in(value.type)]):
         return True
-    body.sink.error(E0215, at=callee.at, what=f"an int argument of `{callee.name}`")
+    if any([body.wants_text(value) for value in values]):
+        return True
+    body.sink.error(E0215, at=callee.at, what=f"an argument of `{callee.name}`")
     return False
 
 

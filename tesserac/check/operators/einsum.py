@@ -37,6 +37,8 @@ def call_einsum(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
         found = type_text(equation.type)
         body.sink.error(E0210, at=equation.span, expected='an equation such as `"ij,jk->ik"`', found=found)
         return body.error(callee.span)
+    if body.wants_text(equation):
+        return body.error(callee.span)
     for operand in operands:
         if not isinstance(operand.type, TensorType):
             body.sink.error(E0210, at=operand.span, expected="a tensor", found=type_text(operand.type))

@@ -91,6 +91,8 @@ def _rearranged(
         found = type_text(written.type)
         body.sink.error(E0210, at=written.span, expected='a pattern such as `"a b -> b a"`', found=found)
         return None
+    if body.wants_text(written):
+        return None
     try:
         pattern = read_pattern(written.type.value, x.type.rank)
         _check_axes(pattern, sizes, how is not None, callee.name)

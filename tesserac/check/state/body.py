@@ -20,7 +20,7 @@ from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, Dim
 from tesserac.types.dtype import U64
-from tesserac.types.ty import ErrorType, FloatType, ListType, RunIntType, TensorType, Type, parts
+from tesserac.types.ty import ErrorType, FloatType, ListType, RunIntType, StrType, TensorType, Type, parts
 
 
 class Body:
@@ -93,6 +93,12 @@ class Body:
         missing = not dim.symbols().isdisjoint(self.sizes.static_symbols)
         self.needs_value = self.needs_value or missing
         return missing
+
+    def wants_text(self, value: typed.Expr) -> bool:
+        """The same for a string that a call gives: a definition has an empty one in its place."""
+        is_untold = self.at_definition and value.type == StrType("") and self.rules.text(value.span)[-1:] not in "\"'"
+        self.needs_value = self.needs_value or is_untold
+        return is_untold
 
     def unknown_count(self, count: Dim, span: Span) -> typed.Expr:
         """Stands where the number of items of a list is needed and only a call can give it."""
