@@ -225,7 +225,8 @@ class _IslandReader(_Reader):
         return self._outer[number] if inside < 0 else self._pool[inside]
 
     def _take(self, count: int) -> Iterator[Any]:
-        return map(self.at, self._next(count))
+        tree, own, end = self._outer, self._pool, len(self._outer)
+        return iter([tree[number] if number < end else own[number - end] for number in self._next(count)])
 
 
 class _Islands(NamedTuple):

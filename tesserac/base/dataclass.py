@@ -2,7 +2,7 @@
 
 Enters: a class with annotated fields, and the options `frozen`, `eq`, `slots`. Leaves: a standard dataclass (`fields`,
 `replace` and `match` know it) whose methods are shared functions where the standard library compiles new ones, and
-whose `__init__` is compiled when the first object is made. See Note [Why not the standard one].
+whose `__init__` is compiled when many objects are made. See Note [Why not the standard one].
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import MISSING, Field, field, fields
+from functools import cache
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import Any, TypeVar, cast, dataclass_transform, overload
@@ -53,14 +54,46 @@ def _define(cls: type, **methods: object) -> None:
             setattr(cls, name, method)
 
 
+FEW = 24
+"""Objects of a class that are made in less time than it takes to compile its `__init__`."""
+
+
 def _compile_when_called(cls: type[Any]) -> None:
-    """The first object made compiles `__init__`, which then takes the place of this one."""
+    """Sets the fields of the first objects one by one; then `__init__` is compiled and takes the place of this one."""
+    left = FEW
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        cls.__init__ = made = _initialiser(cls)
-        made(self, *args, **kwargs)
+        nonlocal left
+        left -= 1
+        given = _given(cls, args) if left >= 0 and not kwargs else None
+        if given is None:
+            cls.__init__ = made = _initialiser(cls)
+            made(self, *args, **kwargs)
+            return
+        for name, value in given:
+            setattr(self, name, value)
 
     cls.__init__ = __init__
+
+
+def _given(cls: type, args: tuple[object, ...]) -> list[tuple[str, object]] | None:
+    """The fields of an object made of these arguments; None where that takes more than setting them, or is wrong."""
+    parts = _plain_fields(cls)
+    if parts is None or len(args) > len(parts):
+        return None
+    rest = parts[len(args) :]
+    if any(default is MISSING for _, default in rest):
+        return None
+    return [*((name, value) for (name, _), value in zip(parts, args, strict=False)), *rest]
+
+
+@cache
+def _plain_fields(cls: type) -> tuple[tuple[str, object], ...] | None:
+    """The fields of a class, each with its default."""
+    parts = fields(cls)
+    if hasattr(cls, "__post_init__") or any(part.kw_only or not part.init for part in parts):
+        return None
+    return tuple((part.name, part.default) for part in parts)
 
 
 def _initialiser(cls: type) -> Callable[..., None]:
@@ -125,6 +158,6 @@ def _reduced(self: Any) -> tuple[type, tuple[object, ...]]:
 # The compiler has some hundred frozen dataclasses, and `dataclasses.dataclass` compiles seven methods for each, which
 # was a third of the time that a start takes. Its `__init__` of a frozen class goes around the `__setattr__` that
 # forbids to assign, which makes a node three times as dear as a plain assignment; and it restores a frozen class with
-# slots through a Python function. Here `__init__` alone is compiled, for the classes that a program comes to (of 480
-# a program makes objects of some 150), and the type checker forbids to assign.
+# slots through a Python function. Here `__init__` alone is compiled, for the classes of which a program makes many
+# objects (of 480 it makes some of 150), and the type checker forbids to assign.
 # One dataclass cannot derive from another that was made by the other decorator: a test holds that all use this one.

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.late import Late
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 from tesserac.check.analysis.reach import reachable
@@ -27,7 +28,7 @@ from tesserac.types.ty import Type
 
 
 @dataclass(frozen=True)
-class CheckResult:
+class CheckResult(Late):
     """A checked module.
 
     `types` gives the type of each expression: as the definition has it, or in the first call that completes it.

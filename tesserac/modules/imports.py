@@ -120,7 +120,7 @@ class Importer:
     ) -> None:
         """`from package import file`: where the package itself has no such name."""
         package = found[item.path.dots, item.path.names]
-        defined = package.checker.names.public() if isinstance(package, CheckResult) else {}
+        defined = package.checker.names.public if isinstance(package, CheckResult) else {}
         for imported in item.names:
             below = self.places.below(path, item.path, imported.name.id)
             if below is not None and imported.name.id not in defined:

@@ -15,6 +15,7 @@ from tessera.toolchain import toolchain_key
 from tessera.version import __version__
 from tesserac.base.codec import Codec
 from tesserac.base.collecting import collection_paused
+from tesserac.base.late import Field, Late
 from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
@@ -80,6 +81,8 @@ def _check(source: SourceFile, before: Library) -> CheckResult:
     result = check_module(parsed.module, source, name, before)
     for diagnostic in (*parsed.diagnostics, *result.diagnostics):
         raise AssertionError("the library has a mistake:\n" + render(diagnostic, {source.path: source}))
+    for hidden in result.checker.names.hidden:
+        result.checker.own_signature(hidden)  # which every program is asked for
     result.checker.types.clear()  # an editor asks for them, of the file that it shows
     return result
 
@@ -87,7 +90,8 @@ def _check(source: SourceFile, before: Library) -> CheckResult:
 # ------------------------------------------------------------------------------------------------------- on disk
 
 
-_CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED, LATE)
+_MODULE: dict[type[Late], Field] = {CheckResult: Field("module", lambda result: result.checker.file)}
+_CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED, {**LATE, **_MODULE})
 
 
 def encode_library(library: Library, files: Mapping[str, str]) -> bytes:
@@ -122,5 +126,5 @@ def library_key(files: Mapping[str, str]) -> str:
 # Parsing and checking the library takes seconds; restoring it takes a tenth of one. A wheel carries it, made out of the
 # classes in the same wheel; a checkout keeps one in the user's cache, under a name that changes with every file of the
 # compiler. What it holds besides trees and types are caches of the checker, whose keys are compared by value or are
-# nodes of the same tree. Bodies are restored file by file, when one is first asked for: they are most of it, and a
-# program calls functions of two to ten of a hundred files.
+# nodes of the same tree. Bodies, and what is known of functions, are restored file by file, when they are first asked
+# for: they are most of it, and a program calls functions of two to ten of a hundred files.

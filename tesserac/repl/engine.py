@@ -263,7 +263,7 @@ class Engine:
     def load(self, path: str) -> None:
         """Brings the names of a file into scope, over those of the session. Raises ProgramError."""
         self.loaded[path] = checked = self._checked_file(path)
-        self.workspace = self.workspace.without(set(checked.result.checker.names.public()))
+        self.workspace = self.workspace.without(set(checked.result.checker.names.public))
 
     def reload(self) -> None:
         """Reads all loaded files again. Raises ProgramError; those before the mistake are new then."""

@@ -108,7 +108,7 @@ def _load(engine: Engine, call: Call) -> str:
         raise UsageMistake("`:load` needs a file")
     engine.warnings = []
     engine.load(call.rest)
-    names = list(engine.loaded[call.rest].result.checker.names.public())
+    names = list(engine.loaded[call.rest].result.checker.names.public)
     return f"{call.rest}: {', '.join(names) or 'no names'}\n"
 
 
@@ -129,7 +129,7 @@ def _device(engine: Engine, call: Call) -> str:
 def _names(engine: Engine, call: Call) -> str:
     lines = [describe_name(engine, name) or name for item in engine.workspace.items for name in defined_names(item)]
     lines += [f"{name}: {one_line(value)}" for name, value in engine.workspace.values.items()]
-    lines += [f"{path}: {', '.join(file.result.checker.names.public())}" for path, file in engine.loaded.items()]
+    lines += [f"{path}: {', '.join(file.result.checker.names.public)}" for path, file in engine.loaded.items()]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 

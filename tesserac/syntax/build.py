@@ -8,7 +8,6 @@ block.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from functools import cache
@@ -331,7 +330,7 @@ Maker = Callable[..., object]
 @cache
 def makers() -> dict[str, Maker]:
     """What each rule of the grammar makes: a method of `Builder`, an AST class, or a tuple."""
-    classes = {_snake(name): cls for name, cls in inspect.getmembers(ast, inspect.isclass)}
+    classes = {_snake(name): cls for name, cls in sorted(vars(ast).items()) if isinstance(cls, type)}
     actions = {rule.action for rule in load_tables().rules if rule.action}
     return {action: _maker(action, classes.get(action)) for action in actions}
 

@@ -169,7 +169,7 @@ def _library_item(session: Session, owner: str, name: str) -> ItemMeaning | None
 def library_items(session: Session, result: CheckResult) -> Iterator[ItemMeaning]:
     """What a module of the library defines for everybody."""
     names = result.checker.names
-    public = names.public()
+    public = names.public
     nodes: list[ast.Item] = [*names.functions.values(), *names.constants.values(), *names.structs.values()]
     for node, span in named_nodes(nodes):
         source = session.sources()[span.file]

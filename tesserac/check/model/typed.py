@@ -21,7 +21,6 @@ from typing import Literal
 
 from tessera.random_stream import STREAM as STREAM
 from tesserac.base.dataclass import dataclass
-from tesserac.base.late import Late
 from tesserac.base.source import Span
 from tesserac.check.model.contracts import Across as Across
 from tesserac.check.model.contracts import Alternative as Alternative
@@ -365,7 +364,7 @@ Block = tuple[Stmt, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class TypedFunction(Late):
+class TypedFunction:
     """One function, or one instantiation of a generic one: fixed dtypes, policies and ranks, any dims.
 
     `symbols` are the sizes it is polymorphic in; all are bound by the dims of its parameters or by int

@@ -27,6 +27,7 @@ from tesserac.check.instances.untold import is_refused_value, other_values
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
+from tesserac.check.module.findings import Findings, Tables
 from tesserac.check.module.scope import ModuleScope
 from tesserac.check.names.cascades import without_cascades
 from tesserac.check.names.refs import ConstantRef, FunctionRef
@@ -71,7 +72,7 @@ class ModuleChecker(ModuleScope):
     ) -> None:
         imported = dict(imports or {})
         self._modules: dict[str, ModuleChecker] = {name: self}
-        self._file = source.path
+        self.file = source.path
         self._sources = {source.path: source}
         for other in (*libraries, *(found for found in imported.values() if isinstance(found, ModuleChecker))):
             self._modules.update(other._modules)
@@ -83,10 +84,7 @@ class ModuleChecker(ModuleScope):
         names = ModuleNames(name, module, exports, None if imports is None else files, sink)
         super().__init__(name, names, sink, qualifier)
         self.types: dict[ast.Expr, Type] = {}
-        self._instances: dict[tuple[str, tuple[Type, ...]], Instance | None] = {}
-        self._decorated: dict[str, Decorations] = {}
-        self._by_symbol: dict[str, typed.TypedFunction] = {}
-        self._representatives: dict[str, tuple[tuple[Type, ...], ...]] = {}
+        self._findings = Findings(source.path, Tables())
         self._found: list[Diagnostic] = []
         self._constants: list[str] = []
         self._settled_constants: dict[str, typed.Expr] = {}
@@ -126,15 +124,15 @@ class ModuleChecker(ModuleScope):
     def adopt(self, functions: Iterable[tuple[str, tuple[Type, ...], typed.TypedFunction]]) -> None:
         """Takes in what `definitions` gave for the same module."""
         for name, types, function in functions:
-            self._instances[name, types] = Instance(function)
-            self._by_symbol[function.symbol] = function
+            self._known.instances[name, types] = Instance(function)
+            self._known.by_symbol[function.symbol] = function
 
     def inherit(self, earlier: ModuleChecker, changed: Set[str]) -> None:
         """Takes over what a checker of the same module with fewer items found out: nothing in those items mentions a
         name that is `changed`, so that all of it holds."""
-        for name in ("_structs", "_signatures", "_decorated", "_by_symbol", "_representatives", "types"):
+        for name in ("_structs", "_signatures", "types"):
             getattr(self, name).update(getattr(earlier, name))
-        self._instances.update((key, known) for key, known in earlier._instances.items() if known is not None)
+        self._known.take(earlier._known)
         self._settled_constants.update(
             (name, value) for name, value in earlier._settled_constants.items() if name not in changed
         )
@@ -143,7 +141,7 @@ class ModuleChecker(ModuleScope):
         for owner, guest in earlier._guests.items():
             self._guests[owner] = taken = copy(guest)
             taken._home, taken._modules = self, {**guest._modules, self.name: self}
-            taken._instances, taken._by_symbol = dict(guest._instances), dict(guest._by_symbol)
+            taken._findings = Findings(guest.file, guest._known.copied())
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         """In the order of the text, each once."""
@@ -152,12 +150,18 @@ class ModuleChecker(ModuleScope):
         return tuple(sorted(own, key=lambda d: (d.primary.span.start, d.code)))
 
     def find(self, symbol: str) -> typed.TypedFunction:
-        """A checked instance of this module or of the library."""
-        for checker in self._modules.values():
-            for own in (checker, *checker._guests.values()):
-                if symbol in own._by_symbol:
-                    return own._by_symbol[symbol]
+        """A checked instance of this module or of the library. Its symbol starts with the name of its module."""
+        module, guests = symbol, [guest for checker in self._modules.values() for guest in checker._guests.values()]
+        while module := module.rpartition(".")[0]:
+            owner = [self._modules[module]] if module in self._modules else []
+            for checker in (*owner, *guests):
+                if symbol in checker._known.by_symbol:
+                    return checker._known.by_symbol[symbol]
         raise KeyError(symbol)
+
+    @property
+    def _known(self) -> Tables:
+        return self._findings.tables
 
     # ------------------------------------------------------------------------------------------- definitions
 
@@ -185,11 +189,11 @@ class ModuleChecker(ModuleScope):
 
     def representatives(self, name: str) -> tuple[tuple[Type, ...], ...]:
         """The types with which a definition alone is checked: optional arguments given, and not given."""
-        if name not in self._representatives:
+        if name not in self._known.representatives:
             signature = self.own_signature(name)
             given = representative(Body(self, Sink(), name), signature)
-            self._representatives[name] = tuple(dict.fromkeys((given, without_optionals(signature, given))))
-        return self._representatives[name]
+            self._known.representatives[name] = tuple(dict.fromkeys((given, without_optionals(signature, given))))
+        return self._known.representatives[name]
 
     def _represents_otherwise(self, name: str) -> bool:
         """Whether a definition that is wrong for some values of a bool or a string is right for others: then it is
@@ -202,7 +206,7 @@ class ModuleChecker(ModuleScope):
             body = Body(self, Sink(), name)
             self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
             if not body.sink.has_errors:
-                self._representatives[name] = tuple(dict.fromkeys((types, without_optionals(signature, types))))
+                self._known.representatives[name] = tuple(dict.fromkeys((types, without_optionals(signature, types))))
                 return True
         return False
 
@@ -219,19 +223,19 @@ class ModuleChecker(ModuleScope):
         return not self.sink.has_errors
 
     def own_instance(self, name: str, types: tuple[Type, ...]) -> Instance:
-        known = self._instances.get((name, types))
+        known = self._known.instances.get((name, types))
         if known is not None:
             return known
-        if (name, types) in self._instances or self._open[name] >= MAX_DEPTH:
+        if (name, types) in self._known.instances or self._open[name] >= MAX_DEPTH:
             return Instance(None, recursive=True)
         if self._open.total() >= MAX_CALLS:
             raise TooComplex(f"more than {MAX_CALLS} calls stand in one another")
-        self._instances[name, types] = None
+        self._known.instances[name, types] = None
         self._open[name] += 1
-        self._instances[name, types] = instance = self._check(name, types)
+        self._known.instances[name, types] = instance = self._check(name, types)
         self._open[name] -= 1
         if self._waiting and not self._open.total():
-            self._instances[name, types] = instance = self._settled(name, types, instance)
+            self._known.instances[name, types] = instance = self._settled(name, types, instance)
         return instance
 
     def _settled(self, name: str, types: tuple[Type, ...], instance: Instance) -> Instance:
@@ -264,10 +268,10 @@ class ModuleChecker(ModuleScope):
                 self._found += certain(body, body.sink.diagnostics, self.types)
             return Instance(None, outline=function, needs_value=True)
         if function is not None:
-            self._by_symbol.update({part.symbol: part for part in (*body.functions, function)})
+            self._known.by_symbol.update({part.symbol: part for part in (*body.functions, function)})
         if not body.at_definition or (is_refused_value(body.sink) and self._represents_otherwise(name)):
             return Instance(function, body.sink.diagnostics)
-        if function is not None and not of_library(self._file):
+        if function is not None and not of_library(self.file):
             check_derivatives(body, body.asked, self.known)
         self._found += body.sink.diagnostics
         return Instance(function)
@@ -291,14 +295,14 @@ class ModuleChecker(ModuleScope):
             function = self.find(symbol)
         except KeyError:
             return None
-        own = function.span.file == self._file or of_library(function.span.file)
+        own = function.span.file == self.file or of_library(function.span.file)
         return function if own else replace(function, body=())
 
     def decorations(self, name: str) -> Decorations:
         """What the decorators of a function say; reported once."""
-        if name not in self._decorated:
-            self._decorated[name] = read_decorators(Body(self, self.sink, name), self.names.function(name))
-        return self._decorated[name]
+        if name not in self._known.decorated:
+            self._known.decorated[name] = read_decorators(Body(self, self.sink, name), self.names.function(name))
+        return self._known.decorated[name]
 
     @cached_property
     def implementing(self) -> tuple[tuple[FunctionRef, str], ...]:
@@ -396,7 +400,7 @@ class ModuleChecker(ModuleScope):
         guest._modules = {**self._modules, **home._modules}
         guest._sources = {**self._sources, **home._sources}
         guest.sink, guest.types, guest._found = Sink(), {}, []
-        guest._instances, guest._by_symbol = {}, {}
+        guest._findings = Findings(self.file, self._known.of_guest())
         guest._open, guest._waiting, guest._constants, guest._asked = Counter(), [], [], []
         return guest
 

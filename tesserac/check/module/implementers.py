@@ -28,13 +28,17 @@ from tesserac.ops.shape import Permute
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 
+Kernels = dict[FunctionRef, list[tuple[ModuleChecker, str]]]
+"""The kernels that a program can see, each with its module, by the function that it implements."""
+
 
 def with_implementers(
     reached: dict[str, typed.TypedFunction], checker: ModuleChecker
 ) -> dict[str, typed.TypedFunction]:
-    kernels: dict[FunctionRef, list[Implementer]] = {}
-    for ref, kernel in implementers(checker):
-        kernels.setdefault(ref, []).append(kernel)
+    kernels: Kernels = {}
+    for module in checker.imported():
+        for ref, kernel in module.implementing:
+            kernels.setdefault(ref, []).append((module, kernel))
     names = {ref.name for ref in kernels}
     waiting = [function for function in reached.values() if function.name in names]
     while waiting:
@@ -45,38 +49,39 @@ def with_implementers(
         waiting += [other for symbol, other in new.items() if symbol not in reached and other.name in names]
         reached = {**new, **reached, function.symbol: function}
     patterns = [pattern for module in checker.imported() for pattern in _patterns(module)]
-    patterns += [pattern for module in checker.imported() for pattern in _laws(module, reached, checker)]
+    if _has_products(reached):  # all laws are of what goes into one
+        patterns += [pattern for module in checker.imported() for pattern in _laws(module, reached, checker)]
     made = [checker.find(way.symbol) for pattern in patterns for way in pattern.alternatives]
     return {**reachable([*patterns, *made], checker.find), **reached} if patterns else reached
 
 
-def implementers(checker: ModuleChecker) -> Iterator[tuple[FunctionRef, Implementer]]:
-    """The kernels that a program can see, each with the function that it implements."""
-    for module in checker.imported():
-        for ref, kernel in module.implementing:
-            said = module.decorations(kernel)
-            if said.is_known:
-                yield ref, Implementer(module, FunctionRef(module.name, kernel), said.target, said.tolerance)
-
-
 def _with_kernels(
-    function: typed.TypedFunction, kernels: dict[FunctionRef, list[Implementer]], checker: ModuleChecker
+    function: typed.TypedFunction, kernels: Kernels, checker: ModuleChecker
 ) -> tuple[typed.TypedFunction, list[typed.TypedFunction]]:
-    for ref, ways in kernels.items():
+    for ref, found in kernels.items():
         if ref.name == function.name:
             signature = checker.signature(ref.owner, ref.name)
             if is_instance(function, ref.owner, signature):
+                ways = [way for module, name in found if (way := _implementer(module, name)) is not None]
                 return with_alternatives(function, signature, ways)
     return function, []
+
+
+def _implementer(module: ModuleChecker, name: str) -> Implementer | None:
+    said = module.decorations(name)
+    return Implementer(module, FunctionRef(module.name, name), said.target, said.tolerance) if said.is_known else None
 
 
 def _patterns(module: ModuleChecker) -> Iterator[typed.TypedFunction]:
     """What kernels of a module implement, each with the kernel as its alternative: operators, and in a program
     functions, whose bodies may stand written out."""
     for name, node in module.names.functions.items():
-        meaning, said = implemented(node), module.decorations(name)
+        meaning = implemented(node)
         of_function = meaning is not None and isinstance(module.meaning(meaning), FunctionRef)
-        if meaning is None or (of_function and (of_library(node.span.file) or said.tolerance is not None)):
+        if meaning is None or (of_function and of_library(node.span.file)):
+            continue
+        said = module.decorations(name)
+        if of_function and said.tolerance is not None:
             continue
         function = module.own_instance(name, module.representatives(name)[0]).function
         pattern = None if function is None else module.known(f"{function.symbol}{MEANT}")
@@ -106,6 +111,11 @@ def _laws(
             pattern = None if function is None else module.known(f"{function.symbol}{MEANT}")
             if pattern is not None:
                 yield pattern
+
+
+def _has_products(reached: dict[str, typed.TypedFunction]) -> bool:
+    parts = (part for function in reached.values() for part in parts_of(function.body))
+    return any(isinstance(part, typed.Apply) and contracts(part.op) for part in parts)
 
 
 def _operators(reached: dict[str, typed.TypedFunction], less: Collection[str]) -> set[str]:

@@ -124,7 +124,7 @@ class ModuleScope:
         if isinstance(container, NamespaceRef):
             return namespace_member(container.name, name, self.names.library)
         if isinstance(container, ModuleRef):
-            return self._modules[container.owner].names.public().get(name)
+            return self._modules[container.owner].names.public.get(name)
         return self.names.library(name) if isinstance(container, LibraryRef) else None
 
     def members(self, container: Resolved) -> Sequence[str]:
@@ -132,7 +132,7 @@ class ModuleScope:
         if isinstance(container, NamespaceRef) and container.name != "op":
             return namespace_names(container.name, self.suggestions())
         if isinstance(container, ModuleRef):
-            return list(self._modules[container.owner].names.public())
+            return list(self._modules[container.owner].names.public)
         return self.suggestions() if isinstance(container, LibraryRef | NamespaceRef) else ()
 
     def private(self, container: Resolved, name: str) -> Span | None:

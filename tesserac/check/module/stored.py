@@ -9,8 +9,9 @@ from tesserac.base.late import Field, Late
 from tesserac.check.algebra import combined, constructors, kinds, products, spectra
 from tesserac.check.declarations import decorators, params
 from tesserac.check.model import contracts, specs, typed
-from tesserac.check.model.typed import TypedFunction
+from tesserac.check.module import findings
 from tesserac.check.module.checker import ModuleChecker
+from tesserac.check.module.findings import Findings
 from tesserac.check.names import refs, resolve
 from tesserac.check.names.resolve import Exports, ModuleNames
 from tesserac.check.state import rules
@@ -22,12 +23,14 @@ from tesserac.syntax.stored import PARSED
 from tesserac.types import algebra, dtype, policy, polynomial, terms, ty
 
 _TYPES = classes_in(algebra, dtype, policy, polynomial, terms, ty)
-_TREES = classes_in(rules, contracts, decorators, params, refs, resolve, specs, typed)
+_TREES = classes_in(rules, contracts, decorators, findings, params, refs, resolve, specs, typed)
 _MATRICES = classes_in(combined, constructors, kinds, products, spectra)
 
 CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())
 CHECKERS = (ModuleChecker, ModuleNames, Exports, Sink, Draft)
 NAMED: dict[str, object] = {**stored.NAMED, **OPERATORS}
-_BODY = Field("body", lambda function: function.span.file)
-LATE: dict[type[Late], Field] = {FunctionDef: _BODY, TypedFunction: _BODY}
-"""A program calls functions of a few files of a library: nobody asks for the bodies of the others."""
+LATE: dict[type[Late], Field] = {
+    FunctionDef: Field("body", lambda function: function.span.file),
+    Findings: Field("tables", lambda findings: findings.file),
+}
+"""A program calls functions of a few files of a library: nobody asks what is known of the others."""

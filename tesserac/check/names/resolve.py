@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
@@ -76,6 +76,16 @@ def law_of(node: ast.FunctionDef) -> ast.Expr | None:
     return None
 
 
+@cache
+def _built_in() -> Mapping[str, Resolved]:
+    """What the language itself has."""
+    names: dict[str, Resolved] = {name: BuiltinRef(name) for name in BUILTINS}
+    names.update({name: BuiltinRef(f"{ALGEBRA}{name}") for name in OPERATIONS})
+    names.update({name: NamespaceRef(name) for name in NAMESPACES})
+    names.update({op.name: OperatorRef(op) for op in OPERATORS.values() if op.surface})
+    return names
+
+
 class Exports:
     """The public functions and constants of checked library modules, and the built-in names beneath them."""
 
@@ -85,12 +95,9 @@ class Exports:
     @cached_property
     def _names(self) -> dict[str, Resolved]:
         """Found when a name is first asked for: few modules of a library that is restored are ever asked."""
-        names: dict[str, Resolved] = {name: BuiltinRef(name) for name in BUILTINS}
-        names.update({name: BuiltinRef(f"{ALGEBRA}{name}") for name in OPERATIONS})
-        names.update({name: NamespaceRef(name) for name in NAMESPACES})
-        names.update({op.name: OperatorRef(op) for op in OPERATORS.values() if op.surface})
+        names = dict(_built_in())
         for library in self._libraries.values():
-            names.update(library.public())
+            names.update(library.public)
         return names
 
     def alias(self, name: str) -> ast.Expr | None:
@@ -183,7 +190,9 @@ class ModuleNames:
     def names(self) -> list[str]:
         return [*filter(_is_writable, self._names), *self._exports.names()]
 
-    def public(self) -> dict[str, Resolved]:
+    @cached_property
+    def public(self) -> Mapping[str, Resolved]:
+        """What other modules can name."""
         own = (FunctionRef, ConstantRef, StructRef, ParamRef)
         public = (name for name in self._names if not name.startswith("_") and _is_writable(name))
         return {name: self._names[name] for name in public if isinstance(self._names[name], own)}
@@ -329,7 +338,7 @@ class ModuleNames:
             return
         files = {imported.name.id: self._file_below(item.path, imported.name.id) for imported in item.names}
         module = self._module(item.path) if None in files.values() else None
-        public = list(module.public()) if module is not None else []
+        public = list(module.public) if module is not None else []
         for imported in item.names:
             name, file = imported.name.id, files[imported.name.id]
             if file is not None:
@@ -342,7 +351,7 @@ class ModuleNames:
                 )
                 self._define((imported.alias or imported.name).id, ReportedRef(), imported.span)
             else:
-                self._collect_name(imported, module.public().get(name), f"`{module.name}`", public)
+                self._collect_name(imported, module.public.get(name), f"`{module.name}`", public)
 
     def _file_below(self, path: ast.ModulePath, name: str) -> ModuleNames | ImportProblem | None:
         """The file that `from package import name` means, where it means one."""

@@ -1,0 +1,48 @@
+"""What a module's checker has found out of its functions, by name and types.
+
+A file of its own because a library on disk has it late: a program asks for what is known of a few files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.late import Late
+from tesserac.check.declarations.decorators import Decorations
+from tesserac.check.model import typed
+from tesserac.check.state.rules import Instance
+from tesserac.types.ty import Type
+
+
+@dataclass(eq=False)
+class Tables:
+    """`instances` by name and types of parameters, None for one under way; `by_symbol` has their code; `decorated` is
+    what decorators say, `representatives` the types with which a definition alone is checked."""
+
+    instances: dict[tuple[str, tuple[Type, ...]], Instance | None] = field(default_factory=dict)
+    by_symbol: dict[str, typed.TypedFunction] = field(default_factory=dict)
+    decorated: dict[str, Decorations] = field(default_factory=dict)
+    representatives: dict[str, tuple[tuple[Type, ...], ...]] = field(default_factory=dict)
+
+    def take(self, earlier: Tables) -> None:
+        """Adds what is known of the same functions; not those under way."""
+        self.by_symbol.update(earlier.by_symbol)
+        self.decorated.update(earlier.decorated)
+        self.representatives.update(earlier.representatives)
+        self.instances.update((key, known) for key, known in earlier.instances.items() if known is not None)
+
+    def copied(self) -> Tables:
+        return replace(self, instances=dict(self.instances), by_symbol=dict(self.by_symbol))
+
+    def of_guest(self) -> Tables:
+        """What a guest knows to begin with: its instances are its own."""
+        return replace(self, instances={}, by_symbol={})
+
+
+@dataclass(eq=False)
+class Findings(Late):
+    """What is known of the functions of a file."""
+
+    file: str
+    tables: Tables
