@@ -87,12 +87,21 @@ def expm1(d: Draft, x: Ref) -> Ref:
     return d.select(tiny, x, large)
 
 
+_TANH_LIMIT = 20.0
+"""From here on it is 1 in every type."""
+
+
 def tanh(d: Draft, x: Ref) -> Ref:
     """x + x**3 p(x**2) near zero, 1 - 2 / (exp(2x) + 1) elsewhere; computed for |x| and given its sign."""
     size, one, two = d.step("abs", x), d.constant(1.0), d.constant(2.0)
     square = size * size
     near = d.fma(fitted(d, "tanh", square), size * square, size)
-    far = one - two / (exp(d, size + size) + one)
+    limit = d.constant(_TANH_LIMIT)
+    cut = d.select(limit < size, limit, size)
+    double = cut + cut
+    n = _whole(d, double)
+    power = exp_near(d, sub_ln2(d, double, n)) * d.step("pow2", n)  # no more of `exp` is needed within the limit
+    far = one - d.near_quotient(two, power + one)
     return d.step("copysign", d.select(size < d.constant(0.625), near, far), x)
 
 

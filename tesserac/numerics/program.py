@@ -10,6 +10,8 @@ an fma or replaced by an approximation, so every target computes the same bits.
 |-----------------|------------------------------------------------------------------------------------------|
 | constant        | a value of the dtype                                                                     |
 | add sub mul div | rounded to nearest even; subnormals are kept                                             |
+|                 | a `near` quotient has a divisor above 0; both are within 2^-60 and 2^62, or the         |
+|                 | numerator is 0, or one is NaN                                                            |
 | fma a b c       | a * b + c, rounded once                                                                  |
 | sqrt            | rounded to nearest even                                                                  |
 | neg abs         | exact; only the sign bit changes                                                         |
@@ -43,12 +45,13 @@ from tesserac.types.dtype import DType
 
 @dataclass(frozen=True)
 class Step:
-    """One primitive applied to earlier values, or a constant. Only `when` has a program."""
+    """One primitive applied to earlier values, or a constant. Only `when` has a program, only `div` may be `near`."""
 
     op: str
     args: tuple[int, ...]
     value: float = 0.0
     program: Program | None = None
+    near: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,10 @@ class Draft:
             self._made[step] = Ref(self, len(self.inputs) + len(self._steps))
             self._steps.append(step)
         return self._made[step]
+
+    def near_quotient(self, a: Ref, b: Ref) -> Ref:
+        """a / b of numbers far from the ends of the range, so that no step towards the quotient leaves it."""
+        return self._add(Step("div", (a.index, b.index), near=True))
 
     def fma(self, a: Ref, b: Ref, c: Ref) -> Ref:
         return self.step("fma", a, b, c)

@@ -143,6 +143,16 @@ define internal float @emu_to_zero(double %value) {
   ret float %result
 }
 
+define internal float @emu_reciprocal(float %value) {
+  %right = fdiv float 1.0, %value
+  %bits = bitcast float %right to i32
+  %off = xor i32 %bits, 1
+  %number = fcmp ord float %right, %right
+  %kept = select i1 %number, i32 %off, i32 %bits
+  %result = bitcast i32 %kept to float
+  ret float %result
+}
+
 define internal void @emu_copy(ptr %to, ptr %from, i32 %bytes, i32 %present) {
   %all = zext i32 %bytes to i64
   %some = zext i32 %present to i64
@@ -186,6 +196,7 @@ def translated(text: str) -> str:
     text = re.sub(r"call i1 @llvm\.nvvm\.vote\.any\.sync\(i32 -1, i1 (\S+)\)", r"or i1 \1, false", text)
     text = text.replace("call float @llvm.nvvm.d2f.rz(", "call float @emu_to_zero(")
     text = text.replace("call float @llvm.nvvm.ex2.approx.ftz.f(", "call float @exp2f(")
+    text = text.replace("call float @llvm.nvvm.rcp.approx.ftz.f(", "call float @emu_reciprocal(")
     text = text.replace("call <2 x bfloat> @llvm.nvvm.ff2bf16x2.rn(", "call <2 x bfloat> @emu_narrow(")
     text = _COPY.sub(_copy, text)
     text = re.sub(r".*call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", text)

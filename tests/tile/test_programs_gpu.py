@@ -18,10 +18,13 @@ from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
+from tesserac.numerics.elementary import program
+from tesserac.numerics.program import evaluate
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
 from tesserac.tile.gpu.dialect import is_persistent, memory, stages
+from tesserac.types.dtype import F32
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, count, tile_of
@@ -161,6 +164,33 @@ def test_many_quotients_by_one_divisor_are_rounded_as_divisions() -> None:
             same_bits(run(x)[0], x / x.max(axis=1, keepdims=True))
     count_of = emit_kernel(kernel(text)).llvm.count("fdiv")
     assert count_of < 8  # one of each row, and one in the loop of the rare ones
+
+
+@pytest.mark.one_in(4)
+def test_quotients_side_by_side_are_rounded_as_divisions() -> None:
+    """With a reciprocal that is wrong in its last place, as the hardware's may be."""
+    run = emulated("def f(x: Tensor[N, 256, f32], y: Tensor[N, 256, f32]):\n    return x / y\n")
+    rng = np.random.default_rng(9)
+    near = (1 + rng.integers(0, 2**23, (4, 256)) / 2**23).astype(np.float32)
+    signs = rng.choice(np.float32([0.0, -0.0, 1.0, -1.0]), (4, 256))
+    inside = np.ldexp(near, rng.integers(-59, 60, (4, 256))).astype(np.float32) * np.sign(rng.standard_normal((4, 256)))
+    bits = rng.integers(0, 2**32, (4, 256), dtype=np.uint32).view(np.float32)
+    kinds = [near, near * signs, inside.astype(np.float32), bits]
+    for x in kinds:
+        for y in (rng.permuted(kind, axis=1) for kind in kinds):
+            with np.errstate(all="ignore"):
+                same_bits(run(x, y)[0], x / y)
+
+
+@pytest.mark.one_in(4)
+def test_quotients_within_elementary_functions_have_their_bits_and_no_jumps() -> None:
+    rng = np.random.default_rng(10)
+    bits = rng.integers(0, 2**32, 1024, dtype=np.uint32).view(np.float32)
+    x = np.concatenate([np.linspace(-25, 25, 1024, dtype=np.float32), bits]).reshape(8, 256)
+    text = "def f(x: Tensor[N, 256, f32]):\n    return erfc(x), tanh(x)\n"
+    for name, result in zip(("erfc", "tanh"), emulated(text)(x), strict=True):
+        same_bits(result, evaluate(program(name, F32), x))
+    assert "fdiv" not in emit_kernel(kernel(text.replace(", tanh(x)", ""))).llvm
 
 
 def test_programs_of_equal_work_follow_each_other_and_long_ones_come_first() -> None:

@@ -24,7 +24,7 @@ from tesserac.target.llvm_types import (
 from tesserac.target.nvptx.context import Context, register_type
 from tesserac.target.nvptx.conversions import constant, convert
 from tesserac.target.nvptx.places import mask_of
-from tesserac.target.nvptx.quotients import shared_divisions
+from tesserac.target.nvptx.quotients import shared_divisions, single_divisions
 from tesserac.target.nvptx.scalars import Emission, Rare, emit_body, emit_rule, missing_lift
 from tesserac.tile.gpu.dialect import fragment, scalar_of, text
 from tesserac.tile.gpu.dialect import integer as int_attr
@@ -142,7 +142,9 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
 
 
 def _bodies(ctx: Context, op: Op, rare: Rare, true: frozenset[IRValue] = frozenset()) -> list[Value]:
-    how = Emission(rare, _rounded_to(op), shared_divisions(op.body.ops, _of_rows(op)), true)
+    shared = shared_divisions(op.body.ops, _of_rows(op))
+    several = fragment(op.result).layout.count >= MANY
+    how = Emission(rare, _rounded_to(op), shared, single_divisions(op.body.ops) if several else frozenset(), true)
     return [emit_body(ctx, op.body.args, op.body.ops, args, how) for args in _arguments(ctx, op)]
 
 

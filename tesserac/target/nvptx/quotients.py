@@ -1,8 +1,9 @@
-"""Quotients of many numbers by one: a row by its sum. Enters: the body of a map. Leaves: divisions by multiplication.
+"""Quotients without jumps. Enters: divisions in the body of a map. Leaves: reciprocals and multiplications.
 
 The hardware has no division: each costs a reciprocal, steps that correct it and a jump for numbers at the ends of the
-range, one after the other. Where many elements have the same divisor, the reciprocal is asked for once, an element
-takes five instructions, and whether any is at an end of the range is a rare program's question of the whole map.
+range, one after the other. Whether any element is at an end of the range is a rare program's question of the whole map
+instead, so that the divisions of many elements run side by side. Where many elements have the same divisor, a row its
+sum, the reciprocal is asked for once, and an element takes five instructions.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ def shared_divisions(ops: Sequence[Op], of_rows: Sequence[IRValue]) -> frozenset
     return frozenset(found)
 
 
+def single_divisions(ops: Sequence[Op]) -> frozenset[Op]:
+    """Divisions of f32."""
+    return frozenset(op for op in ops if op.name == "scalar.div" and _is_single(op))
+
+
 def _is_single(op: Op) -> bool:
     return isinstance(op.result.type, ScalarType) and op.result.type.dtype == F32_TYPE
 
@@ -40,7 +46,26 @@ def _is_single(op: Op) -> bool:
 def divide(b: Builder, x: Value, y: Value, rare: list[Value]) -> Value:
     """x / y, rounded once: see Note [Quotients]. Where the conditions in `rare` hold it is not."""
     rare += [_beyond(b, y, signed=True), _beyond(b, x, signed=False)]
-    reciprocal = b.fdiv(const_float(F32, 1.0), y)
+    return _corrected(b, x, y, b.fdiv(const_float(F32, 1.0), y))
+
+
+def divide_any(b: Builder, x: Value, y: Value, rare: list[Value]) -> Value:
+    """The same for a divisor of its own and of any sign."""
+    sign = b.binary("and", b.cast("bitcast", y, I32), const_int(I32, -(2**31)))
+    size = b.intrinsic("llvm.fabs", F32, [y], [F32])
+    signed = b.cast("bitcast", b.binary("xor", b.cast("bitcast", x, I32), sign), F32)
+    rare += [_beyond(b, size, signed=True), _beyond(b, x, signed=False)]
+    return divide_near(b, signed, size)
+
+
+def divide_near(b: Builder, x: Value, y: Value) -> Value:
+    """x / y, rounded once, of numbers that are known to lie within the range, y above 0."""
+    guess = b.intrinsic("llvm.nvvm.rcp.approx.ftz.f", F32, [y])
+    error = b.fma(b.fneg(y), guess, const_float(F32, 1.0))
+    return _corrected(b, x, y, b.fma(error, guess, guess))
+
+
+def _corrected(b: Builder, x: Value, y: Value, reciprocal: Value) -> Value:
     quotient = b.fmul(x, reciprocal)
     for _ in range(2):
         excess = b.fma(quotient, y, b.fneg(x))
@@ -72,3 +97,6 @@ def _bits_of(b: Builder, number: float) -> Value:
 # for an error of 2^-47 of it, less than the distance of any quotient of two f32 to a number halfway between two f32.
 # All of it needs remainders without underflow, which the range of x and y is for. The remainder is taken as q y - x and
 # subtracted: so a quotient of -0 stays -0.
+#
+# A divisor of its own has the hardware's reciprocal, which is right to one unit in the last place, and one step of
+# Newton's: the steps by which the vendor's correctly rounded division goes, without the question and the jump in it.

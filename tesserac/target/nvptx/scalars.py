@@ -24,7 +24,7 @@ from tesserac.target.llvm_types import F32 as SINGLE
 from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import bitcast, constant, convert
-from tesserac.target.nvptx.quotients import divide
+from tesserac.target.nvptx.quotients import divide, divide_any, divide_near
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.bodies import constant_scalar, is_plus_zero
 from tesserac.tile.gpu.errors import LoweringError
@@ -39,12 +39,13 @@ Rare = list[Value] | None
 @dataclass(frozen=True)
 class Emission:
     """How a body is written. `stored` is the narrow type that it is rounded to; a body that `yields_term` then lacks
-    what `missing_lift` says. `shared` are divisions by what many elements have in common. Comparisons that are `true`
-    are known to hold."""
+    what `missing_lift` says. `shared` are divisions by what many elements have in common, `divided` others that many
+    elements have side by side. Comparisons that are `true` are known to hold."""
 
     rare: Rare = None
     stored: DType | None = None
     shared: frozenset[Op] = frozenset()
+    divided: frozenset[Op] = frozenset()
     true: frozenset[IRValue] = frozenset()
 
 
@@ -66,6 +67,8 @@ def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, 
     operands = [values[v] for v in op.operands]
     if how.rare is not None and op in how.shared:
         return divide(ctx.b, operands[0], operands[1], how.rare)
+    if how.rare is not None and op in how.divided:
+        return divide_any(ctx.b, operands[0], operands[1], how.rare)
     if how.stored == BF16 and _dtype(op.result) == F32:
         return _for_narrow(ctx, op, values, how.rare, lift)
     if (plain := _scaled_sum(op)) is not None:
@@ -257,6 +260,8 @@ def expand(b: Builder, steps: Program, inputs: Sequence[Value], rare: Rare = Non
             values.append(constant(steps.dtype, step.value))
         elif step.program is not None:
             values.append(_when(b, step.program, operands, rare))
+        elif step.near and steps.dtype == F32:
+            values.append(divide_near(b, *operands))
         else:
             values.append(emit_rule(b, step.op, steps.dtype, operands))
     return values[-1]
