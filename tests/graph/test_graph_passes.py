@@ -2,6 +2,7 @@
 
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -33,6 +34,7 @@ from tesserac.ir.passes import Pass, check_pass, interfaces, run_passes
 from tesserac.ir.printer import print_module
 from tesserac.ir.verify import verify_module
 from tesserac.schedule import write_out_calls
+from tests.support.source_support import compile_to_forms
 
 NO_TILES = Tiles("cpu", (), lambda kernel: Placement("none"), lambda module: 0)
 PASSES = {
@@ -224,6 +226,22 @@ CONTRACT = """func.func @f {guards = [], params = ["a", "b"]} {
                                 rhs = [2, 3, 1]} : tensor<[M, N], f32>
     func.return(%y)
 }"""
+
+
+def test_narrow_operands_keep_the_order_of_a_contraction() -> None:
+    """Terms are summed in the order that the left operand names, however it lies in memory."""
+    rng = np.random.default_rng(5)
+    text = "half = bf16 @accum(f32)\ndef f(w: Tensor[6, 4, 5, half], x: Tensor[3, 5, 4, half]):\n"
+    text += '    return einsum("oji,nji->on", wide(permute(w, (0, 2, 1))), wide(x))\n'
+    module = compile_to_forms(text)
+    w, x = (rng.standard_normal(s).astype(np.float32) * 2.0 ** rng.integers(-9, 9, s) for s in ((6, 4, 5), (3, 5, 4)))
+    w, x = (v.astype(ml_dtypes.bfloat16) for v in (w, x))
+    expected = np.zeros((6, 3), np.float32)
+    for j in range(5):
+        for i in range(4):
+            terms = w[:, i, j].astype(np.float32)[:, None] * x[:, j, i].astype(np.float32)[None]
+            expected = expected + terms  # products of two bf16 are exact, so that this is an fma
+    assert np.array_equal(run_function(module, "m.f", [w, x])[0], expected)
 
 
 def test_absorb_keeps_the_order_of_a_contraction() -> None:

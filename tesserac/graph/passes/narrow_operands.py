@@ -1,4 +1,5 @@
-"""Contractions read narrow numbers as they are stored, where both operands only widen them to the accumulation type.
+"""Contractions read narrow numbers as they are stored, where both operands only widen them to the accumulation type,
+and arrange them: windows of an image in its frame.
 
 The products of two bf16 or f16 numbers are exact in f32, so a chain has the same bits; matrix units that take narrow
 numbers then serve, in the order of their architecture, and half as much is read. What is summed stays wide: `wide(a) @ wide(b)` hands on its accumulator. A constant
@@ -30,17 +31,21 @@ from __future__ import annotations
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Module, Op, Value, attr, clone_op
-from tesserac.ir.forms import indices, operand_maps, tensor_type
+from tesserac.ir.forms import Permute, indices, operand_maps, tensor_type
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import Rewriter, at, erase_dead, rewrite
 from tesserac.ir.types import TensorType
 from tesserac.types.dtype import BF16, F16, DType
-from tesserac.types.policy import compute_dtype
+from tesserac.types.policy import Policy, compute_dtype
 
 NARROW = (BF16, F16)
 """Types whose products are exact in the type that they are summed in."""
 EXACT = (0, 1)
 """Constants that every type has."""
+ARRANGED = ("form.view", "form.assemble")
+"""Forms that only say where elements lie: windows of an image in a frame of zeros are as narrow as the image."""
+
+Kind = tuple[DType, Policy]
 
 
 @pass_(FORMS, FORMS, "narrow_operands")
@@ -54,20 +59,52 @@ def narrow_operands(module: Module) -> Module:
 @at("form.contract")
 def contraction_reads_narrow(op: Op, rewriter: Rewriter) -> bool:
     accum = attr(op, "accum", DType)
-    maps = [_widening(value, accum) for value in op.operands]
-    stored = [tensor_type(map_.operands[0]) for map_ in maps if map_ is not None]
-    if len({(ty.dtype, ty.policy) for ty in stored}) != 1:
+    stored = {kind for value in op.operands for kind in _stored_kinds(value, accum)}
+    if len(stored) != 1 or any(kind is None for kind in stored):
         return False
-    if not all(map_ is not None or _is_exact(value) for value, map_ in zip(op.operands, maps, strict=True)):
-        return False
-    for position, (name, map_) in enumerate(zip(("lhs", "rhs"), maps, strict=True)):
+    (kind,) = stored
+    assert kind is not None
+    for position, name in enumerate(("lhs", "rhs")):
+        map_ = _widening(op.operands[position], accum)
         if map_ is None:
-            op.set_operand(position, _narrowed(op.operands[position], stored[0]))
+            op.set_operand(position, _narrowed(op.operands[position], kind))
             continue
-        own = indices(op, name)
-        op.attrs[name] = tuple(own[place] for place in operand_maps(map_)[0] if place is not None)
+        own, places = indices(op, name), tuple(place for place in operand_maps(map_)[0] if place is not None)
+        stored_indices = tuple(own[place] for place in places)
+        if name == "lhs" and _in_other_order(stored_indices, own, indices(op, "out")):
+            op.set_operand(position, _permuted(map_, places))
+            continue
+        op.attrs[name] = stored_indices
         op.set_operand(position, map_.operands[0])
     return True
+
+
+def _stored_kinds(value: Value, accum: DType) -> set[Kind | None]:
+    """The narrow types of what a value only widens, and arranges among constants; with none, where it does more."""
+    if (map_ := _widening(value, accum)) is not None:
+        ty = tensor_type(map_.operands[0])
+        return {(ty.dtype, ty.policy)}
+    made = value.defining_op
+    if _is_exact(value):
+        return set()
+    if made is None or made.name not in ARRANGED:
+        return {None}
+    return {kind for operand in made.operands for kind in _stored_kinds(operand, accum)}
+
+
+def _in_other_order(stored: tuple[int, ...], own: tuple[int, ...], out: tuple[int, ...]) -> bool:
+    """Whether the terms of a chain, which the left operand orders, would come in another order."""
+    return [i for i in stored if i not in out] != [i for i in own if i not in out]
+
+
+def _permuted(map_: Op, places: tuple[int, ...]) -> Value:
+    """What a map widens, in the order of its result."""
+    source, dims = tensor_type(map_.operands[0]), tensor_type(map_.result).dims
+    if places == tuple(range(len(places))):
+        return map_.operands[0]
+    view = Permute(tuple(places.index(i) for i in range(len(places))))
+    ty = TensorType(dims, source.dtype, source.policy)
+    return Builder.before(map_).value("form.view", (map_.operands[0],), ty, {"view": view}, hint=map_.result.name)
 
 
 def _widening(value: Value, accum: DType) -> Op | None:
@@ -88,12 +125,18 @@ def _is_exact(value: Value) -> bool:
     return op.body.ops[0].name == "scalar.constant" and op.body.ops[0].attrs["value"] in EXACT
 
 
-def _narrowed(constant: Value, like: TensorType) -> Value:
-    """The same constant as a narrow tensor."""
-    made = constant.defining_op
+def _narrowed(value: Value, kind: Kind) -> Value:
+    """The same value as a narrow tensor."""
+    made = value.defining_op
     assert made is not None
+    dtype, policy = kind
+    ty = TensorType(tensor_type(value).dims, dtype, policy)
+    if made.name in ARRANGED:
+        operands = [_narrowed(operand, kind) for operand in made.operands]
+        return Builder.before(made).value(made.name, operands, ty, made.attrs, hint=value.name)
+    if made.operands:
+        return _permuted(made, tuple(place for place in operand_maps(made)[0] if place is not None))
     block, values = Block(), dict[Value, Value]()
     for inner in made.body.ops:
         block.append(clone_op(inner, values))
-    ty = TensorType(tensor_type(constant).dims, like.dtype, like.policy)
-    return Builder.before(made).value("form.map", (), ty, {"maps": ()}, (block,), constant.name)
+    return Builder.before(made).value("form.map", (), ty, {"maps": ()}, (block,), value.name)
