@@ -47,6 +47,14 @@ class Place:
         self.axes.reverse()
         self.strides.reverse()
 
+    def by_neighbours(self, layout: Layout) -> Layout:
+        """Sees a block of two dims so that neighbours along the last one are neighbours in memory, where it can; gives
+        the layout of the block then."""
+        if len(self.strides) != 2 or self.strides[0].number != 1 or self.strides[1].number == 1:
+            return layout
+        self.exchange()
+        return layout.project((1, 0))
+
     def inside(self) -> list[Value]:
         """Conditions under which every element of the block exists; equal in all threads."""
         b = self.ctx.b
@@ -61,6 +69,14 @@ class Place:
         places = [address, *(b.mul(s, const_i64(self.bytes)) for s in self.strides[:-1])]
         tests = [b.binary("and", p, const_i64(size - 1)) for p in places]
         return [b.icmp("eq", t, const_i64(0)) for t in tests]
+
+    def ends_whole(self, width: int) -> list[Value]:
+        """Conditions under which there are elements, and the last dim ends where a vector does; equal in all
+        threads."""
+        b = self.ctx.b
+        left = b.binary("and", b.sub(self.axes[-1].stop, self.axes[-1].start), const_i64(width - 1))
+        some = [b.icmp("slt", axis.start, axis.stop) for axis in self.axes]
+        return [b.icmp("eq", left, const_i64(0)), *some]
 
     def vector_width(self, layout: Layout) -> int:
         if not self.strides or self.strides[-1].number != 1:
@@ -95,6 +111,10 @@ class Elements:
         steps = self.layout.offsets[register]
         return all_of(self.place.ctx, [self._below(d, steps.get(d, 0)) for d in range(len(self.room))])
 
+    def forget(self) -> None:
+        """Tests made so far are of another branch."""
+        self._tests.clear()
+
     def _below(self, dim: int, step: int) -> Value:
         if (dim, step) not in self._tests:
             self._tests[dim, step] = self.b.icmp("sgt", self.room[dim], const_i64(step))
@@ -111,8 +131,9 @@ def all_of(ctx: Context, conditions: Sequence[Value]) -> Value:
 def emit_load(ctx: Context, op: Op) -> None:
     ty, mem = fragment(op.result), ctx.memories[op.operands[0]]
     place = Place(ctx, mem, op.operands[1:])
-    elements = Elements(place, ty.layout)
-    width = place.vector_width(ty.layout)
+    layout = place.by_neighbours(ty.layout)
+    elements = Elements(place, layout)
+    width = place.vector_width(layout)
     simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
     attributes = ctx.invariant() if mem.constant else ""
 
@@ -122,10 +143,26 @@ def emit_load(ctx: Context, op: Op) -> None:
             values += _load_vector(ctx, elements.address(register), ty.dtype, width, attributes)
         return values
 
-    def tested() -> list[Value]:
-        return [_load_tested(ctx, elements, r, ty.dtype, attributes) for r in range(ty.layout.count)]
+    def tested(width: int = 1) -> list[Value]:
+        elements.forget()
+        tests = range(0, ty.layout.count, width)
+        return [v for r in tests for v in _load_tested(ctx, elements, r, ty.dtype, attributes, width)]
 
-    ctx.fragments[op.result] = whole() if simple.number else flow.choose(ctx.b, simple, whole, tested)
+    def partly() -> list[Value]:
+        if not _tests_vectors(place, width):
+            return tested()
+        vectors = all_of(ctx, [*place.aligned(width), *place.ends_whole(width)])
+        return flow.choose(ctx.b, vectors, lambda: tested(width), tested)
+
+    ctx.fragments[op.result] = whole() if simple.number else flow.choose(ctx.b, simple, whole, partly)
+
+
+def _tests_vectors(place: Place, width: int) -> bool:
+    """Whether blocks often reach beyond the end of a dim while all their vectors are whole: those of several dims."""
+    return width >= MANY_ELEMENTS and len(place.axes) > 1
+
+
+MANY_ELEMENTS = 4
 
 
 def _load_vector(ctx: Context, address: Value, dtype: DType, width: int, attributes: str) -> list[Value]:
@@ -137,13 +174,16 @@ def _load_vector(ctx: Context, address: Value, dtype: DType, width: int, attribu
     return [to_register(ctx, ctx.b.extract(loaded, i), dtype) for i in range(width)]
 
 
-def _load_tested(ctx: Context, elements: Elements, register: int, dtype: DType, attributes: str) -> Value:
-    """An element that does not exist is zero: the load goes to the first one instead, which does."""
+def _load_tested(
+    ctx: Context, elements: Elements, register: int, dtype: DType, attributes: str, width: int
+) -> list[Value]:
+    """Elements that do not exist are zero: the load goes to the start of the block instead, where one does if any."""
     exists = elements.exists(register)
-    address = ctx.b.select(exists, elements.address(register), elements.place.memory.pointer)
-    loaded = ctx.b.load(memory_type(dtype), address, memory_type(dtype).bits // 8, attributes)
-    value = to_register(ctx, loaded, dtype)
-    return ctx.b.select(exists, value, zero(value.type))
+    place = elements.place
+    first = place.memory.pointer if width == 1 else ctx.b.gep(place.element, place.memory.pointer, place.start)
+    address = ctx.b.select(exists, elements.address(register), first)
+    loaded = _load_vector(ctx, address, dtype, width, attributes)
+    return [ctx.b.select(exists, value, zero(value.type)) for value in loaded]
 
 
 def to_register(ctx: Context, value: Value, dtype: DType) -> Value:
@@ -162,8 +202,9 @@ def emit_store(ctx: Context, op: Op) -> None:
     source, target, *at = op.operands
     ty, values = fragment(source), ctx.fragments[source]
     place = Place(ctx, ctx.memories[target], at)
-    elements = Elements(place, ty.layout)
-    width = place.vector_width(ty.layout)
+    layout = place.by_neighbours(ty.layout)
+    elements = Elements(place, layout)
+    width = place.vector_width(layout)
     simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
 
     def whole() -> list[Value]:
@@ -172,17 +213,24 @@ def emit_store(ctx: Context, op: Op) -> None:
             _store_vector(ctx, group, elements.address(register), place.bytes)
         return []
 
-    def tested() -> list[Value]:
-        for register, value in enumerate(values):
-            stored = to_memory(ctx, value, ty.dtype)
+    def tested(width: int = 1) -> list[Value]:
+        elements.forget()
+        for register in range(0, ty.layout.count, width):
+            group = [to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
             exists = elements.exists(register)
-            flow.if_then(ctx.b, exists, _storing(ctx, stored, elements.address(register), place.bytes))
+            flow.if_then(ctx.b, exists, _storing(ctx, group, elements.address(register), place.bytes))
         return []
 
-    def write() -> None:
-        whole() if simple.number else flow.choose(ctx.b, simple, whole, tested)
+    def partly() -> list[Value]:
+        if not _tests_vectors(place, width):
+            return tested()
+        vectors = all_of(ctx, [*place.aligned(width), *place.ends_whole(width)])
+        return flow.choose(ctx.b, vectors, lambda: tested(width), tested)
 
-    if _deals_words(ty.layout, len(place.strides) - 1, place.bytes) and width == 2:
+    def write() -> None:
+        whole() if simple.number else flow.choose(ctx.b, simple, whole, partly)
+
+    if _deals_words(layout, len(place.strides) - 1, place.bytes) and width == 2:
         paired = all_of(ctx, [*place.inside(), *place.aligned(2 * width)])
         flow.if_else(ctx.b, paired, lambda: _store_pairs(ctx, values, elements), write)
         return
@@ -219,8 +267,8 @@ def _store_pairs(ctx: Context, values: list[Value], elements: Elements) -> None:
         _store_vector(ctx, pair, b.gep(elements.place.element, elements.address(register), forward), 4)
 
 
-def _storing(ctx: Context, value: Value, address: Value, size: int) -> Callable[[], None]:
-    return lambda: ctx.b.store(value, address, size)
+def _storing(ctx: Context, values: list[Value], address: Value, size: int) -> Callable[[], None]:
+    return lambda: _store_vector(ctx, values, address, size)
 
 
 def _store_vector(ctx: Context, values: list[Value], address: Value, size: int) -> None:
@@ -303,7 +351,7 @@ def emit_publish(ctx: Context, op: Op) -> None:
     warp = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.thread, const_int(I32, 5)), I64)
     address = ctx.b.gep(memory_type(dtype), mem.pointer, warp)
     first = ctx.b.icmp("eq", ctx.lane, const_int(I32, 0))
-    flow.if_then(ctx.b, first, _storing(ctx, to_memory(ctx, value, dtype), address, memory_type(dtype).bits // 8))
+    flow.if_then(ctx.b, first, _storing(ctx, [to_memory(ctx, value, dtype)], address, memory_type(dtype).bits // 8))
 
 
 def emit_collect(ctx: Context, op: Op) -> None:

@@ -14,11 +14,15 @@ from __future__ import annotations
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value
-from tesserac.ir.types import AxisType, MemRefType
+from tesserac.ir.types import AxisType, MemRefType, row_major
 from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.variants import EXCHANGE_BYTES, scratch_bytes
 from tesserac.types.dims import Dim
+
+WORD = 4
+STATIC_BYTES = 40 * 1024
+"""What a kernel without scratch may take for it."""
 
 
 def expand_conversions(kernel: Op) -> None:
@@ -29,13 +33,15 @@ def expand_conversions(kernel: Op) -> None:
         if op.name == "gpu.convert":
             _through_memory(op, start, rooms)
     needed = sum((scratch_bytes(mem) for mem in rooms), start=Dim.const(0)).constant
-    if needed is None or needed > EXCHANGE_BYTES:
+    scratch = any(op.name == "gpu.scratch" for op in kernel.walk())
+    if needed is None or needed > (EXCHANGE_BYTES if scratch else STATIC_BYTES):
         raise LoweringError(f"blocks that change their layout would need {needed} bytes of shared memory")
 
 
 def _through_memory(op: Op, start: Builder, rooms: dict[MemRefType, Value]) -> None:
     ty = fragment(op.result)
-    mem = MemRefType(tuple(Dim.const(n) for n in ty.shape), ty.dtype, ty.policy, space="shared")
+    dims = tuple(Dim.const(n) for n in ty.shape)
+    mem = MemRefType(dims, ty.dtype, ty.policy, _strides(dims, ty.dtype.bytes), space="shared")
     if mem not in rooms:
         rooms[mem] = start.value("gpu.alloc", (), mem, hint="exchange")
     b = Builder.before(op)
@@ -44,3 +50,9 @@ def _through_memory(op: Op, start: Builder, rooms: dict[MemRefType, Value]) -> N
     b.op("gpu.store", (op.operands[0], rooms[mem], *axes))
     op.result.replace_all_uses(b.value("gpu.load", (rooms[mem], *axes), ty, hint=op.result.name))
     op.erase()
+
+
+def _strides(dims: tuple[Dim, ...], size: int) -> tuple[Dim, ...]:
+    """Rows a word longer than they are, so that neighbours in a column lie in different banks."""
+    return row_major(dims) if len(dims) < 2 else row_major((*dims[:-1], dims[-1] + max(1, WORD // size)))
+

@@ -32,6 +32,9 @@ from tesserac.types.dims import ONE
 
 DimMap = tuple[int | None, ...]
 
+KEPT_TOGETHER = ("tile.dot", "tile.reduce", "tile.for", "tile.tree", "tile.running", "tile.gather", "tile.scan")
+"""Operations whose blocks have layouts of their own."""
+
 
 @dataclass(frozen=True)
 class Relation:
@@ -63,7 +66,7 @@ def assign_layouts(kernel: Op, variant: Variant) -> Op:
     """The kernel in the GPU dialect."""
     split_constants(kernel)
     split_operands(kernel)
-    converted: set[Op] = set()
+    converted = cut_across(kernel)
     while True:
         try:
             layouts = infer_layouts(kernel, variant, converted)
@@ -78,6 +81,24 @@ def _cut(user: Op, position: int) -> Op:
     cast = Builder.before(user).op("tile.cast", (value,), (value.type,), names=(value.name,))
     user.set_operand(position, cast.result)
     return cast
+
+
+def cut_across(kernel: Op) -> set[Op]:
+    """Casts between blocks that lie across in memory and the others, in kernels that only map: both sides then reach
+    memory by neighbours."""
+    ops = list(kernel.walk())
+    moves = [op for op in ops if op.name in ("tile.load", "tile.store")]
+    across = [op for op in moves if lies_across(op)]
+    if len(across) == len(moves) or any(op.name in KEPT_TOGETHER for op in ops):
+        return set()
+    casts: set[Op] = set()
+    for op in across:
+        if op.name == "tile.store":
+            casts.add(_cut(op, 0))
+            continue
+        for user, position in list(op.result.uses):
+            casts.add(_cut(user, position))
+    return casts
 
 
 def split_constants(kernel: Op) -> None:
@@ -113,8 +134,20 @@ def infer_layouts(kernel: Op, variant: Variant, converted: set[Op]) -> dict[Valu
     for value in sorted(tiles, key=lambda v: -_size(tile_type(v))):
         if value not in layouts:
             layouts[value] = _free_layout(kernel, tile_type(value), variant, teams)
+            if _reaches_across(value, converted):
+                turned = TileType(tile_type(value).shape[::-1], tile_type(value).dtype, tile_type(value).policy)
+                layouts[value] = _free_layout(kernel, turned, variant, teams).project((1, 0))
             _spread(relations, layouts, teams)
     return layouts
+
+
+def _reaches_across(value: Value, converted: set[Op]) -> bool:
+    """Whether a block is read from memory across, or written so."""
+    made, users = value.defining_op, [user for user, _ in value.uses]
+    if made in converted:
+        return any(user.name == "tile.store" and lies_across(user) for user in users)
+    loaded = made is not None and made.name == "tile.load" and lies_across(made)
+    return loaded and any(user in converted for user in users)
 
 
 def reduces_by_teams(kernel: Op) -> bool:
@@ -177,10 +210,12 @@ def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
 
 
 
-def lies_across(load: Op) -> bool:
-    """Whether the columns of a loaded block are side by side in memory, and its rows are not."""
-    mem = memref_type(load.operands[0])
-    strides = [s for s, at in zip(mem.strides, load.operands[1:], strict=True) if isinstance(at.type, AxisType)]
+def lies_across(move: Op) -> bool:
+    """Whether the columns of a loaded or stored block are side by side in memory, and its rows are not."""
+    first = 1 if move.name == "tile.store" else 0
+    mem = memref_type(move.operands[first])
+    at = move.operands[first + 1 :]
+    strides = [stride for stride, v in zip(mem.strides, at, strict=True) if isinstance(v.type, AxisType)]
     return len(strides) == 2 and strides[0] == ONE and strides[1] != ONE
 
 

@@ -134,7 +134,8 @@ def _scratch_variants(base: Variant, scratch: list[MemRefType], machine: Machine
 
 def scratch_bytes(mem: MemRefType) -> Dim:
     """Bytes of one program's scratch, rounded up so that the next one is aligned."""
-    return (product(mem.dims) * (mem.dtype.bytes)).ceil_div(16) * 16
+    elements = product(mem.dims) if mem.contiguous else mem.strides[0] * mem.dims[0]
+    return (elements * mem.dtype.bytes).ceil_div(16) * 16
 
 
 def fragments_are_scalar(values: tuple[Value, ...]) -> bool:
