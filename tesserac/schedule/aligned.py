@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Op, Value, clone_op
-from tesserac.ir.forms import Slice, tensor_type
+from tesserac.ir.forms import Reshape, Slice, tensor_type
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import view_source
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_places, launch_space, memory
@@ -23,11 +23,14 @@ from tesserac.schedule.group import Group
 from tesserac.schedule.host import undecided
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
+from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import computing
 from tesserac.schedule.views import copy_of
 from tesserac.types.dims import ZERO, Dim, product
 
 ROW_BYTES = 16
+LONG_RUNS = "long_runs"
+"""The attribute of a map whose runs in memory are long where it matters how they are walked."""
 LEAST_WORK = 1 << 24
 """Multiply-adds that take longer than two more launches."""
 
@@ -36,10 +39,34 @@ def align_products(host: Op) -> None:
     """Changes a host program for units that copy blocks."""
     sizes = {name for arg in host.body.args for dim in memory(arg).dims for name in dim.symbols()}
     for launch in [op for op in host.walk() if op.name == "schedule.launch" and launch_kind(op) == "contract"]:
+        if WHOLE_DIGITS in launch.attrs:
+            continue
+        _take_as_matrices(launch)
         loose, work = loose_operands(launch), product(launch_space(launch))
         everywhere = all(tensor_dims(launch, number) <= sizes for number in loose)
         if loose and everywhere and (work.constant is None or work.constant >= LEAST_WORK):
             _align(host, launch, loose, work)
+
+
+def _take_as_matrices(launch: Op) -> None:
+    """Has a product take what it only reshapes as it is then: its rows are those of the matrix."""
+    for value in list(computing(launch)[0].operands):
+        base, views = view_source(value)
+        plain = bool(views) and all(isinstance(view.attrs["view"], Reshape) for view in views)
+        if not plain or base.owner is not launch.body or not memory(launch.operands[base.index]).contiguous:
+            continue
+        if any(len(inner.uses) != 1 for inner in (base, *(view.result for view in views))):
+            continue
+        ty, mem = tensor_type(value), launch.operands[base.index]
+        matrix = MemRefType(ty.dims, ty.dtype, ty.policy)
+        box = Builder.before(launch).value("schedule.box", (mem,), matrix, {"offset": ZERO}, hint=mem.name)
+        launch.set_operand(base.index, box)
+        kept = [place for op, place in zip(launch.body.ops, launch_places(launch), strict=False) if op not in views]
+        launch.attrs["places"] = tuple(kept)
+        base.type = ty
+        value.replace_all_uses(base)
+        for view in reversed(views):
+            view.erase()
 
 
 def _align(host: Op, launch: Op, loose: list[int], work: Dim) -> None:
@@ -111,7 +138,7 @@ class _Copies:
         copy = copy_of(Builder(body, self.launch.span), body.args[0])
         Builder(body, self.launch.span).op("form.yield", (copy.result,))
         group = Group.of(copy)
-        attrs = {**undecided(group, 1), "places": (group.places[copy],)}
+        attrs = {**undecided(group, 1), "places": (group.places[copy],), LONG_RUNS: True}
         return boxes, self.b.op("schedule.launch", (source, boxes[1].result), (), attrs, (body,))
 
     def workspace(self, whole: MemRefType) -> Value:

@@ -14,7 +14,7 @@ from tesserac.ir.forms import ORDERED_KINDS, tensor_type
 from tesserac.ir.kernels import kernel_settings
 from tesserac.ir.lines import LINES, line_elements
 from tesserac.ir.passes import SCHEDULE, Pass, function_pass
-from tesserac.schedule.aligned import align_products
+from tesserac.schedule.aligned import LONG_RUNS, align_products
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
@@ -28,6 +28,7 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
+from tesserac.schedule.shifted import shift_windows
 from tesserac.schedule.space import Reach, computing, reaches
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
@@ -52,6 +53,8 @@ WIDE_COLUMNS, NARROWEST = 1024, 64
 have nothing to do."""
 COLUMNS_OF_ALL = 4096
 """Those that all cores together take at once."""
+SHORT_RUN = 256
+"""Elements that are neighbours in all memories of a map up to which blocks are as high as wide."""
 SHORT_ROW = 1024
 """Elements of a row up to which one warp has its maximum before several have told each other of theirs."""
 
@@ -62,6 +65,7 @@ def launch_pass(machine: Machine) -> Pass:
     @function_pass(SCHEDULE, SCHEDULE, "launches")
     def decide(host: Op) -> None:
         if not machine.packs_operands:
+            shift_windows(host)
             align_products(host)
         for launch in [op for op in host.walk() if op.name == "schedule.launch"]:
             schedule_launch(launch, machine)
@@ -122,8 +126,21 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
         split(launch, last, SQUARE)
         because(launch, f"an operand runs across the others: squares of {SQUARE}")
         return
+    if machine.warps and last and loops[last].size.constant is None and LONG_RUNS not in launch.attrs:
+        few = clone_op(launch, {})
+        many = Predicate("at_least", loops[last].size, Dim.const(SHORT_RUN + 1))
+        select([(many, [launch])], [few], launch)
+        _walk_elements(few, elements, SQUARE)
+        because(few, f"runs of at most {SHORT_RUN} elements")
     several = machine.cheap_rows if last and _is_cheap(launch) else 1
-    inner = _fitting(launch, last, elements // several)
+    _walk_elements(launch, elements, elements // several)
+
+
+def _walk_elements(launch: Op, elements: int, inner: int) -> None:
+    """Blocks of so many elements, `inner` of them side by side."""
+    loops = launch_loops(launch)
+    last = len(loops) - 1
+    inner = _fitting(launch, last, inner)
     split(launch, last, inner)
     left = elements // inner
     for loop in reversed(range(last)):

@@ -31,13 +31,15 @@ from tesserac.schedule.dialect import (
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
+from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import computing
-from tesserac.schedule.tiles import FEW_ROWS_COLUMNS, FEWEST_ROWS, candidates, few_rows
+from tesserac.schedule.tiles import FEW_ROWS_COLUMNS, FEWEST_ROWS, Block, Problem, candidates, few_rows
 from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
 
 BUSY = 3
 """Quarters of the multiprocessors that should have a program."""
+LOW_BLOCK = Block(64, 256, 64)
 SMALL_OPERAND = 4096
 """Elements of a right operand that are laid out in less time than choosing between variants is worth."""
 
@@ -63,6 +65,8 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
     problem, loops = problem_of(launch, machine), launch_loops(launch)
     size = loops[-3].block * loops[-2].block
     smaller = [b for b in candidates(problem, machine) if b.rows * b.columns < size]
+    if WHOLE_DIGITS in launch.attrs and machine.has_async_matrix_unit and problem.dtype.bits == 16:
+        _variant_for_few_channels(launch, plain, problem, machine)
     if not smaller or _programs(launch).constant is not None or ASKED in launch.attrs:
         return
     choices, block_launch = list[tuple[Predicate, list[Op]]](), launch
@@ -74,6 +78,16 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
         schedule_contract(block_launch, few, machine, block)
         because(block_launch, f"fewer than {machine.cores * BUSY // 4} larger blocks")
     select(choices, [block_launch], launch)
+
+
+def _variant_for_few_channels(launch: Op, plain: Op, problem: Problem, machine: Machine) -> None:
+    """Of windows, which are many columns, and weights of few channels: blocks of half the height."""
+    low = clone_op(plain, {})
+    rows = launch_space(launch)[-3]
+    schedule_contract(low, replace(problem, rows=LOW_BLOCK.rows), machine, LOW_BLOCK)
+    because(low, f"at most {LOW_BLOCK.rows} rows")
+    enough = _programs(low).floor_div(machine.cores * BUSY // 4).min(1)
+    select([(Predicate("at_least", enough * LOW_BLOCK.rows, rows), [low])], [launch], launch)
 
 
 def _programs(launch: Op) -> Dim:

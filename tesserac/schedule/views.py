@@ -292,7 +292,8 @@ def respace(op: Op) -> None:
     if found is None or _uses_position(op) or found.defining_op is None:
         return
     source, ty = tensor_type(found.defining_op.operands[0]).dims, tensor_type(op.result)
-    if operand_maps(op)[op.operands.index(found)] != tuple(range(ty.rank)):
+    places = operand_maps(op)[op.operands.index(found)]
+    if tuple(place for place in places if place is not None) != tuple(range(ty.rank)):
         return
     runs = reshape_runs(ty.dims, source)
     moved = None if runs is None else _reshaped_operands(op, op, source, runs)

@@ -26,6 +26,7 @@ from tesserac.schedule.dialect import (
     launch_units,
     memory,
 )
+from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
 from tesserac.tile.dialect import Config, Stage, memref_type
 from tesserac.tile.status import checked_forms, status_type
@@ -257,12 +258,36 @@ class Frame:
     def load(self, reach: Reach, required: Sequence[int] = (), stage: Stage | None = None) -> Value:
         """The block of an input at the present coordinates."""
         argument = self.argument(reach, required)
-        at = self.coordinates(argument)
+        at, groups = self.coordinates(argument), argument.groups
         key = (argument, *at)
         tile = self.known(key)
         if tile is None:
-            tile = self.remember(key, self.load_from(self._arguments[argument], at, stage, argument.groups))
+            if groups and WHOLE_DIGITS in self.launch.attrs:
+                at, groups = self._digits(argument, at), ()
+            tile = self.remember(key, self.load_from(self._arguments[argument], at, stage, groups))
         return tile
+
+    def _digits(self, argument: Argument, at: Sequence[Value]) -> list[Value]:
+        """The coordinates of each dim that loops walk several of, where a block lies within the last of them."""
+        dims, found = iter(argument.type.dims), list[Value]()
+        for count, value in zip(argument.groups, at, strict=True):
+            *outer, last = [next(dims) for _ in range(count)]
+            found += self._digits_of(value, outer, last) if outer else [value]
+        return found
+
+    def _digits_of(self, value: Value, outer: Sequence[Dim], last: Dim) -> list[Value]:
+        axis, builder = value.defining_op, self.builder
+        assert axis is not None and isinstance(value.type, AxisType)
+        block, start = value.type.block, axis.operands[0]
+        blocks = index_op(builder, "floor_div", self.size(last), self.size(block))
+        number = index_op(builder, "floor_div", start, self.size(block))
+        inner = index_op(builder, "mul", index_op(builder, "rem", number, blocks), self.size(block))
+        left, places = index_op(builder, "floor_div", number, blocks), list[Value]()
+        for size in reversed(outer[1:]):
+            places.insert(0, index_op(builder, "rem", left, self.size(size)))
+            left = index_op(builder, "floor_div", left, self.size(size))
+        within = builder.value("tile.axis", (inner, self.size(last)), AxisType(block))
+        return [left, *places, within]
 
     def load_from(
         self, mem: Value, at: Sequence[Value], stage: Stage | None = None, groups: tuple[int, ...] = ()
