@@ -20,10 +20,11 @@ import tessera
 from tests.tools import peer_cases
 from tests.tools.peer_attention import attention_cases, rotary_cases
 from tests.tools.peer_losses import ctc_cases, norm_cases
+from tests.tools.peer_recurrent import recurrent_cases
 from tests.tools.peer_signals import stft_cases
 
 BOUND = 1e-11
-MORE = (attention_cases, rotary_cases, stft_cases, ctc_cases, norm_cases)
+MORE = (attention_cases, rotary_cases, stft_cases, ctc_cases, norm_cases, recurrent_cases)
 Peer = Callable[..., Any]
 Case = tuple[str, Peer]
 IMAGE, GRID, SPACE = (2, 4, 7, 5), (2, 3, 7, 2), (2, 2, 3, 4, 5)
