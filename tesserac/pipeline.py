@@ -43,7 +43,7 @@ from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
 from tesserac.schedule.auto import launch_pass
 from tesserac.schedule.build import host_pass
-from tesserac.schedule.horizontal import join_launches
+from tesserac.schedule.horizontal import join_pass
 from tesserac.schedule.iterations import sum_iterations
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
@@ -102,7 +102,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         host_pass(machine),  # groups become launches, values between them buffers
         launch_pass(machine),  # how each launch walks its space, and why
         *((sequential,) if machine.compiles_loops else ()),  # loops of small launches are compiled as one
-        join_launches,  # the same for several tensors is one launch; none of those loops has any
+        join_pass(machine),  # the same for several tensors is one launch; none of those loops has any
         assign_slots,  # buffers whose lives do not overlap share memory
     )
 

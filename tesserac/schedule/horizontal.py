@@ -18,7 +18,7 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Attr, Block, Op, Value, attr, clone_region
 from tesserac.ir.meaning import meaning
-from tesserac.ir.passes import SCHEDULE, function_pass
+from tesserac.ir.passes import SCHEDULE, Pass, function_pass
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.dialect import (
     LENGTH,
@@ -31,20 +31,26 @@ from tesserac.schedule.dialect import (
     memory_of_each,
 )
 from tesserac.schedule.flat import FlatLaunch, Walked, is_flat
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.types.dims import Dim, product
 
-MOST_WORDS = 4000
-"""Addresses and lengths that one launch is given: those of a GPU are parameters of the kernel, up to 32764 bytes."""
+WORD = 8
+"""Bytes of an address or a length."""
 WORDS_BESIDE = 3
 """A tensor's length, its first program and what rounds their number up, beside its addresses."""
 _NO_WORK = ("schedule.box", "schedule.parts", "index.dim")
 
 
-@function_pass(SCHEDULE, SCHEDULE, "horizontal")
-def join_launches(host: Op) -> None:
-    for block in list(_blocks(host)):
-        _Joining().run(block)
+def join_pass(machine: Machine) -> Pass:
+    """For a machine on which a launch is given so much."""
+
+    @function_pass(SCHEDULE, SCHEDULE, "horizontal")
+    def join_launches(host: Op) -> None:
+        for block in list(_blocks(host)):
+            _Joining(machine.parameter_bytes // WORD).run(block)
+
+    return join_launches
 
 
 def _blocks(op: Op) -> Iterator[Block]:
@@ -81,9 +87,10 @@ class _Set:
 
 @dataclass
 class _Joining:
-    """One block. `passed` are the operations since the last one that nothing is moved over; `open` the sets among
-    them."""
+    """One block, of a machine on which a launch is given so many `words`. `passed` are the operations since the last
+    one that nothing is moved over; `open` the sets among them."""
 
+    words: int
     passed: list[Op] = field(default_factory=list)
     open: list[_Set] = field(default_factory=list)
 
@@ -107,7 +114,7 @@ class _Joining:
     def _joins(self, candidate: _Set, launch: FlatLaunch) -> bool:
         walked, first = _both(candidate.walked, launch.walked()), candidate.launches[0]
         words = (len(launch.op.operands) + WORDS_BESIDE) * (1 + len(candidate.launches))
-        if walked is None or words > MOST_WORDS or not _looks_like(first, launch):
+        if walked is None or words > self.words or not _looks_like(first, launch):
             return False
         if not candidate.said or walked != candidate.walked:
             candidate.said, candidate.walked = meaning(first.over_one(walked)), walked

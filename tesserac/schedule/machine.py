@@ -63,14 +63,15 @@ class Code:
 @dataclass(frozen=True)
 class Rates:
     """What one core (a multiprocessor) does in a cycle, and what memory gives: bounds of a run, never measured. `fmas`
-    are fused multiply-adds of f32, `matrix_fmas` those of bf16 in matrix units; gigabytes in a second are those of one
-    core and of all."""
+    are fused multiply-adds of f32, `matrix_fmas` those of bf16 in matrix units, which may run at another clock;
+    gigabytes in a second are those of one core and of all. They give what vendors say of the machine as a whole."""
 
     clock_ghz: float
     fmas: int
     matrix_fmas: int
     core_gbs: float
     gbs: float
+    matrix_ghz: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Machine:
     `calls`: functions that are called stay functions; elsewhere they are written out.
     `folds_places`: a program folds rows into places that integers say, one after the other. `warps` are those of a
     program, `column_warps` where it walks columns, and `registers` how many elements they hold at once; 0 where a
-    program is one thread.
+    program is one thread. `parameter_bytes` are what a launch can give a kernel beside memory.
     """
 
     arch: str
@@ -137,6 +138,7 @@ class Machine:
     column_warps: int = 0
     registers: int = 0
     has_async_matrix_unit: bool = False
+    parameter_bytes: int = 32764
 
     def __hash__(self) -> int:
         return hash(self.arch)  # sizes are asked for by machine some thousand times in a compilation
@@ -171,7 +173,9 @@ class Machine:
     @property
     def matrix_flops(self) -> float:
         """Those of products of bf16 in matrix units, of f32 where there are none."""
-        return 2e9 * self.rates.clock_ghz * (self.rates.matrix_fmas or self.rates.fmas) * self.cores
+        if not self.rates.matrix_fmas:
+            return self.peak_flops
+        return 2e9 * (self.rates.matrix_ghz or self.rates.clock_ghz) * self.rates.matrix_fmas * self.cores
 
     @property
     def peak_bytes(self) -> float:
@@ -207,7 +211,7 @@ def _gpu(
         columns=16, cheap_rows=1, carries_sums=False, takes_arguments=False, compiles_loops=False,
         leaves_idle_loops=False, folds_places=False, calls=False, code=Code(NVPTX, arch, ptx), rates=rates,
         residency=residency, warps=WARPS, column_warps=8, registers=WARPS * 32 * REGISTERS,
-        has_async_matrix_unit=asynchronous,
+        has_async_matrix_unit=asynchronous, parameter_bytes=4 * KIB if ptx == "+ptx80" else 32764,
     )  # fmt: skip
 
 
@@ -267,11 +271,11 @@ SM_89 = _gpu(
 )  # fmt: skip
 SM_90A = _gpu(
     "sm_90a", "H200", 132, 50 * MIB, 16, "+ptx86",
-    Rates(1.83, 128, 2048, 60, 4800), Residency(64, 32, 65536, 228 * KIB), asynchronous=True,
+    Rates(1.98, 128, 2048, 60, 4800, matrix_ghz=1.83), Residency(64, 32, 65536, 228 * KIB), asynchronous=True,
 )  # fmt: skip
 SM_100A = _gpu(
     "sm_100a", "B200", 148, 126 * MIB, 10, "+ptx86",
-    Rates(1.86, 128, 4096, 80, 8000), Residency(64, 32, 65536, 228 * KIB),
+    Rates(1.98, 128, 4096, 80, 7700, matrix_ghz=1.86), Residency(64, 32, 65536, 228 * KIB),
 )  # fmt: skip
 
 CPUS = (X86_64_V3, X86_64_V4, X86_64_V4_AMX, AARCH64, AARCH64_SVE, APPLE)

@@ -12,7 +12,7 @@ from tesserac.base.source import SourceFile
 from tesserac.ir.core import Op
 from tesserac.ir.passes import run_passes
 from tesserac.schedule.dialect import launch_kind, launch_lengths
-from tesserac.schedule.horizontal import MOST_WORDS, WORDS_BESIDE
+from tesserac.schedule.horizontal import WORD, WORDS_BESIDE
 from tesserac.schedule.machine import MACHINES
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
@@ -158,7 +158,15 @@ def f(x: Tensor[N, f32], y: Tensor[N, f32]):
 
 
 @pytest.mark.one_in(4)
-def test_more_tensors_than_a_launch_is_given() -> None:
-    many = MOST_WORDS // (2 + WORDS_BESIDE) + 3
-    text = f"def f(x: Tensor[{many}, N, f32]):\n    return [exp2(x[i]) for i in range({many})]\n"
-    assert all(len(row) <= many - 3 for row in lengths(text, "f"))
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_no_launch_is_given_more_than_a_kernel_takes(arch: str) -> None:
+    """As parameters: 4 KiB of PTX 8.0, 32764 bytes from 8.1 on."""
+    machine, many = MACHINES[arch], 120
+    parameters = ", ".join(f"x{i}: Tensor[N{i}, f32]" for i in range(many))
+    text = f"def f({parameters}):\n    return [exp2(x) * 2.0 for x in [{', '.join(f'x{i}' for i in range(many))}]]\n"
+    found = lengths(text, "f", arch)
+    most = machine.parameter_bytes // WORD // (2 + WORDS_BESIDE)
+    assert [len(row) for row in found] == [min(most, many)] + [many - most] * (most < many)
+    lowered = run_passes(tile_of(SourceFile("horizontal.tess", text), "f", arch), [gpu_pass(machine)], verify=True)
+    for kernel in kernels_of(lowered) if find_ptxas() is not None else ():
+        assemble(emit_ptx(emit_kernel(kernel).llvm, arch), arch)

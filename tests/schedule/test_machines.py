@@ -35,6 +35,29 @@ def test_every_record_has_a_target_and_every_target_a_record() -> None:
     assert all(machine.target in list_machines(None).output for machine in MACHINES.values())
 
 
+SAID = {
+    "sm_80": (19.5, 312, 1555, 2048, 164), "sm_86": (35.6, 71, 936, 1536, 100), "sm_89": (82.6, 165.2, 1008, 1536, 100),
+    "sm_90a": (66.9, 989.4, 4800, 2048, 228), "sm_100a": (75.0, 2250, 7700, 2048, 228),
+}  # fmt: skip
+"""What NVIDIA says in data sheets and its table of compute capabilities: Tflop/s of f32 and of dense bf16 with f32 sums,
+GB/s, threads and KiB of shared memory of a multiprocessor."""
+
+
+@pytest.mark.parametrize("arch", SAID)
+def test_rates_give_what_data_sheets_say(arch: str) -> None:
+    machine, (plain, matrix, memory, threads, shared) = MACHINES[arch], SAID[arch]
+    assert machine.peak_flops / 1e12 == pytest.approx(plain, rel=0.03)
+    assert machine.matrix_flops / 1e12 == pytest.approx(matrix, rel=0.03)
+    assert machine.peak_bytes / 1e9 == pytest.approx(memory, rel=0.01)
+    held = machine.residency
+    assert held is not None and (32 * held.warps, held.shared_bytes) == (threads, shared * KIB)
+
+
+def test_a_core_of_the_machine_at_hand_was_measured() -> None:
+    """A loop of fused multiply-adds in registers: 39.9 Gflop/s a core of a Neoverse N1 at 2.5 GHz."""
+    assert AARCH64.peak_flops / AARCH64.cores / 1e9 == pytest.approx(39.9, rel=0.03)
+
+
 def test_a_lower_record_of_a_family_needs_less() -> None:
     for least, most in (("x86-64-v3", "x86-64-v4"), ("x86-64-v4", "x86-64-v4-amx"), ("aarch64", "aarch64-sve")):
         assert set(MACHINES[least].code.needs) < set(MACHINES[most].code.needs)
