@@ -70,7 +70,7 @@ def _symbols(host: Module) -> set[str]:
 
 
 def _launch(launch: Op, number: int, sizes: Mapping[str, int], machine: Machine) -> Iterator[str]:
-    if not _is_taken(launch, sizes):
+    if not is_taken(launch, sizes):
         yield f"launch {number}: {launch_kind(launch)}, for other sizes"
         return
     moved, work = launch_bytes(launch, sizes), launch_work(launch, sizes, machine)
@@ -84,13 +84,14 @@ def _launch(launch: Op, number: int, sizes: Mapping[str, int], machine: Machine)
     yield f"  bound    {bound} ({intensity}): at least {_time(max(memory, compute))}"
 
 
-def _is_taken(launch: Op, sizes: Mapping[str, int]) -> bool:
-    """Whether the variant that it belongs to, if any, runs at these sizes."""
+def is_taken(launch: Op, sizes: Mapping[str, int]) -> bool:
+    """Whether the variants that it belongs to, one inside the other, run at these sizes."""
     block = launch.parent
-    select = block.parent_op if block is not None else None
-    if select is None or select.name != "schedule.select":
-        return True
-    return select.regions[chosen_region(select, sizes)].block is block
+    while block is not None and (around := block.parent_op) is not None:
+        if around.name == "schedule.select" and around.regions[chosen_region(around, sizes)].block is not block:
+            return False
+        block = around.parent
+    return True
 
 
 def _is_narrow(launch: Op) -> bool:

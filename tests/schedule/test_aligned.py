@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from tesserac.base.source import SourceFile
+from tesserac.commands.costs import is_taken
 from tesserac.driver.session import Session
 from tesserac.ir.core import Op, attr_tuple
 from tesserac.schedule import aligned
@@ -86,3 +87,14 @@ def test_copies_give_the_bits_of_the_meaning(sizes: tuple[int, int, int], monkey
     m, k, n = sizes
     args = [values(named("bf16"), (m, k)), values(named("bf16"), (k, n), 1)]
     check((CASES / "matmul_bf16.forms").read_text(), args, SM_90A, "matmul_bf16")
+
+
+def test_costs_are_those_of_the_variant_that_runs() -> None:
+    """One inside the other: the blocks of the aligned product, and that it is aligned."""
+    text = "half = bf16 @accum(f32)\ndef f(a: Tensor[M, K, half], b: Tensor[K, N, half]): return a @ b\n"
+    file = SourceFile("odd.tess", text)
+    module = SESSION.levels(file, SESSION.function(file, "f"), SM_90A).schedule
+    found = [op for op in module.walk() if op.name == "schedule.launch"]
+    for size, kinds in ((1024, ["contract"]), (1001, ["map", "map", "contract"])):
+        sizes = dict.fromkeys("MKN", size)
+        assert [launch_kind(op) for op in found if is_taken(op, sizes)] == kinds

@@ -39,8 +39,8 @@ SAID = {
     "sm_80": (19.5, 312, 1555, 2048, 164), "sm_86": (35.6, 71, 936, 1536, 100), "sm_89": (82.6, 165.2, 1008, 1536, 100),
     "sm_90a": (66.9, 989.4, 4800, 2048, 228), "sm_100a": (75.0, 2250, 7700, 2048, 228),
 }  # fmt: skip
-"""What NVIDIA says in data sheets and its table of compute capabilities: Tflop/s of f32 and of dense bf16 with f32 sums,
-GB/s, threads and KiB of shared memory of a multiprocessor."""
+"""What NVIDIA says in data sheets and its table of compute capabilities: Tflop/s of f32 and of dense bf16 with sums in
+f32, GB/s, threads and KiB of shared memory of a multiprocessor."""
 
 
 @pytest.mark.parametrize("arch", SAID)

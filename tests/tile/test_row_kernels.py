@@ -69,6 +69,8 @@ def test_a_costly_tile_is_computed_in_the_first_loop_that_needs_it() -> None:
     tiles = SESSION.levels(FILE, SESSION.function(FILE, "softmaxes"), MACHINES["aarch64"]).tile
     kernels = [op for op in AARCH64.lowering.run(tiles).ops if op.name == "cpu.kernel"]
     assert [sum(op.name == "scalar.exp_term" for op in kernel.walk()) for kernel in kernels] == [1, 1]
+    own = [[op for op in kernel.walk() if op.name == "cpu.scratch"] for kernel in kernels]
+    assert len(own[1]) == 1, "what a loop stores and sums at once is not kept beside"
 
 
 @pytest.mark.parametrize("columns", [1, 7, 256, 257, 600])

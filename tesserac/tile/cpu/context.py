@@ -39,6 +39,8 @@ class Context:
         """Tiles that stand in panels: in which block they were laid out, and where."""
         self.costly: dict[Tile, Value] = {}
         """Tiles that take long to compute and have several readers, with the values that they are."""
+        self.lowered: set[Op] = set()
+        """The neutral operations that are done."""
         self.in_place: dict[Op, Stored] = {}
         """Products whose accumulator is changed, and then added to, in the scratch of what a loop carries."""
         self._prologue = Block()

@@ -28,7 +28,7 @@ from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.indexed import coordinates, gathered, lower_scatter
 from tesserac.tile.cpu.loops import lower_for, lower_tree
 from tesserac.tile.cpu.matrix_products import store_tiles
-from tesserac.tile.cpu.nests import Copy, Reduce, Sink, Store, lower_sinks, reduce_sink
+from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.place_folds import lower_fold_at
 from tesserac.tile.cpu.products import lower_dot, store_panels
 from tesserac.tile.cpu.reuse import copies_beside, kept_operands, note_costly
@@ -122,21 +122,16 @@ class _Pending:
         self.sinks: list[Sink] = []
         self.reads: dict[Tile, frozenset[Value]] = {}
 
-    def add(self, op: Op, sink: Store | Reduce) -> None:
-        """What an operation stores or folds, and beside it what others read later of the same."""
-        self._add(sink)
-        for copy in copies_beside(self.ctx, op, sink):
-            self._add(copy)
-
-    def _add(self, sink: Store | Reduce | Copy) -> None:
+    def add(self, sink: Store | Reduce) -> None:
         if self.sinks and not self._shares(sink):
             self.flush()
         self.sinks.append(sink)
 
     def flush(self) -> None:
+        """The loops of all that waits; they keep what is costly and read later."""
         sinks, self.sinks = self.sinks, []
         if sinks:
-            lower_sinks(self.ctx, sinks)
+            lower_sinks(self.ctx, [*sinks, *copies_beside(self.ctx, sinks)])
 
     def before(self, op: Op) -> None:
         """Computes what waits if `op` needs it: a result, or memory that is still to be written."""
@@ -148,7 +143,7 @@ class _Pending:
             self.flush()
 
     def _written(self) -> set[Value | None]:
-        return {s.to.memory if isinstance(s, Copy) else s.memory for s in self.sinks if isinstance(s, Store | Copy)}
+        return {s.memory for s in self.sinks if isinstance(s, Store)}
 
     def _may_meet(self, sink: Store, other: Sink) -> bool:
         """Whether two stores may write one element: not where some coordinate is two different numbers."""
@@ -158,7 +153,7 @@ class _Pending:
         numbers = [[constant_index(place) for place in pair if isinstance(place, Value)] for pair in pairs]
         return not any(None not in pair and pair[0] != pair[1] for pair in numbers)
 
-    def _shares(self, sink: Store | Reduce | Copy) -> bool:
+    def _shares(self, sink: Store | Reduce) -> bool:
         first = self.sinks[0]
         reads = memories(sink.tile, self.reads)
         return (
@@ -178,6 +173,7 @@ def _lower_ops(ctx: Context, block: Block) -> None:
         with ctx.builder.spanned(op.span):
             pending.before(op)
             _lower_op(ctx, op, pending)
+            ctx.lowered.add(op)
     pending.flush()
 
 
@@ -198,7 +194,7 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
             pending.flush()
             lower_fold_at(ctx, op)
         case "tile.reduce":
-            pending.add(op, reduce_sink(ctx, op))
+            pending.add(reduce_sink(ctx, op))
         case name if name in _LOOPS:
             _LOOPS[name](ctx, op, _lower_ops)
         case "tile.dot":
@@ -223,7 +219,7 @@ def _store(ctx: Context, op: Op, pending: _Pending) -> None:
         store_tiles(ctx, tile, memory, at)
         ctx.written(memory)
         return
-    pending.add(op, Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis))))
+    pending.add(Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis))))
 
 
 def _axis(ctx: Context, op: Op) -> None:

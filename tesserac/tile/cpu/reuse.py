@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps
 from tesserac.tile.cpu.context import Context
@@ -49,27 +51,18 @@ def note_costly(ctx: Context, op: Op) -> None:
         ctx.costly[tile] = op.result
 
 
-def copies_beside(ctx: Context, op: Op, sink: Sink) -> list[Copy]:
-    """The costly tiles that the loops of a sink compute and that others read later, who find them in scratch then."""
+def copies_beside(ctx: Context, sinks: Sequence[Sink]) -> list[Copy]:
+    """The costly tiles that loops compute and that others read later, who find them in scratch then."""
     made: list[Copy] = []
-    for tile in _parts(sink.tile):
+    for tile in dict.fromkeys(part for sink in sinks for part in _parts(sink.tile)):
         value = ctx.costly.get(tile)
-        if value is None or tile.axes != sink.axes or tile.type.shape != sink.tile.type.shape:
+        if value is None or (tile.axes, tile.type.shape) != (sinks[0].axes, sinks[0].tile.type.shape):
             continue
-        if any(_is_behind(user, op) for user, _ in value.uses):
+        if any(user not in ctx.lowered for user, _ in value.uses):
             made.append(Copy(tile, ctx.stored(tile)))
             ctx.tiles[value] = made[-1].to
             del ctx.costly[tile]
     return made
-
-
-def _is_behind(user: Op, op: Op) -> bool:
-    """Whether an operation, or one around it, stands behind another in its block."""
-    assert op.parent is not None
-    around: Op | None = user
-    while around is not None and around.parent is not op.parent:
-        around = around.parent.parent_op if around.parent is not None else None
-    return around is not None and op.parent.place(around) > op.parent.place(op)
 
 
 def _parts(tile: Tile) -> list[Tile]:
