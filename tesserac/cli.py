@@ -18,7 +18,7 @@ import click
 from tessera.cache import unused_folder
 from tessera.errors import TesseraError
 from tessera.version import __version__
-from tesserac.base.collecting import keep_to_the_end
+from tesserac.base.collecting import collect_seldom, keep_to_the_end
 from tesserac.base.recursion import deep_recursion
 from tesserac.commands import names
 from tesserac.commands.options import Targets, device_option, materialize_option, target_option
@@ -425,6 +425,7 @@ def _start(program: click.Group, name: str) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a character that the terminal lacks is shown by its number
             stream.reconfigure(errors="backslashreplace")
+    collect_seldom()
     status = main(program, name, sys.argv[1:])
     keep_to_the_end()
     return status

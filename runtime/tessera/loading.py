@@ -75,6 +75,9 @@ def module_of(name: str, source: Source, gpu: Gpu | None = None) -> Module:
 
 @cache
 def compiler() -> Compiler:
-    from tesserac.embed.compiler import runtime_compiler
+    from tesserac.base.collecting import collection_paused
+
+    with collection_paused():  # hundreds of modules, and nothing in them is garbage
+        from tesserac.embed.compiler import runtime_compiler
 
     return runtime_compiler()
