@@ -42,8 +42,8 @@ stencils, dynamic programming, physics, learning. Ours are in `benchmarks/npbenc
 
 ![time of gradients](pictures/gradients.svg)
 
-A gradient costs 2 to 4 times its function. In absolute time PyTorch and JAX are ahead on products, attention and
-convolutions; recurrent networks are the case where compiling the whole loop wins.
+A gradient costs 2 to 6 times its function. PyTorch is ahead where convolutions and attention take the time; recurrent
+networks and mixtures are the cases where compiling the whole program wins.
 
 ## What compiling costs
 
@@ -96,6 +96,7 @@ FILES = {
     "gpu-ops-h200": "operators, library and random programs on an H200, against the CPU's bits",
     "gpu-h200": "kernels on an H200: bits and times",
     "gpu-table-h200": "the goals of a GPU on an H200, beside PyTorch",
+    "gpt2-step-h200": "a step of training GPT-2 on an H200, beside PyTorch compiled",
     "gpu-host-h200": "modules on an H200 from Python: bits, arrays that stay, other libraries, memory, faults, costs",
     "gradients-aarch64": "functions and gradients, ARM",
     "gradients-x86_64": "functions and gradients, x86",

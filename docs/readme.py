@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.results import gpu_times, tables, value
+from docs.results import gpu_times, gradient_times, tables, value
 from docs.where import asks, outcomes
 
 COLLECTIVES = "collectives across several devices"
@@ -60,26 +60,30 @@ def gpu_refused_section() -> str:
 
 
 def figures_section() -> str:
-    softmax = value("cpu-x86_64", "row softmax 1024x1024")
-    one = value("cpu-x86_64", "row softmax 1024x1024, one thread")
-    product = value("cpu-x86_64", "f32 matmul 1024")
-    matmul = max((run for run in gpu_times() if run.label.startswith("matmul_bf16")), key=lambda run: run.rate)
     bits = tables("bits")[1:]
     equal = sum(row[2] == "3" and row[3] == "equal" for row in bits)
+    suite = [text.partition(" ")[0] for text in value("npbench-x86_64", "geometric mean (programs)")[1:]]
+    product = value("gpu-table-h200", "bf16 gemm 4096")
+    lstm = gradient_times("LSTM 64-128, batch 16, 200 steps, f32")
+    faster = {name: f"{lstm[name] / lstm['tessera']:.1f}" for name in ("jax", "torch")}
     rows = [
         f"| {equal} programs | the same bits on AArch64, x86-64 and an H200 | `python -m benchmarks.bits` |",
-        f"| softmax of 1024 x 1024, f32 | {_times(softmax[0])} NumPy on 16 x86 cores, {_times(one[0])} on one | "
-        "`python -m benchmarks` |",
-        f"| bf16 product of 4096³ on an H200 | {matmul.rate / 1e12:.0f} TFLOP/s, {matmul.rate / 989e12:.0%} of the "
-        "limit | `python -m benchmarks.gpu_check` |",
+        f"| NPBench, {len(tables('npbench-x86_64')) - 2} programs, x86-64 | {suite[0]} times NumPy, {suite[1]} times "
+        f"Numba, {suite[2]} times JAX (geometric means) | `python -m benchmarks.npbench_suite` |",
+        f"| gradient of an LSTM over 200 steps, 16 x86 cores | {faster['jax']} times JAX, {faster['torch']} times "
+        "PyTorch | `python -m benchmarks.gradients` |",
+        f"| bf16 product of 4096³ on an H200 | {product[2]}, {product[4]} of cuBLAS | "
+        "`python -m benchmarks.gpu_table` |",
     ]
-    note = (
-        f"\nNot everything is fast: an f32 product of 1024³ on 16 x86 cores runs at {_times(product[0])} the speed of\n"
-        "NumPy's OpenBLAS, and a gradient of attention or convolutions takes several times as long as in PyTorch\n"
+    return "\n".join(["| what | measured | command |", "|---|---|---|", *rows, _not_fast()])
+
+
+def _not_fast() -> str:
+    conv = gradient_times("two convolutions 3x3, 8x16x32x32, f32")
+    step = {row[0]: float(row[1]) for row in tables("gpt2-step-h200")[1:3]}
+    slow, slower = conv["torch"] / conv["tessera"], step["PyTorch"] / step["ours"]
+    return (
+        f"\nNot everything is fast: a gradient of small convolutions runs at {slow:.2g} of the speed of PyTorch on 16 x86\n"
+        f"cores, a step of training GPT-2 124M on an H200 at {slower:.2g} of `torch.compile`\n"
         "([all figures](docs/performance.md)).\n"
     )
-    return "\n".join(["| what | measured | command |", "|---|---|---|", *rows, note])
-
-
-def _times(text: str) -> str:
-    return f"{float(text.removesuffix('x NumPy')):.3g} times"

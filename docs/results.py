@@ -32,6 +32,12 @@ def value(name: str, measurement: str) -> list[str]:
     return found
 
 
+def gradient_times(model: str) -> dict[str, float]:
+    """Milliseconds of a model's gradient, by library, on x86."""
+    found = re.findall(r"(\w+) [\d.]+ and ([\d.]+) ms", value("gradients-x86_64", model)[3])
+    return {name: float(ms) for name, ms in found}
+
+
 @dataclass(frozen=True)
 class Run:
     """A kernel timed on a GPU: operations per second, and per byte that it must move."""
