@@ -174,6 +174,18 @@ def extension(block: str) -> None:
     assert f"\n{make.removeprefix('make ')}:" in makefile and install.split()[-1] in makefile
 
 
+def step(number: int) -> Callable[[str], None]:
+    """What inspect says of a step of the lesson on kernels."""
+
+    def hold(block: str) -> None:
+        lesson = (DOCS / "kernels.md").read_text(encoding="utf-8").partition("## From the naive form")[2]
+        write("p.tess", [code for kind, code in _BLOCK.findall(lesson) if kind == "tess"][number - 1])
+        level = "" if "takes kernel" in block else " --level schedule"
+        says(f"tesserac inspect p.tess:f --target cpu:aarch64{level}", block)
+
+    return hold
+
+
 def costs_of_a_product(block: str) -> None:
     sizes = "a: Tensor[M, 4096, bf16 @accum(f32)], b: Tensor[4096, 4096, bf16 @accum(f32)]"
     write("p.tess", f"def f({sizes}):\n    return a @ b\n")
@@ -185,7 +197,7 @@ HELD: dict[str, list[Callable[[str], None]]] = {
     "editor.md": [extension, starts_the_server, starts_the_server, helix, starts_the_server],
     "fixes.md": [fixes],
     "gpu.md": [on_a_device, names_of_the_runtime],
-    "kernels.md": [costs_of_a_product],
+    "kernels.md": [*map(step, range(1, 7)), costs_of_a_product],
     "modules.md": [a_project],
     "repl.md": [talk, pipe, words_become_arguments],
     "security.md": [signing, trusting],
