@@ -83,7 +83,7 @@ def _not_fast() -> str:
     step = {row[0]: float(row[1]) for row in tables("gpt2-step-h200")[1:3]}
     slow, slower = conv["torch"] / conv["tessera"], step["PyTorch"] / step["ours"]
     return (
-        f"\nNot everything is fast: a gradient of small convolutions runs at {slow:.2g} of the speed of PyTorch on 16 x86\n"
-        f"cores, a step of training GPT-2 124M on an H200 at {slower:.2g} of `torch.compile`\n"
+        f"\nNot everything is fast: a gradient of small convolutions runs at {slow:.2g} of the speed of PyTorch on 16\n"
+        f"x86 cores, a step of training GPT-2 124M on an H200 at {slower:.2g} of `torch.compile`\n"
         "([all figures](docs/performance.md)).\n"
     )
