@@ -14,7 +14,8 @@ from tesserac.pipeline import Levels
 from tesserac.schedule.dialect import launch_loops, launch_stages, launch_units
 from tesserac.schedule.machine import AARCH64, SM_80, SM_90A, Machine
 from tesserac.schedule.programs import CPU_NOT_TAKEN, NOT_TAKEN
-from tesserac.tile.gpu.dialect import is_persistent
+from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.tile.gpu.dialect import is_persistent, kernel_grid
 from tesserac.tile.gpu.lower import lower_module
 from tesserac.tile.gpu.types import StagesType
 from tests.support.cpu_kernels import same_bits
@@ -168,3 +169,29 @@ def test_terms_that_do_not_divide_a_chain_are_an_error_with_figures(k: int) -> N
         levels(program, AARCH64)
     (problem,) = caught.value.diagnostics
     assert problem.code == "E0513" and str(k) in problem.title and "4096" in problem.title
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("setting", ["vector=1", "cluster=(2, 1)", 'raster="columns"', 'skew="load"', "regs=64"])
+def test_a_setting_that_a_gpu_does_not_take_changes_nothing_and_the_reason_holds(setting: str) -> None:
+    """The code is that without it, and has what the reason says it has in any case."""
+    plain = NARROW.replace(', persistent=True, swizzle="none", regs=64, vector=1', "").format(rows=128, roles=(4, 8))
+    said = levels(plain.replace("roles=", f"{setting}, roles="), SM_90A)
+    (launch,) = [op for op in said.schedule.walk() if op.attrs.get("kind") == "program"]
+    name = setting.split("=")[0]
+    assert f"{name} of its schedule is not taken: {NOT_TAKEN[name]}" in str(launch.attrs["reason"])
+    texts = [
+        [emit_kernel(op).llvm for op in lower_module(made.tile, SM_90A).ops if op.name == "gpu.kernel"]
+        for made in (said, levels(plain, SM_90A))
+    ]
+    assert texts[0] == texts[1]
+    roles, *others = texts[0]
+    holds = {
+        "vector": all("cp.async.cg.shared.global.16" in text for text in others),
+        "cluster": not any("multicast" in text or "cluster.ctarank" in text for text in texts[0]),
+        "raster": [str(dim) for dim in kernel_grid(lower_module(said.tile, SM_90A).ops[0])][-2:]
+        == ["ceil_div(S, 128)", "ceil_div(L, 128)"],
+        "skew": roles.count("wgmma.wait") > 0,
+        "regs": "setmaxnreg.inc" in roles and "setmaxnreg.dec" in roles,
+    }
+    assert holds[name]
