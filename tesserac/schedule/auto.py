@@ -55,6 +55,8 @@ COLUMNS_OF_ALL = 4096
 """Those that all cores together take at once."""
 SHORT_RUN = 256
 """Elements that are neighbours in all memories of a map up to which blocks are as high as wide."""
+TINY_RUN = 32
+"""Those up to which a block of the usual width would be half empty, or emptier."""
 SHORT_ROW = 1024
 """Elements of a row up to which one warp has its maximum before several have told each other of theirs."""
 
@@ -121,19 +123,30 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
         because(launch, "one element")
         return
     last, crossing = len(loops) - 1, _crossing_loop(launch, found)
+    unknown = bool(machine.warps and last and loops[last].size.constant is None and LONG_RUNS not in launch.attrs)
     if crossing is not None:
-        split(launch, crossing, SQUARE)
-        split(launch, last, SQUARE)
-        because(launch, f"an operand runs across the others: squares of {SQUARE}")
+        few = _for_short_runs(launch, TINY_RUN) if unknown else None
+        for each, inner in ((launch, SQUARE), *(((few, TINY_RUN // 2),) if few is not None else ())):
+            split(each, crossing, SQUARE)
+            split(each, last, inner)
+            because(each, f"an operand runs across the others: blocks of {SQUARE}x{inner}")
         return
-    if machine.warps and last and loops[last].size.constant is None and LONG_RUNS not in launch.attrs:
-        few = clone_op(launch, {})
-        many = Predicate("at_least", loops[last].size, Dim.const(SHORT_RUN + 1))
-        select([(many, [launch])], [few], launch)
+    if unknown:
+        few = _for_short_runs(launch, SHORT_RUN)
+        fewest = _for_short_runs(few, TINY_RUN)
         _walk_elements(few, elements, SQUARE)
-        because(few, f"runs of at most {SHORT_RUN} elements")
+        _walk_elements(fewest, elements, TINY_RUN // 2)
     several = machine.cheap_rows if last and _is_cheap(launch) else 1
     _walk_elements(launch, elements, elements // several)
+
+
+def _for_short_runs(launch: Op, most: int) -> Op:
+    """A variant of a map for runs of at most so many elements."""
+    few = clone_op(launch, {})
+    many = Predicate("at_least", launch_loops(launch)[-1].size, Dim.const(most + 1))
+    select([(many, [launch])], [few], launch)
+    because(few, f"runs of at most {most} elements")
+    return few
 
 
 def _walk_elements(launch: Op, elements: int, inner: int) -> None:

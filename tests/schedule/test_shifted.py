@@ -15,6 +15,7 @@ from tesserac.schedule.dialect import launch_kind, memory
 from tesserac.schedule.machine import SM_90A
 from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
+from tesserac.target.nvptx.kernel import emit_kernel
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, tile_of
@@ -122,3 +123,10 @@ def test_lines_that_end_with_a_vector_move_in_vectors() -> None:
     for columns in (36, 37, 8):
         x = np.random.default_rng(5).standard_normal((5, 7, columns)).astype(np.float32)
         same_bits(run(x)[0], x[:, 1:, : columns - 4] * np.float32(2))
+
+
+def test_what_lies_across_is_read_by_products_in_blocks_of_any_shape() -> None:
+    text = "def f(a: Tensor[M, K, t], b: Tensor[K, N, t], c: Tensor[N, M, t]):\n    return a @ b + transpose(c)\n"
+    file = SourceFile("m.tess", f"t = {HALF}\n{text}")
+    kernels = kernels_of(run_passes(tile_of(file, "f", ARCH), [gpu_pass(PLATFORMS[ARCH].schedule)], verify=True))
+    assert emit_kernel(next(k for k in kernels if any(op.name == "gpu.multiply" for op in k.walk()))).llvm

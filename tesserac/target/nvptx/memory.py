@@ -31,6 +31,7 @@ class Place:
         self.bytes = self.element.bits // 8
         self.axes: list[Axis] = []
         self.strides: list[Value] = []
+        self.exchanged = False
         b = ctx.b
         self.start = const_i64(0)
         for value, stride in zip(at, mem.strides, strict=True):
@@ -46,14 +47,12 @@ class Place:
         """Sees a block of two dims with its columns as rows."""
         self.axes.reverse()
         self.strides.reverse()
+        self.exchanged = not self.exchanged
 
-    def by_neighbours(self, layout: Layout) -> Layout:
-        """Sees a block of two dims so that neighbours along the last one are neighbours in memory, where it can; gives
-        the layout of the block then."""
-        if len(self.strides) != 2 or self.strides[0].number != 1 or self.strides[1].number == 1:
-            return layout
-        self.exchange()
-        return layout.project((1, 0))
+    def by_neighbours(self) -> None:
+        """Sees a block of two dims so that neighbours along the last one are neighbours in memory, where it can."""
+        if len(self.strides) == 2 and self.strides[0].number == 1 and self.strides[1].number != 1:
+            self.exchange()
 
     def inside(self) -> list[Value]:
         """Conditions under which every element of the block exists; equal in all threads."""
@@ -88,10 +87,13 @@ class Elements:
     """The elements of one thread: their addresses and whether they exist."""
 
     def __init__(self, place: Place, layout: Layout) -> None:
+        """`layout` is that of the block as it is held."""
         self.place = place
+        mine = place.ctx.coordinates(layout)
+        if place.exchanged:
+            layout, mine = layout.project((1, 0)), {1 - dim: value for dim, value in mine.items()}
         self.layout = layout
         self.b = place.ctx.b
-        mine = place.ctx.coordinates(layout)
         offset = place.start
         self.room: list[Value] = []
         for dim, (axis, stride) in enumerate(zip(place.axes, place.strides, strict=True)):
@@ -131,9 +133,9 @@ def all_of(ctx: Context, conditions: Sequence[Value]) -> Value:
 def emit_load(ctx: Context, op: Op) -> None:
     ty, mem = fragment(op.result), ctx.memories[op.operands[0]]
     place = Place(ctx, mem, op.operands[1:])
-    layout = place.by_neighbours(ty.layout)
-    elements = Elements(place, layout)
-    width = place.vector_width(layout)
+    place.by_neighbours()
+    elements = Elements(place, ty.layout)
+    width = place.vector_width(elements.layout)
     simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
     attributes = ctx.invariant() if mem.constant else ""
 
@@ -202,9 +204,9 @@ def emit_store(ctx: Context, op: Op) -> None:
     source, target, *at = op.operands
     ty, values = fragment(source), ctx.fragments[source]
     place = Place(ctx, ctx.memories[target], at)
-    layout = place.by_neighbours(ty.layout)
-    elements = Elements(place, layout)
-    width = place.vector_width(layout)
+    place.by_neighbours()
+    elements = Elements(place, ty.layout)
+    width = place.vector_width(elements.layout)
     simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
 
     def whole() -> list[Value]:
@@ -230,7 +232,7 @@ def emit_store(ctx: Context, op: Op) -> None:
     def write() -> None:
         whole() if simple.number else flow.choose(ctx.b, simple, whole, partly)
 
-    if _deals_words(layout, len(place.strides) - 1, place.bytes) and width == 2:
+    if _deals_words(elements.layout, len(place.strides) - 1, place.bytes) and width == 2:
         paired = all_of(ctx, [*place.inside(), *place.aligned(2 * width)])
         flow.if_else(ctx.b, paired, lambda: _store_pairs(ctx, values, elements), write)
         return
