@@ -239,9 +239,9 @@ class GpuFunction:
         self, plan: _Plan, targets: Sequence[AnyArray | None], arrays: Sequence[AnyArray], stream: int
     ) -> list[DeviceArray]:
         """Where kernels write. An argument that is given away is still read while they do."""
-        outputs = []
+        outputs, read = [], {id(array) for array in arrays}
         for target, result in zip(targets, plan.results, strict=True):
-            if isinstance(target, DeviceArray) and not any(target is array for array in arrays):
+            if isinstance(target, DeviceArray) and id(target) not in read:
                 target.ready_on(stream)
                 target.stream = stream
                 outputs.append(target)
