@@ -65,6 +65,12 @@ def _terms(frame: Frame, op: Op) -> tuple[Memory, Value, Terms]:
     return memory, memory.start if base is None else base, terms
 
 
+def emit_prefetch(frame: Frame, op: Op) -> None:
+    """Asks for the element that a load would read."""
+    memory, base, terms = _terms(frame, op)
+    frame.b.prefetch(_address(frame, memory, base, terms, 0))
+
+
 def emit_load(frame: Frame, op: Op) -> Entry:
     memory, base, terms = _terms(frame, op)
     compute = _dtype(op.result)

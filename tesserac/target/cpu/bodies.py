@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.types import IndexType, ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program_dtype
-from tesserac.target.cpu.accesses import emit_load, emit_store
-from tesserac.target.cpu.frame import Entry, Frame, Lanes, Mode, Run, per_part, vectors
+from tesserac.target.cpu.accesses import emit_load, emit_prefetch, emit_store
+from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run, per_part, vectors
 from tesserac.target.cpu.gathers import emit_gather, emit_scatter
 from tesserac.target.cpu.programs import expand
 from tesserac.target.cpu.registers import (
@@ -41,6 +41,19 @@ def emit_body(frame: Frame, block: Block, arguments: Sequence[Entry], mode: Mode
         emit_simple(frame, op)
     frame.mode, frame.memo = saved
     return [frame.entries[v] for v in block.terminator.operands]
+
+
+def ask_ahead(frame: Frame, block: Block, arguments: Sequence[Value]) -> None:
+    """Asks for what a body would read at an element that is still to come, which may lie behind the end of memory."""
+    saved = frame.mode, frame.memo
+    frame.mode, frame.memo = SINGLE, {}
+    frame.entries.update(zip(block.args, arguments, strict=True))
+    for op in block.ops[:-1]:
+        if op.opdef.dialect == "index":
+            emit_simple(frame, op)
+        elif op.name == "cpu.load" and all(value in frame.entries for value in op.operands[1:]):
+            emit_prefetch(frame, op)
+    frame.mode, frame.memo = saved
 
 
 def emit_simple(frame: Frame, op: Op) -> None:

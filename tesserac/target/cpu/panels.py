@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
 from tesserac.target.cpu.accesses import prepare_addresses
-from tesserac.target.cpu.bodies import emit_body
+from tesserac.target.cpu.bodies import ask_ahead, emit_body
 from tesserac.target.cpu.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.registers import register_type, shorten_to_tf32
 from tesserac.target.dims import floor_div, modulo
@@ -25,6 +25,9 @@ BLOCKS_TOGETHER = 8
 SQUARE = 4
 """Rows and columns that are exchanged at a time: eight shuffles of registers of four, which every processor has."""
 
+LINE_BYTES = 64
+READ_AHEAD = 8
+"""How many rows ahead the source is asked for: each may lie in a page of its own, where no processor foresees it."""
 ROWS_AHEAD = 4
 """How many rows ahead a block is asked for: a processor does not foresee so many interleaved streams of stores."""
 
@@ -90,8 +93,12 @@ class _Pack:
             low, high = (b.add(head, b.mul(edge, width)) for edge in (start, stop))
 
             def row(k: Value, _: list[Value]) -> Sequence[Value]:
+                later = b.add(k, const_i64(READ_AHEAD))
+
                 def block(column: Value, target: list[Value]) -> Sequence[Value]:
                     b.prefetch_for_store(b.gep(self.element, target[0], ROWS_AHEAD * self.width))
+                    for place in range(0, self.width, LINE_BYTES // self.align):
+                        ask_ahead(self.frame, self.body, [later, b.add(column, const_i64(place))])
                     values = self._evaluate([k, Run(column, offsets)], mode)
                     for offset, value in zip(offsets, values, strict=True):
                         b.store(value, b.gep(self.element, target[0], offset), self.align)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.schedule.machine import AMX
 from tesserac.target.cpu.accesses import prepare_addresses
-from tesserac.target.cpu.bodies import emit_body
+from tesserac.target.cpu.bodies import ask_ahead, emit_body
 from tesserac.target.cpu.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.registers import narrow
 from tesserac.target.dims import ceil_div
@@ -26,6 +26,8 @@ from tesserac.target.llvm_types import I16, I32, Value, const_i64, const_int, li
 
 COLUMNS = AMX.rows
 PAIR = 2
+READ_AHEAD = 8
+"""How many terms ahead the source is asked for, as in `panels.py`."""
 
 
 def emit_pack_tiles(frame: Frame, op: Op) -> None:
@@ -80,6 +82,8 @@ class _TilePack:
         b, mode = self.b, Mode(COLUMNS, 1)
         terms = (k, b.add(k, const_i64(1)))
         low, high = (self._bits(self._vectors([term, Run(column, (0,))], mode)[0]) for term in terms)
+        for ahead in range(PAIR):
+            ask_ahead(self.frame, self.body, [b.add(k, const_i64(READ_AHEAD + ahead)), column])
         upper = b.binary("and", high, const_int(high.type, -(1 << 16)))
         words = b.binary("or", b.binary("lshr", low, const_int(low.type, 16)), upper)
         place = self._word(target, const_i64(0), k)
