@@ -37,11 +37,11 @@ from tesserac.ir.core import Module, Op, attr, tuple_of
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.ordering import COLLECTIVE, IO
 
-LARGE = 8192
+LARGE = 2048
 """Operators that compile in seconds, all written out."""
 SMALL = 32
 """Operators whose fusion with what is around them saves more than a call costs to compile."""
-COPIES = 256
+COPIES = 128
 """More than the layers of a model: to write those out takes time once, and saves it in every call."""
 
 
