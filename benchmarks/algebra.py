@@ -1,7 +1,8 @@
 """Linear algebra written naively, beside the form that an expert writes: `python -m benchmarks.algebra [PYTHON]`.
 
-PYTHON is an interpreter that has PyTorch; it runs the same naive programs, in a process of its own. Writes
-`benchmarks/results/algebra-<machine>.md`. Sizes are 512, in f32; the figure is the best of several turns.
+PYTHON is an interpreter that has PyTorch or JAX; each compiles and runs the same naive programs in a process of its
+own. Writes `benchmarks/results/algebra-<machine>.md`. Sizes are 1024, in f32, on one thread; the figure is the best of
+several turns.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ import tessera
 from benchmarks.apart import ROOT, run_apart
 from benchmarks.measure import interleaved
 
-SIZE, TURNS = 512, 5
+SIZE, TURNS, TIME_LIMIT = 1024, 5, 100
 ARGS = (
-    "a: Tensor[512, 512, f32], b: Tensor[512, 512, f32], c: Tensor[512, 512, f32], d: Tensor[512, f32], "
-    "v: Tensor[512, f32], u: Tensor[512, 8, f32], m: Tensor[32, 32, f32], p: Tensor[16, 16, f32], h: Tensor[512, c64]"
+    "a: Tensor[1024, 1024, f32], b: Tensor[1024, 1024, f32], c: Tensor[1024, 1024, f32], d: Tensor[1024, f32], "
+    "v: Tensor[1024, f32], u: Tensor[1024, 8, f32], m: Tensor[32, 32, f32], p: Tensor[32, 32, f32], "
+    "h: Tensor[1024, c64]"
 )
 ROWS: dict[str, tuple[str, str, str]] = {
     # what: naive, by hand, naive in PyTorch
@@ -30,7 +32,7 @@ ROWS: dict[str, tuple[str, str, str]] = {
     "diag(d) @ a": ("diag(d) @ a", "d[:, None] * a", "torch.diag(d) @ a"),
     "a @ diag(d)": ("a @ diag(d)", "a * d[None, :]", "a @ torch.diag(d)"),
     "ifft(fft(h))": ("ifft(fft(h))", "h + 0.0", "torch.fft.ifft(torch.fft.fft(h))"),
-    "kron(m, p) @ v": ("kron(m, p) @ v", "reshape(m @ reshape(v, (32, 16)) @ p.T, (512,))", "torch.kron(m, p) @ v"),
+    "kron(m, p) @ v": ("kron(m, p) @ v", "reshape(m @ reshape(v, (32, 32)) @ p.T, (1024,))", "torch.kron(m, p) @ v"),
     "solve(diag(d), v)": ("solve(diag(d), v)", "v / d", "torch.linalg.solve(torch.diag(d), v)"),
     "inv(a) @ v": ("inv(a) @ v", "solve(a, v)", "torch.linalg.inv(a) @ v"),
     "solve(diag(d) + u @ u.T, v)": (
@@ -40,27 +42,38 @@ ROWS: dict[str, tuple[str, str, str]] = {
     ),
 }
 PEER = """
-import json, sys, time
-import numpy as np, torch
-rows, arrays = json.loads(sys.argv[1]), np.load(sys.argv[2])
-names = list(arrays)
-found = {}
+import json, os, sys, time
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.environ["JAX_PLATFORMS"] = "cpu"
+import numpy as np
+library, rows, arrays = sys.argv[1], json.loads(sys.argv[2]), np.load(sys.argv[3])
+if library == "torch":
+    import torch
+    torch.set_num_threads(1)
+    compiled, ready, given = torch.compile, lambda y: y, [torch.from_numpy(arrays[n]) for n in arrays]
+else:
+    import jax
+    import jax.numpy as torch
+    compiled, ready, given = jax.jit, lambda y: y.block_until_ready(), [torch.asarray(arrays[n]) for n in arrays]
 for what, code in rows.items():
-    f = eval("lambda " + ", ".join(names) + ": " + code)
-    args = [torch.from_numpy(arrays[n]) for n in names]
-    f(*args)
-    times = []
-    for _ in range(7):
-        start = time.perf_counter(); f(*args); times.append(time.perf_counter() - start)
-    found[what] = min(times)
-print(json.dumps(found))
+    try:
+        f = compiled(eval("lambda " + ", ".join(arrays) + ": " + code, {"torch": torch}))
+        ready(f(*given))
+        times = []
+        while len(times) < 5 or (sum(times) < 0.3 and len(times) < 2000):
+            start = time.perf_counter(); ready(f(*given)); times.append(time.perf_counter() - start)
+        print(json.dumps([what, min(times)]), flush=True)
+    except Exception as problem:
+        print(what, type(problem).__name__, flush=True)
 """
 
 
 def values() -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    shapes = {"a": (512, 512), "b": (512, 512), "c": (512, 512), "d": (512,), "v": (512,), "u": (512, 8),
-              "m": (32, 32), "p": (16, 16)}  # fmt: skip
+    shapes = {"a": (1024, 1024), "b": (1024, 1024), "c": (1024, 1024), "d": (1024,), "v": (1024,), "u": (1024, 8),
+              "m": (32, 32), "p": (32, 32)}  # fmt: skip
     found: dict[str, Any] = {name: rng.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
     found["d"] = abs(found["d"]) + 1
     found["a"] += 60 * np.eye(SIZE, dtype="f4")
@@ -73,34 +86,39 @@ def program() -> str:
     return "\n".join(parts)
 
 
-def peers(python: str, arrays: dict[str, Any]) -> dict[str, float]:
-    """Seconds of the naive programs in PyTorch."""
+def peers(python: str, library: str, arrays: dict[str, Any]) -> dict[str, float]:
+    """Seconds of the naive programs as a library compiles them; of those that it has no time for, nothing."""
     path = ROOT / "build" / "algebra.npz"
     path.parent.mkdir(exist_ok=True)
     np.savez(path, **arrays)
     rows = json.dumps({what: row[2] for what, row in ROWS.items()})
-    output, fault = run_apart([python, "-c", PEER, rows, str(path)], 240)
-    assert not fault, f"{fault}\n{output}"
-    found: dict[str, float] = json.loads(output.strip().splitlines()[-1])
-    return found
+    output, _ = run_apart([python, "-c", PEER, library, rows, str(path)], TIME_LIMIT)
+    return dict(json.loads(line) for line in output.splitlines() if line.startswith('["'))
+
+
+def cell(seconds: float | None, own: float) -> str:
+    return "" if seconds is None else f"{seconds * 1e3:.3f}, {seconds / own:.0f}x"
 
 
 def main() -> None:
+    tessera.set_num_threads(1)
     arrays = values()
     module, args = tessera.compile(program()), list(arrays.values())
-    others = peers(sys.argv[1], arrays) if len(sys.argv) > 1 else {}
+    others = [peers(sys.argv[1], name, arrays) if len(sys.argv) > 1 else {} for name in ("torch", "jax")]
     lines = [
         "# Linear algebra by its laws", "",
-        f"`python -m benchmarks.algebra`, {date.today()}, {platform.machine()}, NumPy {np.__version__}.",
-        f"Size {SIZE}, f32; milliseconds, the best of several turns, while other work ran on the machine.", "",
-        "| program | as written | by hand | naive in PyTorch | PyTorch / as written |", "|---|---|---|---|---|",
+        f"`python -m benchmarks.algebra PYTHON`, {date.today()}, {platform.machine()}, one thread each.",
+        f"Size {SIZE}, f32; milliseconds, the best of several turns, while other work may have run on the machine;",
+        "PyTorch and JAX run the program as written, compiled, and how many times longer than ours. Empty: it is not",
+        "installed, or it has no time or no way to compile that.", "",
+        "| program | as written | by hand | `torch.compile` | `jax.jit` |", "|---|---|---|---|---|",
     ]  # fmt: skip
     for i, what in enumerate(ROWS):
         naive, hand = getattr(module, f"naive{i}"), getattr(module, f"hand{i}")
         times = interleaved({"naive": lambda f=naive: f(*args), "hand": lambda f=hand: f(*args)}, turns=TURNS, repeat=3)  # type: ignore[misc]
-        own, best, other = times["naive"].best * 1e3, times["hand"].best * 1e3, others.get(what)
-        peer = f"{other * 1e3:.3f} | {other * 1e3 / own:.1f}x" if other is not None else "- | -"
-        lines.append(f"| `{what}` | {own:.3f} | {best:.3f} | {peer} |")
+        own, best = times["naive"].best, times["hand"].best
+        cells = " | ".join(cell(other.get(what), own) for other in others)
+        lines.append(f"| `{what}` | {own * 1e3:.4f} | {best * 1e3:.4f} | {cells} |")
     text = "\n".join(lines) + "\n"
     (ROOT / "benchmarks" / "results" / f"algebra-{platform.machine()}.md").write_text(text, encoding="utf-8")
     print(text)

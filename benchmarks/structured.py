@@ -1,7 +1,8 @@
-"""Operators of known structure beside other libraries: `python -m benchmarks.structured [PYTHON]`.
+"""Operators of known structure beside other libraries: `python -m benchmarks.structured [PYTHON [SECONDS]]`.
 
 PYTHON is an interpreter that has NumPy and as many of SciPy, PyTorch, JAX, CoLA, linear_operator and PyLops as are
-wanted; each library runs alone in its process, on one thread. Writes `benchmarks/results/structured-<machine>.md`.
+wanted; each library runs alone in its process, on one thread, for at most so many seconds, 240 unless said. Those that
+are not installed are left out. Writes `benchmarks/results/structured-<machine>.md`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from benchmarks.apart import ROOT, run_apart
 from benchmarks.structured_cases import CASES, LIBRARIES
 
 Figures = dict[str, tuple[float, str]]
-TIME_LIMIT = 240
+TIME_LIMIT = int(sys.argv[2]) if len(sys.argv) > 2 else 240
 MEMORY = "gradient memory"
 
 
@@ -41,6 +42,7 @@ def main() -> None:
     run_apart([python, str(ROOT / "benchmarks" / "structured_peers.py"), "references"], TIME_LIMIT)
     own = {library: figures(sys.executable, library) for library in LIBRARIES[:2]}
     found = own | {library: figures(python, library) for library in LIBRARIES[2:]}
+    there = [name for name in LIBRARIES if any(not math.isnan(seconds) for seconds, _ in found[name].values())]
     lines = [
         "# Operators of known structure", "",
         f"`python -m benchmarks.structured`, {date.today()}, {platform.machine()}, one thread each, f32 unless said;",
@@ -48,17 +50,19 @@ def main() -> None:
         "relative to the largest number of the result in f64; then how many times longer than ours. `by hand` is what",
         "an expert writes in the same language; PyTorch and JAX are compiled and written naively, NumPy is with SciPy",
         "and by hand. An operator is made in each call, as ours is.", "",
-        "| program | " + " | ".join(LIBRARIES) + " |", "|---" * (len(LIBRARIES) + 1) + "|",
+        "| program | " + " | ".join(there) + " |", "|---" * (len(there) + 1) + "|",
     ]  # fmt: skip
     for case in CASES:
         ours = found["tessera"].get(case.name, (math.nan, ""))[0]
-        cells = [cell(found[library], case.name, 0.0 if library == "tessera" else ours) for library in LIBRARIES]
+        cells = [cell(found[library], case.name, 0.0 if library == "tessera" else ours) for library in there]
         lines.append(f"| {case.name} | {' | '.join(cells)} |")
     memory = {name: rows[MEMORY][0] for name, rows in found.items() if MEMORY in rows}
     told = ", ".join(f"{name} {mib:.1f}" for name, mib in memory.items() if not math.isnan(mib))
     lines += ["", f"Peak memory of the gradient of |kron(a, b) x|^2 with sides of 128, in MiB: {told}.",
               "That is beyond what was taken before, compiling included; the matrix of the operator has 1024 MiB.",
               f"What is empty a library has not, or had no time for: each had {TIME_LIMIT} s in all."]  # fmt: skip
+    if len(there) < len(LIBRARIES):
+        lines.append(f"Not installed on this machine: {', '.join(name for name in LIBRARIES if name not in there)}.")
     text = "\n".join(lines) + "\n"
     (ROOT / "benchmarks" / "results" / f"structured-{platform.machine()}.md").write_text(text, encoding="utf-8")
     print(text)

@@ -139,7 +139,8 @@ def slogdet(use: Use, tree: Kind) -> Parts:
             return _scaled_determinant(use, tree, of)
         case Inverse(of=of):
             sign, logarithm = slogdet(use, of)
-            return sign, use.call("measures._times", logarithm, use.size(Dim.const(-1)))
+            inverted = use.call("measures._times", logarithm, use.size(Dim.const(-1)))
+            return use.call("measures._conjugated", sign), inverted
         case Compose(factors=factors) if all(is_square(use.pool, factor) for factor in factors):
             return reduce(lambda a, b: _both(use, a, b), [slogdet(use, factor) for factor in factors])
         case DirectSum(first=first, second=second) if is_square(use.pool, first):
@@ -163,8 +164,6 @@ def _determinant_of_leaf(use: Use, tree: Kind) -> Parts:
     match tree:
         case Adjoint(of=Dense() as of) if not _is_complex(use, of.matrix):
             return slogdet(use, of)
-    if not is_real(use.pool, tree):
-        return _number(use, tree, 1.0), use.call("measures._complex_logdet", use.dense(tree))
     return _pair(use, use.call("slogdet", use.dense(tree)))
 
 
@@ -353,9 +352,7 @@ def _magnitudes(use: Use, tree: Kind) -> typed.Expr:
             return _ring(use, tree)
         case _ if is_diagonal(use.pool, tree):
             return diagonal(use, tree)
-    matrix = use.dense(tree)
-    is_complex = isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex
-    return use.call("_complex_singular_values" if is_complex else "measures._singular_numbers", matrix)
+    return use.call("measures._singular_numbers", use.dense(tree))
 
 
 def determinant(use: Use, tree: Kind) -> typed.Expr:

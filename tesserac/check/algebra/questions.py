@@ -13,8 +13,8 @@ from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Scaled, Zero, added, canonical, inverse, scaled
 from tesserac.check.algebra.constructors import Given
-from tesserac.check.algebra.flags import CHECKS, is_real, proven, refuted
-from tesserac.check.algebra.operands import lacks_size, read_both, refuse, require_fit
+from tesserac.check.algebra.flags import CHECKS, proven, refuted
+from tesserac.check.algebra.operands import lacks_size, read_both, require_fit
 from tesserac.check.algebra.operations import applied
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.spectra import of_sized
@@ -27,13 +27,10 @@ from tesserac.types.ty import BoolType, ErrorType
 Question = Callable[[Body, Callee, Given], typed.Expr]
 
 
-def _asked(measure: measures.Measure, *, square: bool = True, only_real: bool = False) -> Question:
+def _asked(measure: measures.Measure, *, square: bool = True) -> Question:
     """A rule that gives a number of an operator."""
 
     def rule(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
-        if only_real and not is_real(use.pool, tree):
-            problem = f"`{use.callee.name}` takes a real operator; `logdet` takes complex ones"
-            return refuse(use.pool.body, use.callee, operator.span, problem)
         return measure(use, tree)
 
     return lambda body, callee, given: of_sized(body, callee, given, rule, square=square)
@@ -41,9 +38,9 @@ def _asked(measure: measures.Measure, *, square: bool = True, only_real: bool = 
 
 trace = _asked(measures.trace)
 diagonal = _asked(measures.diagonal)
-det = _asked(measures.determinant, only_real=True)
+det = _asked(measures.determinant)
 logdet = _asked(lambda use, tree: measures.slogdet(use, tree)[1])
-slogdet = _asked(lambda use, tree: make_tuple(measures.slogdet(use, tree), use.span), only_real=True)
+slogdet = _asked(lambda use, tree: make_tuple(measures.slogdet(use, tree), use.span))
 norm = _asked(measures.norm, square=False)
 cond = _asked(measures.condition, square=False)
 spectral_radius = _asked(measures.spectral_radius)
@@ -115,9 +112,6 @@ def flag(use: Application, tree: Kind, name: str) -> typed.Expr:
         return typed.Static(BoolType(True), use.span)
     if refuted(use.pool, tree, name) or lacks_size(tree):
         return typed.Static(BoolType(False), use.span)
-    if name == "psd" and not is_real(use.pool, tree):
-        problem = "whether a complex operator is positive semidefinite is not computed"
-        return refuse(use.pool.body, use.callee, use.span, problem)
     return use.call(CHECKS[name], use.dense(tree))
 
 

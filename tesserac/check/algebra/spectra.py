@@ -13,7 +13,7 @@ from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero
 from tesserac.check.algebra.constructors import Given
-from tesserac.check.algebra.flags import is_diagonal, is_psd, is_real, is_self_adjoint, is_skew
+from tesserac.check.algebra.flags import is_diagonal, is_psd, is_self_adjoint, is_skew
 from tesserac.check.algebra.kinds import Dense, Diag, Singular, Spectral
 from tesserac.check.algebra.measures import diagonal, kronecker_sum_of
 from tesserac.check.algebra.operands import as_kind, read, refuse, require_size, require_square
@@ -38,12 +38,8 @@ def _spectral(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
     if isinstance(tree, Spectral | Singular):
         return operator
     matrix, is_hermitian = use.dense(tree), is_self_adjoint(use.pool, tree)
-    is_complex = isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex
-    if is_complex and not is_hermitian:
-        problem = "singular values and vectors of complex operators are not there; of self-adjoint ones they are"
-        return refuse(use.pool.body, use.callee, operator.span, problem, "`sym(A)` is, and `A.H ∘ A`")
     if is_hermitian:
-        values, vectors = _parts(use, use.call("_hermitian_form" if is_complex else "_spectral_form", matrix), 2)
+        values, vectors = _parts(use, use.call("_spectral_form", matrix), 2)
         return use.pool.body.error(use.span) if values is None else use.operator(Spectral(values, vectors))
     left, values, right = _parts(use, use.call("_singular_form", matrix), 3)
     return use.pool.body.error(use.span) if left is None else use.operator(Singular(left, values, right))
@@ -148,10 +144,7 @@ def exponential(use: Application, tree: Kind) -> Kind:
     if halves is not None:
         return kronecker(pool, exponential(use, halves[0]), exponential(use, halves[1]))
     unitary, itself = is_skew(pool, tree), is_self_adjoint(pool, tree)
-    matrix = use.dense(tree)
-    is_complex = isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex
-    made = use.call("_matrix_expm" if is_complex else "expm", matrix)
-    return Dense(pool.add(made), unitary, itself, itself)
+    return Dense(pool.add(use.call("expm", use.dense(tree))), unitary, itself, itself)
 
 
 FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tanh", "abs")
@@ -179,8 +172,8 @@ def _function(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
     if isinstance(tree, Spectral) and _is_whole(use, tree):
         made = use.call("measures._function", use.value(tree.values), function)
         return _made(use, made, lambda leaf: Spectral(leaf, tree.vectors))
-    if not is_self_adjoint(pool, tree) or not is_real(pool, tree):
-        problem = f"`{name}` takes a real operator that is known to be self-adjoint"
+    if not is_self_adjoint(pool, tree):
+        problem = f"`{name}` takes an operator that is known to be self-adjoint"
         remark = "say so where it is made, `op.dense(M, self_adjoint=True)`, or take `sym(A)`"
         return refuse(pool.body, use.callee, operator.span, problem, remark)
     matrix = use.call("measures._matrix_function", use.dense(tree), function)

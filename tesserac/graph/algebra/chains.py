@@ -6,11 +6,12 @@ dynamic programming over all splits. Which of these trees is taken is decided by
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
-from tesserac.graph.algebra.costs import counted, counted_all
+from tesserac.graph.algebra.costs import Facts, counted, counted_all, never_above
 from tesserac.graph.algebra.terms import Term
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 
 Tree = int | tuple["Tree", "Tree"]
 """A factor by its number, or two trees multiplied."""
@@ -19,19 +20,26 @@ SMALL, MEDIUM, LARGE = 4, 64, 1024
 MAX_SAMPLES = 5
 
 
-def trees(factors: Sequence[Term], expected: Mapping[str, int]) -> Iterator[Tree]:
+def trees(factors: Sequence[Term], expected: Sequence[tuple[str, int]]) -> Sequence[Tree]:
     """Orders that are optimal for sizes of some kind: all alike, or one of them small or large; what is told to expect
     is as large as that in all of them."""
-    edges = [_rows(factors[0]), *(_inner(factor) for factor in factors[1:]), _columns(factors[-1])]
-    weights = [_per_vector(factor) for factor in factors]
-    symbols = sorted({name for dim in (*edges, *weights) for name in dim.symbols()})
-    seen: set[Tree] = set()
-    for sample in _samples([name for name in symbols if name not in expected]):
-        sizes = {**sample, **expected}
-        tree = _optimal([_at(edge, sizes) for edge in edges], [_at(weight, sizes) for weight in weights])
-        if tree not in seen:
-            seen.add(tree)
-            yield tree
+    edges = (_rows(factors[0]), *map(_inner, factors[1:]), _columns(factors[-1]))
+    return _trees_of(edges, tuple(map(_per_vector, factors)), tuple(expected))
+
+
+@lru_cache(maxsize=2048)
+def _trees_of(
+    edges: tuple[Dim, ...], weights: tuple[Dim, ...], expected: tuple[tuple[str, int], ...]
+) -> Sequence[Tree]:
+    """By sizes alone, in which the products of one expression are much alike."""
+    told = dict(expected)
+    symbols = sorted({name for dim in {*edges, *weights} for name in dim.symbols()})
+    found: dict[Tree, None] = {}
+    for sample in _samples([name for name in symbols if name not in told]):
+        sizes = {**sample, **told}
+        at = {dim: _at(dim, sizes) for dim in {*edges, *weights}}
+        found[_optimal([at[edge] for edge in edges], [at[weight] for weight in weights])] = None
+    return tuple(found)
 
 
 def may_reassociate(factors: Sequence[Term]) -> bool:
@@ -94,14 +102,15 @@ def _columns(factor: Term) -> Dim:
     return counted(factor.shape[-1]) if factor.rank > 1 else ONE
 
 
+@lru_cache(maxsize=4096)
 def _per_vector(factor: Term) -> Dim:
     """What applying a factor to one vector costs."""
     size = counted_all(factor.shape)
     match factor.head:
         case "eye" | "diag" | "perm":
             return counted(factor.shape[0])
-        case "t" | "neg":
-            return _per_vector(factor.args[0])
+        case "t" | "neg" | "scale":
+            return _per_vector(factor.args[-1])
         case "add" | "sub":
             return _per_vector(factor.args[0]) + _per_vector(factor.args[1])
         case "mm":
@@ -110,6 +119,29 @@ def _per_vector(factor: Term) -> Dim:
             a, b = factor.args
             return counted_all((*a.shape, b.shape[1])) + counted_all((a.shape[0], *b.shape))
     return size
+
+
+def pays_alone(factor: Term, vectors: Dim) -> bool:
+    """Whether it may cost less to apply a factor by what it is made of than to form it first."""
+    return _may_pay(_per_vector(factor), _forming(factor), counted_all(factor.shape), counted(vectors))
+
+
+@lru_cache(maxsize=2048)
+def _may_pay(per_vector: Dim, forming: Dim, size: Dim, vectors: Dim) -> bool:
+    return per_vector != size and not never_above(forming + size * vectors, per_vector * vectors, Facts())
+
+
+@lru_cache(maxsize=4096)
+def _forming(factor: Term) -> Dim:
+    """What is computed of a factor before it is a matrix, as far as `_per_vector` looks into it."""
+    match factor.head:
+        case "mm" | "add" | "sub":
+            return _forming(factor.args[0]) + _forming(factor.args[1]) + factor.own_cost
+        case "t" | "neg" | "scale":
+            return _forming(factor.args[-1])
+        case "kron":
+            return factor.own_cost
+    return ZERO
 
 
 def _at(dim: Dim, sizes: Mapping[str, int]) -> int:

@@ -154,6 +154,12 @@ def total(costs: Iterable[Dim]) -> Dim:
 
 
 @lru_cache(maxsize=8192)
+def joined(*costs: Dim) -> Dim:
+    """The sum of few."""
+    return Dim(collect(term for cost in costs for term in cost.terms))
+
+
+@lru_cache(maxsize=8192)
 def _sum_of(counts: tuple[tuple[Dim, int], ...]) -> Dim:
     return Dim(collect((monomial, c * count) for cost, count in counts for monomial, c in cost.terms))
 

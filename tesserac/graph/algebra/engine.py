@@ -44,11 +44,11 @@ class Engine:
         self.steps: list[Step] = []
         self.choices: list[Choice] = []
         self._known: dict[Term, Term] = {}
+        self._products: dict[Term, tuple[Term, list[Step], list[Choice]]] = {}
 
     def simplify(self, term: Term) -> Term:
         """The expression in its cheapest form; the same term where none is surely cheaper."""
-        self.steps, self.choices, self._known = [], [], {}
-        found = self._simplified(term)
+        found = self.normal(term)
         if found == term or not self._is_gain(found, term):
             self.steps = []
             return term
@@ -56,14 +56,14 @@ class Engine:
 
     def normal(self, term: Term) -> Term:
         """The expression with its structure moved to where it is seen, whatever it costs as a whole."""
-        self.steps, self.choices, self._known = [], [], {}
+        self.steps, self.choices, self._known, self._products = [], [], {}, {}
         return self._simplified(term)
 
     def _is_gain(self, new: Term, old: Term) -> bool:
         """Whether a form is cheaper, or as cheap and shorter; what only looks otherwise is not worth other bits."""
         if beats(new.cost, old.cost, self._facts):
             return True
-        return new.cost == old.cost and len(list(new.parts())) < len(list(old.parts()))
+        return new.cost == old.cost and len(new.distinct) < len(old.distinct)
 
     def _simplified(self, term: Term) -> Term:
         if not term.args or len(self.steps) > MAX_STEPS:
@@ -81,7 +81,7 @@ class Engine:
     def _with_laws(self, term: Term) -> Term:
         """The laws of a head whose arguments are done."""
         for rule in rules_for(term.head, tuple(arg.head for arg in term.args)):
-            other = rule.apply(term)
+            other = rule.apply(term) if rule.may_pay(term) else None
             if other is None:
                 continue
             count, choices = len(self.steps), len(self.choices)
@@ -101,7 +101,9 @@ class Engine:
         best = self._built(tree, factors)
         if len(factors) < 3 or not may_reassociate(factors):
             return best
-        for other_tree in trees(factors, dict(self._facts.expected)):
+        for other_tree in trees(factors, self._facts.expected):
+            if other_tree == tree:
+                continue
             count = len(self.steps)
             other = self._built(other_tree, factors)
             taken, self.steps[count:] = self.steps[count:], []
@@ -128,7 +130,19 @@ class Engine:
         if isinstance(tree, int):
             return factors[tree]
         left, right = (self._built(part, factors) for part in tree)
-        return self._with_laws(make("mm", left, right))
+        return self._multiplied(make("mm", left, right))
+
+    def _multiplied(self, product: Term) -> Term:
+        """A product of two that are done. Orders of a chain share most of their products."""
+        known = self._products.get(product)
+        if known is None:
+            steps, choices = len(self.steps), len(self.choices)
+            found = self._with_laws(product)
+            self._products[product] = found, self.steps[steps:], self.choices[choices:]
+            return found
+        self.steps += known[1]
+        self.choices += known[2]
+        return known[0]
 
 
 def _open(term: Term, factors: list[Term]) -> Tree:

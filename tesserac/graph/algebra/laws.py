@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from tesserac.base.dataclass import dataclass
+from tesserac.graph.algebra.chains import pays_alone
 from tesserac.graph.algebra.terms import Term, make, ones
 from tesserac.types.dims import Dim
 
@@ -25,13 +26,15 @@ Bound = dict[str, Term]
 
 @dataclass(frozen=True)
 class Law:
-    """`when` names a condition on what the row's names stand for."""
+    """`when` names a condition on what the row's names stand for. A row that takes a sum apart says where it stands: it
+    is not tried where no part of the sum can be cheaper to apply than to form."""
 
     name: str
     left: str
     right: str
     normal: bool = False
     when: str = ""
+    sum_at: int | None = None
 
 
 def _normal(name: str, left: str, right: str, when: str = "") -> Law:
@@ -85,10 +88,10 @@ LAWS: tuple[Law, ...] = (
     Law("difference applied", "mm(sub(A, B), x)", "sub(mm(A, x), mm(B, x))"),
     Law("sum applied from the right", "mm(x, add(A, B))", "add(mm(x, A), mm(x, B))"),
     Law("difference applied from the right", "mm(x, sub(A, B))", "sub(mm(x, A), mm(x, B))"),
-    Law("sum on the left", "mm(add(A, B), C)", "add(mm(A, C), mm(B, C))"),
-    Law("difference on the left", "mm(sub(A, B), C)", "sub(mm(A, C), mm(B, C))"),
-    Law("sum on the right", "mm(C, add(A, B))", "add(mm(C, A), mm(C, B))"),
-    Law("difference on the right", "mm(C, sub(A, B))", "sub(mm(C, A), mm(C, B))"),
+    Law("sum on the left", "mm(add(A, B), C)", "add(mm(A, C), mm(B, C))", sum_at=0),
+    Law("difference on the left", "mm(sub(A, B), C)", "sub(mm(A, C), mm(B, C))", sum_at=0),
+    Law("sum on the right", "mm(C, add(A, B))", "add(mm(C, A), mm(C, B))", sum_at=1),
+    Law("difference on the right", "mm(C, sub(A, B))", "sub(mm(C, A), mm(C, B))", sum_at=1),
     _normal("sum of diagonals", "add(diag(d), diag(e))", "diag(add(d, e))"),
     _normal("difference of diagonals", "sub(diag(d), diag(e))", "diag(sub(d, e))"),
     _normal("diagonal plus identity", "add(diag(d), eye)", "diag(add(d, ones))", "square"),
@@ -160,6 +163,14 @@ def _conformal(bound: Mapping[str, Term], term: Term) -> bool:
     return bound["A"].shape[1] == bound["C"].shape[0] and bound["B"].shape[1] == bound["D"].shape[0]
 
 
+def _summands(term: Term) -> Iterator[Term]:
+    if term.head in ("add", "sub"):
+        for arg in term.args:
+            yield from _summands(arg)
+    else:
+        yield term
+
+
 CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
     "": lambda bound, term: True,
     "square": _square,
@@ -184,6 +195,13 @@ class Rule:
 
     def fits(self, heads: Sequence[str]) -> bool:
         return all(head is None or head == found for head, found in zip(self.heads, heads, strict=True))
+
+    def may_pay(self, term: Term) -> bool:
+        """Whether the right side may be cheaper, as far as that is seen without simplifying it."""
+        if self.law.sum_at is None:
+            return True
+        sum_, other = term.args[self.law.sum_at], term.args[1 - self.law.sum_at]
+        return any(pays_alone(part, other.shape[self.law.sum_at - 1]) for part in _summands(sum_))
 
     def apply(self, term: Term) -> Term | None:
         """The right side, where the term is a left side of the law."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property, lru_cache
 
 from tesserac.base.dataclass import dataclass
-from tesserac.graph.algebra.costs import counted, counted_all, total
+from tesserac.graph.algebra.costs import counted, counted_all, joined, total
 from tesserac.graph.dialect import PREFIX
 from tesserac.ir.core import Value
 from tesserac.ops.contract import MatMul
@@ -59,9 +59,16 @@ class Term:
                 waiting += [(arg, False) for arg in reversed(term.args)]
 
     @cached_property
+    def distinct(self) -> frozenset[Term]:
+        """This term and all in it, in no order."""
+        return frozenset((self,)).union(*[arg.distinct for arg in self.args])
+
+    @cached_property
     def cost(self) -> Dim:
         """Of the whole expression; what stands in it twice is computed once."""
-        return total([part.own_cost for part in self.parts()])
+        if len(self.distinct) == 1 + sum([len(arg.distinct) for arg in self.args]):
+            return joined(self.own_cost, *[arg.cost for arg in self.args])
+        return total([part.own_cost for part in self.distinct])
 
     @cached_property
     def own_cost(self) -> Dim:
