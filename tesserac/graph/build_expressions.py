@@ -29,6 +29,7 @@ from tesserac.graph.built import (
     weight_name,
 )
 from tesserac.graph.dialect import (
+    AS,
     CALL,
     CUSTOM,
     FORMS,
@@ -272,6 +273,8 @@ class Expressions:
         if call.forms:
             attrs[FORMS] = tuple((form.structure, form.function, form.dims) for form in call.forms)
         name = CUSTOM if call.rules or call.closed else CALL
+        if call.told:
+            attrs["operator" if name == CUSTOM else AS] = call.told
         if call.reads and name == CUSTOM:
             attrs[READS] = len(operands) - count
         op = self.builder.op(name, operands, list(leaf_types(call.type)), attrs)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
+from tests.conftest import Golden
+from tests.support.paths import CASES as ALL_CASES
 
+CASES = ALL_CASES / "operators"
 WRONG = [
     ("E0801", "op.dense(m) ∘ op.dense(m)"),
     ("E0801", "op.dense(m) @ y"),
@@ -27,7 +32,7 @@ WRONG = [
     ("E0802", "apply(op.eye(N), zeros(2, N, N), axis=0)"),
     ("E0805", "norm(op.kronecker(op.eye(9000), op.eye(2)) + op.fft(18000))"),
     ("E0804", "sqrt(op.dense(m.T @ m))"),
-    ("E0804", "det(op.fft(N))"),
+    ("E0804", "log(op.fft(N))"),
     ("E0804", "op.eye(N).U"),
     ("E0804", "op.block([op.eye(N)])"),
     ("E0801", "op.block([[op.eye(N), op.dense(m)]])"),
@@ -42,7 +47,7 @@ WRONG = [
     ("E0803", "adjoint(fft)"),
     ("E0803", "tensor(fft, op.eye(N))"),
     ("E0803", "norm(op.fft())"),
-    ("E0804", "spectral(op.fft(N))"),
+    ("E0804", "reconstruct(op.fft(N))"),
     ("E0804", "truncate(op.eye(N), 2)"),
     ("E0804", "power(op.eye(N), 65)"),
     ("E0804", "op.eye(N) < op.eye(N)"),
@@ -109,6 +114,19 @@ def test_a_block_outside_is_told() -> None:
         module.f(blocks, np.array([0, 3], "i4"), 6)
     with pytest.raises(tessera.TesseraError, match="% P == 0"):
         module.f(blocks, np.array([0, 2], "i4"), 5)
+
+
+@pytest.mark.one_in(24)
+def test_what_only_a_run_shows_names_what_the_program_called(golden: Golden) -> None:
+    text = (CASES / "mistakes.tess").read_text(encoding="utf-8")
+    module = tessera.compile(text)
+    matrix, x, places = np.array([[1, 2, 0], [0, 0, 0], [3, 0, 1]], "f4"), np.ones(3, "f4"), np.array([0, 0, 3])
+    told = []
+    for name in re.findall(r"^def (\w+)", text, re.MULTILINE):
+        with pytest.raises(tessera.TesseraError) as caught:
+            module[name](places if name in ("not_a_permutation", "outside") else matrix, x)
+        told.append(f"{caught.value}\n")
+    golden.check(CASES / "mistakes.txt", "".join(told))
 
 
 @pytest.mark.one_in(4)

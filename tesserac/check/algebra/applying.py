@@ -7,6 +7,7 @@ each kind, `stdlib/operators/apply.tess`. A real tensor that meets a complex one
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
@@ -69,7 +70,8 @@ class Application:
         given = [Arg(None, self.span, arg) for arg in _met(self.pool.body, args, self.callee)]
         file, _, name = function.rpartition(".")
         ref = FunctionRef(_OUTSIDE.get(function, LIBRARY + (file or APPLY)), name)
-        return call_function(self.pool.body, ref, given, self.callee)
+        made = call_function(self.pool.body, ref, given, self.callee)
+        return replace(made, told=self.callee.name.removeprefix(".")) if isinstance(made, typed.Call) else made
 
     def function(self, function: typed.Expr, x: typed.Expr) -> typed.Expr:
         """A function of the program, called where it is known: the library does not see it."""

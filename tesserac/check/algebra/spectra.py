@@ -164,13 +164,13 @@ def _function(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
     if isinstance(tree, Eye) and name == "sqrt":
         return operator
     if is_diagonal(pool, tree):
-        return _made(use, use.call("measures._function", diagonal(use, tree), function), Diag)
+        return _made(use, use.call("measures._function_of_values", diagonal(use, tree), function), Diag)
     if name == "sqrt" and isinstance(tree, Kronecker) and is_psd(pool, tree):
         parts = [_function(use, part, use.operator(part)) for part in (tree.left, tree.right)]
         if not any(isinstance(part.type, ErrorType) for part in parts):
             return use.operator(kronecker(pool, *(as_kind(pool.take(part)) for part in parts)))
     if isinstance(tree, Spectral) and _is_whole(use, tree):
-        made = use.call("measures._function", use.value(tree.values), function)
+        made = use.call("measures._function_of_values", use.value(tree.values), function)
         return _made(use, made, lambda leaf: Spectral(leaf, tree.vectors))
     if not is_self_adjoint(pool, tree):
         problem = f"`{name}` takes an operator that is known to be self-adjoint"

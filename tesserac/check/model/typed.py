@@ -108,7 +108,8 @@ class Call(Node):
     module that the callee reads. Where `STREAM` is among them the callee's stream is `key`, or, where that is None,
     follows from the caller's. `rules` are its derivatives where these do not follow from its body; a call that is
     `closed` to derivatives is of a kernel that has none. One that is `meant` takes the body of the function. `schedule`
-    goes before what the kernels of the function say themselves. `forms` are what it may be replaced by."""
+    goes before what the kernels of the function say themselves. `forms` are what it may be replaced by. What it
+    asserts is said of `told`, where a program did not call the function itself."""
 
     function: str
     args: tuple[Expr, ...]
@@ -120,6 +121,7 @@ class Call(Node):
     meant: bool = False
     schedule: Settings = ()
     forms: tuple[Form, ...] = ()
+    told: str = ""
 
 
 @dataclass(frozen=True, eq=False)

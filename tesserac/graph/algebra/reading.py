@@ -272,7 +272,8 @@ def _transform(head: str) -> Callable[[Reader, Op, int], Term | None]:
 
 
 def _conj(reader: Reader, op: Op, depth: int) -> Term | None:
-    return make("conj", reader.operand(op, 0, depth))
+    found = reader.operand(op, 0, depth)
+    return make("conj", found) if tensor_type(op.result).dtype.is_complex else found
 
 
 def _same(reader: Reader, op: Op, depth: int) -> Term | None:

@@ -141,15 +141,20 @@ class Functions:
         return any(op.name in (JVP, VJP) for op in self._module.lookup(str(rule[0])).walk())
 
     def rule(
-        self, builder: Builder, rule: Attr, operands: Sequence[Value], linear: int = 0, mode: Attr | None = None
+        self, builder: Builder, rule: Attr, operands: Sequence[Value], call: Op | None = None, linear: int = 0
     ) -> list[Value]:
-        """What a rule computes, in the mode of the call that it belongs to. Its last `linear` operands are tangents
-        that will be transposed: a call that depends on them becomes its body, which can be. What a rule gives in the
-        place of an integer is nothing."""
+        """What a rule computes, in the mode of the call that it belongs to; what it asserts is said of that call. Its
+        last `linear` operands are tangents that will be transposed: a call that depends on them becomes its body, which
+        can be. What a rule gives in the place of an integer is nothing."""
         assert isinstance(rule, tuple)
         symbol, dims = rule
         tangents = set(operands[len(operands) - linear :]) if linear else None
-        return smooth(self._paste(builder, str(symbol), named_dims(dims), operands, tangents, mode))
+        before, attrs = set(builder.block.ops), {} if call is None else call.attrs
+        found = self._paste(builder, str(symbol), named_dims(dims), operands, tangents, attrs.get(NUMERICS))
+        if call is not None and "operator" in attrs:
+            for made in [op for op in builder.block.ops if op not in before]:
+                attribute(made, str(attrs["operator"]), call.span)
+        return smooth(found)
 
     def _paste(
         self,

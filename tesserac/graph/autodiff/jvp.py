@@ -112,7 +112,7 @@ class Jvp:
         wrt = tuple(place for place, operand in enumerate(operands) if operand in self.tangents)
         if not wrt or not results:
             return
-        given, mode = (*own, *op.results), op.attrs.get(NUMERICS)
+        given = (*own, *op.results)
         if CALLED in op.attrs and not self._reverse:
             op.attrs[FORWARD_RULE] = self._functions.forward_rule(op)
         if self._reverse and (REVERSE_RULE in op.attrs or CALLED in op.attrs):
@@ -124,7 +124,7 @@ class Jvp:
             if self._functions.is_open(op.attrs[FORWARD_RULE]):
                 raise NotDifferentiable(op.span, "this call", ITSELF)
             before = set(self.builder.block.ops)
-            found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), linear, mode)
+            found = self._functions.rule(self.builder, op.attrs[FORWARD_RULE], (*given, *tangents), op, linear)
             if linear:
                 found = self._arranged(before, tangents, found)
         else:
@@ -132,7 +132,7 @@ class Jvp:
         self.tangents.update(zip(results, found, strict=True))
 
     def _pullback(self, op: Op, tangents: Sequence[Value], wrt: tuple[int, ...]) -> list[Value]:
-        attrs: dict[str, Attr] = {name: op.attrs[name] for name in (NUMERICS, CALLED) if name in op.attrs}
+        attrs: dict[str, Attr] = {name: op.attrs[name] for name in (NUMERICS, CALLED, "operator") if name in op.attrs}
         given = op.operands if CALLED in op.attrs else (*own_arguments(op), *op.results)
         rule = (op.attrs["callee"], op.attrs["dims"]) if CALLED in op.attrs else op.attrs[REVERSE_RULE]
         types = [v.type for v in smooth(op.results)]

@@ -125,11 +125,11 @@ class Transpose:
     def _pullback(self, op: Op) -> None:
         wrt = indices(op, "wrt")
         given, tangents = op.operands[: len(op.operands) - len(wrt)], op.operands[len(op.operands) - len(wrt) :]
-        write, mode = writer(self.builder, {}), op.attrs.get(NUMERICS)
+        write = writer(self.builder, {})
         back = [scaled(write, c, 1 / scale_of(v)) for c, v in zip(self.given(op.results), op.results, strict=True)]
         if self._functions.is_open(op.attrs["rule"]):
             raise NotDifferentiable(op.span, "this call", ITSELF)
-        found = self._functions.rule(self.builder, op.attrs["rule"], (*given, *back), mode=mode)
+        found = self._functions.rule(self.builder, op.attrs["rule"], (*given, *back), op)
         for place, tangent in zip(wrt, tangents, strict=True):
             if found[place] is not None:
                 self.add(tangent, scaled(write, found[place], scale_of(tangent)))

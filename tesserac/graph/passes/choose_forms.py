@@ -44,7 +44,7 @@ from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.batching.dialect import VMAP
-from tesserac.graph.dialect import CALL, CUSTOM, FORMS, NUMERICS, PREFIX, expected_sizes
+from tesserac.graph.dialect import AS, CALL, CUSTOM, FORMS, NUMERICS, PREFIX, expected_sizes
 from tesserac.graph.passes.inline import erase_unreached, inline_call, stays
 from tesserac.graph.substitute import replace_op
 from tesserac.ir.builder import Builder
@@ -60,8 +60,6 @@ from tesserac.ops.calculus import Writer
 from tesserac.types.dims import ONE, Dim
 
 MATMUL = PREFIX + "matmul"
-AS = "as"
-"""Of a call of a form: the function that it was called as."""
 MAX_FORMS = 64
 """In one function: forms may call what has forms again, and each time parts are smaller."""
 

@@ -31,6 +31,7 @@ from itertools import count
 from tesserac.graph.assert_attribution import attribute, library_name
 from tesserac.graph.dialect import (
     ALTERNATIVES,
+    AS,
     CALL,
     CUSTOM,
     FORMS,
@@ -121,7 +122,7 @@ def _inline_calls(
             elif stays(op, callee):
                 replace_op(op, CUSTOM, op.attrs)
             else:
-                inline_call(op, callee, function)
+                inline_call(op, callee, function, attr(op, AS, str) if AS in op.attrs else None)
     finished.add(name)
 
 
