@@ -1,8 +1,9 @@
-"""Linear algebra written naively, beside the form that an expert writes: `python -m benchmarks.algebra [PYTHON]`.
+"""Linear algebra written naively, beside the form that an expert writes: `python -m benchmarks.algebra [PYTHON
+[SECONDS]]`.
 
 PYTHON is an interpreter that has PyTorch or JAX; each compiles and runs the same naive programs in a process of its
-own. Writes `benchmarks/results/algebra-<machine>.md`. Sizes are 1024, in f32, on one thread; the figure is the best of
-several turns.
+own, for at most so many seconds. Writes `benchmarks/results/algebra-<machine>.md`. Sizes are 1024, in f32, on one
+thread; the figure is the best of several turns.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import tessera
 from benchmarks.apart import ROOT, run_apart
 from benchmarks.measure import interleaved
 
-SIZE, TURNS, TIME_LIMIT = 1024, 5, 100
+SIZE, TURNS = 1024, 5
+TIME_LIMIT = int(sys.argv[2]) if len(sys.argv) > 2 else 100
 ARGS = (
     "a: Tensor[1024, 1024, f32], b: Tensor[1024, 1024, f32], c: Tensor[1024, 1024, f32], d: Tensor[1024, f32], "
     "v: Tensor[1024, f32], u: Tensor[1024, 8, f32], m: Tensor[32, 32, f32], p: Tensor[32, 32, f32], "

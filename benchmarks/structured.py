@@ -38,18 +38,26 @@ def cell(found: Figures, name: str, ours: float) -> str:
 
 
 def main() -> None:
+    """The file is written anew after each library, so that what is stopped leaves what it has."""
     python = sys.argv[1] if len(sys.argv) > 1 else sys.executable
     run_apart([python, str(ROOT / "benchmarks" / "structured_peers.py"), "references"], TIME_LIMIT)
-    own = {library: figures(sys.executable, library) for library in LIBRARIES[:2]}
-    found = own | {library: figures(python, library) for library in LIBRARIES[2:]}
-    there = [name for name in LIBRARIES if any(not math.isnan(seconds) for seconds, _ in found[name].values())]
+    found: dict[str, Figures] = {}
+    path = ROOT / "benchmarks" / "results" / f"structured-{platform.machine()}.md"
+    for place, library in enumerate(LIBRARIES):
+        found[library] = figures(sys.executable if place < 2 else python, library)
+        path.write_text(report(found), encoding="utf-8")
+    print(report(found))
+
+
+def report(found: dict[str, Figures]) -> str:
+    there = [name for name in found if any(not math.isnan(seconds) for seconds, _ in found[name].values())]
     lines = [
         "# Operators of known structure", "",
         f"`python -m benchmarks.structured`, {date.today()}, {platform.machine()}, one thread each, f32 unless said;",
-        "microseconds of a call, the least of many, while other work ran on the machine; in brackets the largest error",
-        "relative to the largest number of the result in f64; then how many times longer than ours. `by hand` is what",
-        "an expert writes in the same language; PyTorch and JAX are compiled and written naively, NumPy is with SciPy",
-        "and by hand. An operator is made in each call, as ours is.", "",
+        "microseconds of a call, the least of many, while other work may have run on the machine; in brackets the",
+        "largest error relative to the largest number of the result in f64; then how many times longer than ours.",
+        "`by hand` is what an expert writes in the same language; PyTorch and JAX are compiled and written naively,",
+        "NumPy is with SciPy and by hand. An operator is made in each call, as ours is.", "",
         "| program | " + " | ".join(there) + " |", "|---" * (len(there) + 1) + "|",
     ]  # fmt: skip
     for case in CASES:
@@ -62,10 +70,8 @@ def main() -> None:
               "That is beyond what was taken before, compiling included; the matrix of the operator has 1024 MiB.",
               f"What is empty a library has not, or had no time for: each had {TIME_LIMIT} s in all."]  # fmt: skip
     if len(there) < len(LIBRARIES):
-        lines.append(f"Not installed on this machine: {', '.join(name for name in LIBRARIES if name not in there)}.")
-    text = "\n".join(lines) + "\n"
-    (ROOT / "benchmarks" / "results" / f"structured-{platform.machine()}.md").write_text(text, encoding="utf-8")
-    print(text)
+        lines.append(f"Not on this machine: {', '.join(name for name in LIBRARIES if name not in there)}.")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -73,7 +73,9 @@ as five operations an element, and moves each element twice.
 FILES = {
     "ad-memory": "memory of derivatives through loops",
     "algebra-aarch64": "linear algebra written naively, against the form by hand and PyTorch",
+    "algebra-x86_64": "the same on x86, against `torch.compile` and `jax.jit`",
     "structured-aarch64": "operators of known structure, against NumPy, PyTorch, JAX, CoLA, linear_operator and PyLops",
+    "structured-x86_64": "the same on x86, against what is there of these",
     "transforms-aarch64": "Fourier transforms on ARM, against NumPy and PyTorch",
     "transforms-x86_64": "the same on x86",
     "crossover-aarch64": "convolutions by windows and by transforms",

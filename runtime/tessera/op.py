@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
+from tessera.errors import WRONG_KIND, failure
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -52,6 +54,9 @@ def _module() -> Module:
 
 def from_scipy(matrix: Any) -> Operator:
     """A sparse matrix of SciPy's: its stored entries, as they are."""
+    if not hasattr(matrix, "tocoo"):
+        what = f"`from_scipy` takes a sparse matrix of SciPy's, not a `{type(matrix).__name__}`"
+        raise failure(WRONG_KIND, what, ("`tessera.op.dense(matrix)` takes an array",))
     entries = matrix.tocoo()
     rows, columns = (cast("Any", places).astype("int64") for places in (entries.row, entries.col))
     height, width = entries.shape

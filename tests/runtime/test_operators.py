@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -62,6 +66,37 @@ def test_what_python_makes() -> None:
         tessera.op.nothing  # noqa: B018
     with pytest.raises(tessera.TesseraError, match="not sparse"):
         tessera.op.diag(d).to_scipy()
+
+
+class Entries:
+    """What SciPy's sparse matrices have, for machines without it."""
+
+    def __init__(self, entries: tuple[Any, tuple[Any, Any]], shape: tuple[int, int]) -> None:
+        (self.data, (self.row, self.col)), self.shape = entries, shape
+
+    def tocoo(self) -> Entries:
+        return self
+
+    def toarray(self) -> Any:
+        dense = np.zeros(self.shape, self.data.dtype)
+        np.add.at(dense, (self.row, self.col), self.data)
+        return dense
+
+
+@pytest.mark.one_in(4)
+def test_sparse_operators_come_from_scipy_and_go_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        from scipy.sparse import coo_matrix as made
+    except ImportError:
+        made = Entries
+        monkeypatch.setitem(sys.modules, "scipy.sparse", SimpleNamespace(coo_matrix=Entries))
+    places = np.array([0, 2, 2, 3], "i4"), np.array([1, 0, 2, 2], "i4")
+    matrix = made((np.array([1, 2j, 3, 4 - 1j], "c16"), places), shape=(4, 3))
+    A, dense, x = tessera.op.from_scipy(matrix), matrix.toarray(), np.array([1, -2, 3j], "c16")
+    assert np.allclose(A @ x, dense @ x) and np.array_equal(A.to_dense(), dense)
+    assert np.array_equal(A.to_scipy().toarray(), dense) and np.array_equal(A.H.to_scipy().toarray(), dense.conj().T)
+    with pytest.raises(tessera.TesseraError, match="sparse matrix of SciPy's, not a `ndarray`"):
+        tessera.op.from_scipy(dense)
 
 
 def test_an_operator_of_functions_stays_inside() -> None:
