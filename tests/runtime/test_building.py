@@ -35,6 +35,7 @@ HELPERS = {
 OTHER = "\ndef double(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x * 2.0\n"
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("helper", HELPERS.values(), ids=HELPERS)
 def test_a_helper_that_no_caller_can_use_is_left_out(helper: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert build(helper + OTHER) == 0

@@ -4,7 +4,6 @@ f64: each written once more in the plainest way. `tests/tools/peer_options.py` c
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -187,14 +186,13 @@ def layers() -> list[Case]:
 CASES = [*transforms(), *cosines(), *windowed(), *framed(), *mels(), *folds(), *sparse(), *experts(), *layers()]
 
 
-@cache
-def program() -> Any:
-    typed = "x: Tensor[5, 12, f64], y: Tensor[5, 12, f64], z: Tensor[5, 12, c128], n: Tensor[5, i64], v: Tensor[5, f64]"
-    return compile_to_forms("".join(f"def case{i}({typed}):\n    return {call}\n" for i, (call, _) in enumerate(CASES)))
+TYPED = "x: Tensor[5, 12, f64], y: Tensor[5, 12, f64], z: Tensor[5, 12, c128], n: Tensor[5, i64], v: Tensor[5, f64]"
 
 
-@folded("i, case", list(enumerate(CASES)), one_in=24)
-def test_values(i: int, case: Case) -> None:
-    found, wanted = run_function(program(), f"m.case{i}", [X, Y, Z, IDS, VALUES]), case[1]()
+@folded("case", CASES, one_in=24)
+def test_values(case: Case) -> None:
+    call, reference = case
+    forms, wanted = compile_to_forms(f"def f({TYPED}):\n    return {call}\n"), reference()
+    found = run_function(forms, "m.f", [X, Y, Z, IDS, VALUES])
     for one, other in zip(found, wanted if isinstance(wanted, tuple) else (wanted,), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-12, rtol=1e-12)
