@@ -111,6 +111,8 @@ LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "f
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "register", "status", "constant")
 CALL = "schedule.call"
+BRANCHES = ("schedule.cond", "schedule.select")
+"""Take one of their regions: a flag decides it, or sizes."""
 LENGTH, LENGTHS = "tensor.length", "lengths"
 """The symbol in the body of a launch over several tensors, and the attribute that has its values."""
 SMALL_LAUNCH = 64
@@ -395,7 +397,7 @@ def _verify_sequential(op: Op) -> None:
 def _verify_last(op: Op) -> None:
     around = op.parent.parent_op if op.parent is not None else None
     loop = around.parent.parent_op if around is not None and around.parent is not None else None
-    inside = around is not None and around.name == "schedule.cond" and loop is not None
+    inside = around is not None and around.name in BRANCHES and loop is not None
     require(inside and loop is not None and loop.name == "schedule.loop", "stands in a branch of a loop", op)
 
 

@@ -94,18 +94,16 @@ class _Host:
                 raise BadIndex(op.attrs["operator"], int(index), size.evaluate(self.sizes))
 
     def _tile_launch(self, op: Op) -> None:
-        kernel = self.module.lookup(op.attrs["kernel"])
-        if LENGTHS in op.attrs:
-            self._for_tensors(op, kernel)
-            return
-        run_kernel(kernel, [self.env[v] for v in op.operands], {**self.sizes, **block_sizes(op, self.sizes, THREADS)})
+        """Of each tensor of a launch, which may have several."""
+        memories, lengths = [self.env[v] for v in op.operands], op.attrs.get(LENGTHS)
+        sizes = {**self.sizes, **block_sizes(op, self.sizes, THREADS)}
+        given = [{LENGTH: length.evaluate(self.sizes)} for length in lengths] if lengths else [{}]
+        many = len(memories) // len(given)
+        for number, length in enumerate(given):
+            self._run_kernel(op.attrs["kernel"], memories[number * many : (number + 1) * many], {**sizes, **length})
 
-    def _for_tensors(self, op: Op, kernel: Op) -> None:
-        lengths, memories = op.attrs[LENGTHS], [self.env[v] for v in op.operands]
-        many = len(memories) // len(lengths)
-        for number, length in enumerate(lengths):
-            sizes = {**self.sizes, LENGTH: length.evaluate(self.sizes)}
-            run_kernel(kernel, memories[number * many : (number + 1) * many], sizes)
+    def _run_kernel(self, name: str, memories: list[np.ndarray], sizes: dict[str, int]) -> None:
+        run_kernel(self.module.lookup(name), memories, sizes)
 
     def _schedule_loop(self, op: Op) -> None:
         low, high = (self.env[v] for v in op.operands)

@@ -26,7 +26,6 @@ from tesserac.tile.cpu.target import AVX2, AVX512, NEON, CpuTarget
 from tesserac.tile.dialect import memref_type
 from tests.support import tile_eval
 from tests.support.cpu_kernels import Compiled, lower_all, same_bits
-from tests.support.cuts import block_sizes
 from tests.support.form_gen import SYMBOLS, modules
 from tests.support.sampling import some_of_each
 from tests.support.source_support import compile_to_forms
@@ -41,9 +40,8 @@ class NativeHost(tile_eval._Host):
     target: CpuTarget
     compiled: Compiled
 
-    def _tile_launch(self, op: Op) -> None:
-        sizes = {**self.sizes, **block_sizes(op, self.sizes, tile_eval.THREADS)}
-        self.compiled.run([self.env[v] for v in op.operands], sizes, name=str(op.attrs["kernel"]))
+    def _run_kernel(self, name: str, memories: list[np.ndarray], sizes: dict[str, int]) -> None:
+        self.compiled.run(memories, sizes, name=name)
 
     def _buffer(self, op: Op) -> np.ndarray:
         """Buffers of one slot share memory."""

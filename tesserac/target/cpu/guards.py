@@ -9,7 +9,7 @@ zero). Of sizes that are used on a branch or in a loop it is tested there whethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 
 from tessera.signature import STATUS_GUARD, STATUS_TOO_LARGE
@@ -76,8 +76,8 @@ class GuardWriter:
             if isinstance(guard, Guard):
                 self._check(implied_guards([guard.left, guard.right]), self.func.span, symbols)
                 self._check([guard], op.span, symbols)
-        for op, dims in certain_uses(self.func, sizes):
-            self._check(implied_guards(dim for dim in dims if dim.symbols() <= symbols.keys()), op.span, symbols)
+        for op, guards in certain_guards(self.func, sizes, symbols.keys()):
+            self._check(guards, op.span, symbols)
         self.b.ret(const_int(I32, 0))
         return self.function
 
@@ -131,20 +131,26 @@ def needed_sizes(
         yield Needed(dim, named_size(dim), func.span)
 
 
-def certain_sizes(func: Op, kernels: Mapping[str, Op]) -> Iterator[tuple[Op, list[Dim]]]:
-    """As `certain_uses`, for who has no use for the sizes of the kernels themselves."""
-    return certain_uses(func, kernel_sizes(kernels))
+def certain_guards(
+    func: Op, sizes: Mapping[str, Sequence[Dim]], known: Set[str]
+) -> Iterator[tuple[Op, Sequence[Guard]]]:
+    """Every operation that each call comes to, with what must hold for the sizes that it uses to have values; first
+    what the function is called with. Memory of the call may be for what only some come to. `sizes` are those that each
+    kernel uses, `known` the symbols that have values on entry."""
+    yield func, implied_guards(dim for dim in _dims_of(func) if dim.symbols() <= known)
+    yield from _certain_in([op for op in func.body.ops if op.attrs.get("role") != "workspace"], sizes, known)
 
 
-def certain_uses(func: Op, sizes: Mapping[str, Sequence[Dim]]) -> Iterator[tuple[Op, list[Dim]]]:
-    """Every operation that each call comes to, with the sizes it uses; first what it is called with. Memory of the call
-    may be for what only some come to. `sizes` are those that each kernel uses."""
-    yield func, list(_dims_of(func))
-    waiting = [op for op in func.body.ops if op.attrs.get("role") != "workspace"]
-    for op in waiting:
-        yield op, sizes_at(op, sizes)
+def _certain_in(
+    ops: Sequence[Op], sizes: Mapping[str, Sequence[Dim]], known: Set[str]
+) -> Iterator[tuple[Op, Sequence[Guard]]]:
+    """A choice is certain of what holds in each of its ways: they may be variants, or branches of the program."""
+    for op in ops:
+        yield op, implied_guards(dim for dim in sizes_at(op, sizes) if dim.symbols() <= known)
         if op.name == "schedule.select":
-            waiting += [inner for region in op.regions for inner in region.block.ops]
+            first, *others = [list(_certain_in(region.block.ops, sizes, known)) for region in op.regions]
+            common = set.intersection(*({guard for _, guards in way for guard in guards} for way in (first, *others)))
+            yield from ((inner, [guard for guard in guards if guard in common]) for inner, guards in first)
 
 
 def kernel_sizes(kernels: Mapping[str, Op]) -> dict[str, list[Dim]]:

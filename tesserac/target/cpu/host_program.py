@@ -17,10 +17,10 @@ from tesserac.ir.core import Block, Op, attr, attr_tuple
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.cuts import cut_of
-from tesserac.schedule.dialect import LENGTH, LENGTHS, Predicate, memory
+from tesserac.schedule.dialect import BRANCHES, LENGTH, LENGTHS, Predicate, memory
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
-from tesserac.target.cpu.guards import certain_uses, kernel_sizes, sizes_at
+from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_at
 from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.launches import INLINE_ELEMENTS, emit_blocks, launcher, several
 from tesserac.target.cpu.printing import describe_print
@@ -115,9 +115,8 @@ class HostProgram:
 
     def prepare(self, func: Op) -> None:
         """Puts the addresses of buffers that change hands where they can be exchanged."""
-        certain = certain_uses(func, self.kernel_sizes)
-        known = (dim for _, dims in certain for dim in dims if dim.symbols() <= self.symbols.keys())
-        self.defined = frozenset(implied_guards(known))
+        certain = certain_guards(func, self.kernel_sizes, self.symbols.keys())
+        self.defined = frozenset(guard for _, guards in certain for guard in guards)
         for op in func.walk():
             for value in op.operands if op.name == "schedule.swap" else ():
                 if value not in self.slots and not is_register(value):
@@ -393,7 +392,7 @@ def register_bits(buffer: IRValue) -> int:
 
 
 def _may_end(loop: Op) -> bool:
-    branches = (region.block for op in loop.body.ops if op.name == "schedule.cond" for region in op.regions)
+    branches = (region.block for op in loop.body.ops if op.name in BRANCHES for region in op.regions)
     return any(op.name == "schedule.last" for block in branches for op in block.ops)
 
 

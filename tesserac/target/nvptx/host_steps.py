@@ -33,7 +33,7 @@ from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.schedule.dialect import LENGTHS, Predicate, memory
 from tesserac.target.cpu.extents import largest_in, loop_bounds
-from tesserac.target.cpu.guards import certain_sizes, kernel_sizes, sizes_at
+from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_at
 from tesserac.target.cpu.host_program import DECLARATIONS
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.status import HostSite
@@ -62,8 +62,8 @@ class HostSteps:
         operations = {name: op for name, (op, _) in kernels.items()}
         self.sizes = kernel_sizes(operations)
         self.known = {name for arg in func.body.args for dim in memory(arg).dims for name in dim.symbols()}
-        certain = (dim for _, dims in certain_sizes(func, operations) for dim in dims if dim.symbols() <= self.known)
-        self.defined = frozenset(implied_guards(certain))
+        certain = certain_guards(func, self.sizes, self.known)
+        self.defined = frozenset(guard for _, guards in certain for guard in guards)
         """What has been tested by now for sizes to have values."""
         self.buffers: list[Buffer] = []
         self.tables: list[bytes] = []

@@ -30,7 +30,7 @@ from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
 from tesserac.target.compile import CodegenError
 from tesserac.target.cpu.extents import loop_bounds
-from tesserac.target.cpu.guards import certain_sizes, sizes_used
+from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
 from tesserac.target.nvptx.host_steps import HostSteps, condition
@@ -149,8 +149,8 @@ def _checks(func: Op, kernels: Mapping[str, Op]) -> tuple[tuple[Check, ...], tup
         if isinstance(guard, Guard):
             add(implied_guards([guard.left, guard.right]), func.span)
             add([guard], op.span)
-    for op, dims in certain_sizes(func, kernels):
-        add(implied_guards(dim for dim in dims if dim.symbols() <= known), op.span)
+    for op, guards in certain_guards(func, kernel_sizes(kernels), known):
+        add(guards, op.span)
     loops = loop_bounds(func)
     sizes = [*sizes_used([func, *kernels.values()]), *map(programs, kernels.values())]
     # Of one with a counter of a loop, what it is at most; where that is not known, each launch is looked at.
