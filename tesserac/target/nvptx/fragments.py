@@ -83,10 +83,11 @@ def _rounded_to(op: Op) -> DType:
 
 
 def _is_rescaling(op: Op) -> bool:
-    """Whether a map multiplies rows by powers of two, many elements by each."""
+    """Whether a map multiplies rows by powers of two, many elements by each. Floats that are stored as bytes are left
+    to the body: a register of theirs cannot be compared."""
     first, *rest = op.body.ops
     plain = len(rest) == 1 and first.name == "scalar.ldexp" and list(first.operands) == op.body.args
-    if not plain:
+    if not plain or not all(register_type(fragment(v).dtype).is_float for v in op.operands):
         return False
     many = fragment(op.result).layout.count >= MANY * fragment(op.operands[-1]).layout.count
     return many and op.operands[0].type == op.result.type
