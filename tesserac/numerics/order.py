@@ -82,8 +82,8 @@ def _push(slots: list[T | None], value: T, combine: Callable[[T, T], T]) -> None
 
 def chain_contract(a: Array, b: Array, order: Order = CONTRACTION) -> Array:
     """a[..., m, k] with b[..., k, n] gives [..., m, n], in the canonical order of contractions."""
-    if a.dtype.kind in "iu":
-        return np.asarray(np.matmul(a, b))
+    if _is_integer(a.dtype):
+        return np.asarray(np.matmul(_whole(a), _whole(b)).astype(a.dtype))
     length = order.length if isinstance(order, Chain) else CONTRACTION.length
     terms = a.shape[-1]
     segments = [
@@ -213,6 +213,11 @@ def highest(dtype: np.dtype[Any]) -> float | int | bool:
     if dtype.kind == "b":
         return True
     return int(_limits(dtype).max) if _is_integer(dtype) else _beyond(dtype)
+
+
+def _whole(x: Array) -> Array:
+    """Integers of four bits in a byte: modulo 16 their sums and products are the same."""
+    return x if x.dtype.kind in "iu" else x.astype(np.int8)
 
 
 def _is_integer(dtype: np.dtype[Any]) -> bool:

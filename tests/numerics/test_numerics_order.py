@@ -1,5 +1,6 @@
 """The canonical orders, against their definition spelled out element by element."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -136,6 +137,19 @@ def test_integers_wrap() -> None:
     x = np.full((3,), 2**30, np.int32)
     assert block_sum(x) == np.int32(-(2**30)) and block_prod(x) == 0
     assert chain_contract(x[None], np.full((3, 1), 2, np.int32)) == np.int32(-(2**31))
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "int8", "uint8"])
+def test_integers_of_few_bits_wrap(name: str) -> None:
+    """NumPy knows those of four bits by no kind of their own."""
+    rng, dtype = np.random.default_rng(0), np.dtype(getattr(ml_dtypes, name, name))
+    a, b = rng.integers(-128, 128, (3, 9)), rng.integers(-128, 128, (9, 2))
+    for found, wide in (
+        (chain_contract(a.astype(dtype), b.astype(dtype)), a @ b),
+        (block_sum(a.astype(dtype)), a.sum(axis=-1)),
+        (block_prod(a.astype(dtype)), a.prod(axis=-1)),
+    ):
+        assert found.dtype == dtype and np.array_equal(found, wide.astype(dtype))
 
 
 def test_product_order_and_identity() -> None:
