@@ -170,3 +170,29 @@ def test_each_link_of_a_chain_asks_about_itself(monkeypatch: pytest.MonkeyPatch)
     """Not about all links before it: a chain of 480 took a minute and a half."""
     few, many = _questions(20, monkeypatch), _questions(40, monkeypatch)
     assert 0 < many < 2.5 * few
+
+
+def test_a_loop_goes_on_only_where_sizes_say_so() -> None:
+    text = """
+def f(x: Tensor[N, f32], z: Tensor[K, f32]) -> Tensor[N, f32]:
+    y = x * 0.5
+    for i in range(N):
+        if N > 2:
+            y[i + K] = x[i // (K + 2)]
+    return y
+
+def g(x: Tensor[N, f32], z: Tensor[K, f32]) -> Tensor[N, f32]:
+    y = x * 0.5
+    for i in range(N):
+        if K > 0:
+            for j in range(N // K):
+                y[i] = y[i] + x[j]
+    return y
+"""
+    module = tessera.compile(text)
+    for n in (0, 1, 2, 3, 6):
+        x = np.arange(n, dtype="f4")
+        assert np.array_equal(module.f(x, np.zeros(0, "f4")), x[np.arange(n) // 2] if n > 2 else x / 2)
+        for k in range(3):
+            added = x[: n // k].sum() if k else 0
+            assert np.array_equal(module.g(x, np.zeros(k, "f4")), x / 2 + added)
