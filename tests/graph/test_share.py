@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
 from tesserac.ir.passes import run_passes
 from tesserac.schedule.machine import AARCH64
-from tesserac.target.cpu.build import host_platform, kernel_code
+from tesserac.target.cpu.build import PLATFORMS, host_platform, kernel_code
 from tests.support.cpu_kernels import same_bits
+from tests.support.sampling import spread
 
 LAYERS = """
 def layers(x: Tensor[B, D, f32], w: Tensor[D, D, f32], v: Tensor[D, D, f32], u: Tensor[D, D, f32]) -> Tensor[B, D, f32]:
@@ -86,10 +88,12 @@ def test_random_bits_are_called_not_written_in_each_kernel() -> None:
     assert code.count("@long.philox") >= 2 * len(defined)
 
 
-def test_the_ways_of_a_product_share_what_is_done_with_it() -> None:
-    """Panels and blocks leave their sums in the same way, rows in another; what vectors leave over is one function."""
+@pytest.mark.parametrize("arch", spread(PLATFORMS, 2))
+def test_the_ways_of_a_product_share_what_is_done_with_it(arch: str) -> None:
+    """Panels and blocks leave their sums in the same way, rows in another; what vectors leave over is one function. On
+    some machines a block has as many rows as columns, which makes it no part of its own."""
     session, source = Session(), SourceFile("layers.tess", LAYERS)
-    cpu = host_platform()
+    cpu = PLATFORMS[arch]
     tiles = session.levels(source, session.function(source, "layers"), cpu.schedule).tile
     functions = str(kernel_code(run_passes(tiles, [cpu.lowering], verify=True), cpu)).split("define ")[1:]
     assert sum("@main.layers" in text.split("(")[0] for text in functions) >= 3

@@ -64,24 +64,27 @@ def emit_shared(frame: Frame, op: Op, emit: Callable[[Frame, Op], None]) -> None
     dims = {dim: frame.dim(dim) for dim in _dims(op)}
     sizes = [size for memory in memories.values() for size in (*memory.dims, *memory.strides)]
     given = _arguments([*(memory.start for memory in memories.values()), *sizes, *entries.values(), *dims.values()])
-    numbers = _numbers(sizes)
-    function = Function(frame.module, "", VOID, [value.type for value in (*given, *numbers)], linkage="internal")
+    numbers = {(value, place): size for value, memory in memories.items() for place, size in _numbers(memory)}
+    taken = [*given, *numbers.values()]
+    function = Function(frame.module, "", VOID, [value.type for value in taken], linkage="internal")
     inside = dict(zip((value.text for value in given), function.args, strict=False))
-    of_memory = dict(zip((value.text for value in (*given, *numbers)), function.args, strict=True))
+    sized = dict(zip(numbers, function.args[len(given) :], strict=True))
 
     def moved(value: Value) -> Value:
         return inside.get(value.text, value)
 
     inner = frame.within(function.builder, {dim: moved(value) for dim, value in dims.items()})
     inner.shares = op.name == SUMS
-    inner.memories.update({value: _moved_memory(memory, of_memory) for value, memory in memories.items()})
+    for value, memory in memories.items():
+        own = {place: arg for (of, place), arg in sized.items() if of is value}
+        inner.memories[value] = _moved_memory(memory, moved, own)
     inner.entries.update({value: moved(entry) for value, entry in entries.items()})
     function.computes = computes(op) and not frame.is_rare
     emit(inner, op)
     function.builder.ret()
     shared = frame.module.share(function, "part")
     shared.computes |= function.computes
-    frame.b.call(shared, [*given, *numbers])
+    frame.b.call(shared, taken)
 
 
 def _outside(op: Op) -> list[IRValue]:
@@ -104,11 +107,26 @@ def _arguments(values: Iterable[Value]) -> list[Value]:
     return list({value.text: value for value in values if value.text.startswith("%")}.values())
 
 
-def _numbers(sizes: Iterable[Value]) -> list[Value]:
-    """Sizes that are numbers, each once. Neighbours, and a dim of one element, are what the code itself depends on."""
-    return list({size.text: size for size in sizes if size.number not in (None, 0, 1)}.values())
+def _numbers(memory: Memory) -> Iterator[tuple[int, Value]]:
+    """Sizes that are numbers, by their place among dims and strides: each dim, and strides that are no dim further in.
+    Two that happen to be equal are two arguments, since they are not equal in the next kernel. Neighbours, and a dim of
+    one element, are what the code itself depends on."""
+    places = _places(memory)
+    for place, size in enumerate((*memory.dims, *memory.strides)):
+        if places[place] == place and size.number not in (None, 0, 1):
+            yield place, size
 
 
-def _moved_memory(memory: Memory, inside: Mapping[str, Value]) -> Memory:
-    dims, strides = (tuple(inside.get(v.text, v) for v in values) for values in (memory.dims, memory.strides))
-    return replace(memory, start=inside.get(memory.start.text, memory.start), dims=dims, strides=strides)
+def _places(memory: Memory) -> list[int]:
+    """For each dim and stride the place whose number it is: a stride that is the next dim has that one's."""
+    rank = len(memory.dims)
+    nexts = [*(dim.text for dim in memory.dims[1:]), None]
+    strides = zip(memory.strides, nexts, strict=True)
+    return [*range(rank), *(place + (1 if s.text == dim else rank) for place, (s, dim) in enumerate(strides))]
+
+
+def _moved_memory(memory: Memory, moved: Callable[[Value], Value], numbers: Mapping[int, Value]) -> Memory:
+    """The memory as a part sees it: `numbers` by their places, everything else by its name."""
+    rank, sizes = len(memory.dims), (*memory.dims, *memory.strides)
+    found = tuple(numbers.get(place, moved(size)) for place, size in zip(_places(memory), sizes, strict=True))
+    return replace(memory, start=moved(memory.start), dims=found[:rank], strides=found[rank:])
