@@ -104,3 +104,23 @@ def test_two_scales() -> None:
     wanted = np.clip(x.reshape(6, 4, 16) / step, -6, 6).astype(ml_dtypes.float4_e2m1fn)
     np.testing.assert_array_equal(codes.view(np.uint8), wanted.view(np.uint8).reshape(6, 64))
     np.testing.assert_array_equal(values, (wanted.astype(np.float32) * step).reshape(6, 64))
+
+
+TANGENTS = """
+def f(x: Tensor[M, 64, f32], w: Tensor[N, 64, f32]):
+    return (
+        mx_matmul(mxfp8(x), mxfp4(w)), nvfp4(x).to_float(), dequantize(quantize(x, 0.01, dtype=fp8_e4m3), 0.01),
+        mx_matmul(x, mxfp4(w)),
+    )
+def along(x: Tensor[M, 64, f32], w: Tensor[N, 64, f32], dx: Tensor[M, 64, f32]):
+    return jvp(lambda x: f(x, w), (x,), (dx,))[1]
+"""
+
+
+def test_what_is_rounded_to_a_format_has_no_derivative() -> None:
+    """A tangent in a format of 8 bits would be NaN where it is larger than the format's largest number."""
+    rng = np.random.default_rng(0)
+    x, w, dx = (rng.standard_normal((rows, 64), np.float32) for rows in (3, 2, 3))
+    *steps, smooth = compiled_equals_oracle(TANGENTS)("along", x, w, dx * 1e4)
+    assert not any(np.any(tangent) for tangent in steps)
+    assert np.all(np.isfinite(smooth)) and np.all(smooth)

@@ -71,6 +71,7 @@ OF_QUANTILES = {"log_gamma_sample", "von_mises_sample", "Dirichlet"}
 """Their derivative is that of a quantile, which differences at a fixed key are not. See `test_distributions.py`."""
 STEPPED = {"quantize", "dequantize", "dynamic_quantize", "fake_quantize", "float_codes", "codes_to_float"}
 STEPPED |= {"mx_quantize", "mx_dequantize", "nvfp4_quantize", "nvfp4_dequantize", "mxfp4", "mxfp8", "nvfp4"}
+STEPPED |= {"mx_matmul"}  # its example rounds what it multiplies
 """They go in steps, across which differences are no derivatives; `test_quantize.py` holds what training sees."""
 ELSEWHERE = ITERATED | SOLVERS | OF_QUANTILES | STEPPED
 FUNCTIONS = [pytest.param(path, name, id=name) for path, name in public_names() if name not in ELSEWHERE]
