@@ -39,6 +39,8 @@ WORD = 8
 """Bytes of an address or a length."""
 WORDS_BESIDE = 3
 """A tensor's length, its first program and what rounds their number up, beside its addresses."""
+LOOKED_AT = 32
+"""A launch may be one more of so many kinds, the latest ones: what joining costs does not grow with their number."""
 _NO_WORK = ("schedule.box", "schedule.parts", "index.dim")
 
 
@@ -106,19 +108,23 @@ class _Joining:
         self._close()
 
     def _take(self, launch: FlatLaunch) -> None:
-        for candidate in reversed(self.open):
-            if self._joins(candidate, launch):
+        said: dict[Walked, str] = {}
+        for candidate in self.open[: -LOOKED_AT - 1 : -1]:
+            if self._joins(candidate, launch, said):
                 return
         self.open.append(_Set([launch], launch.walked(), *_touched(launch.op), seen=len(self.passed)))
 
-    def _joins(self, candidate: _Set, launch: FlatLaunch) -> bool:
+    def _joins(self, candidate: _Set, launch: FlatLaunch, said: dict[Walked, str]) -> bool:
+        """Whether a launch is one more of a kind, and is taken; `said` is what it does, as far as it has been asked."""
         walked, first = _both(candidate.walked, launch.walked()), candidate.launches[0]
         words = (len(launch.op.operands) + WORDS_BESIDE) * (1 + len(candidate.launches))
         if walked is None or words > self.words or not _looks_like(first, launch):
             return False
         if not candidate.said or walked != candidate.walked:
             candidate.said, candidate.walked = meaning(first.over_one(walked)), walked
-        if meaning(launch.over_one(walked)) != candidate.said:
+        if walked not in said:
+            said[walked] = meaning(launch.over_one(walked))
+        if said[walked] != candidate.said:
             return False
         if any(map(candidate.conflicts, self.passed[candidate.seen :])):
             return False  # the launch itself is the last of those

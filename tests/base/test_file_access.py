@@ -53,6 +53,7 @@ def test_only_files_are_read(target: str, capsys: pytest.CaptureFixture[str]) ->
     assert caught.value.code == "E0901"
 
 
+@pytest.mark.one_in(4)
 def test_an_import_of_a_fifo_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     os.mkfifo("base.tess")
     Path("user.tess").write_text("import base\n\n" + SOUND)

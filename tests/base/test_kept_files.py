@@ -237,7 +237,7 @@ sys.exit(main(runner if sys.argv[1] == "run" else compiler, "x", sys.argv[1:]))
         ("/dev/null/home", "run main.tess"),
     ],
 )
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_no_home_is_no_reason_to_fail(tmp_path: Path, home: str | None, words: str) -> None:
     here, temporary = tmp_path / "here", tmp_path / "temporary"
     here.mkdir()

@@ -219,7 +219,7 @@ def test_every_block_is_held() -> None:
     assert {name: len(blocks) for name, blocks in _others().items()} == {name: len(h) for name, h in HELD.items()}
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_what_kernels_cost() -> None:
     hold_blocks("kernels.md")
 

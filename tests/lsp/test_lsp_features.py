@@ -220,7 +220,7 @@ def test_notes_and_advice_reach_the_editor() -> None:
         assert all(text in message for text in (*diagnostic.notes, *advice))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_the_library_in_an_editor_has_no_mistakes() -> None:
     files = sorted((ROOT / "stdlib").rglob("*.tess"))
     for path in files:
@@ -315,7 +315,7 @@ def ask_everything(session: Session, text: str, at: int) -> None:
 FILES = sorted([*(ROOT / "examples").glob("*.tess"), *(ROOT / "tests/cases/seeds").glob("*.tess")])
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_prefixes(path: Path) -> None:
     """A file as it is typed, from its first character; of a long one some."""

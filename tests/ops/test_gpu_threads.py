@@ -104,6 +104,7 @@ def places(below: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(4).integers(-below, below, shape).astype(np.int32)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("size", [0, 1, 513, 2600])
 def test_running_sums_of_several_blocks(size: int) -> None:
     compare("running", numbers(size))

@@ -59,7 +59,7 @@ def test_the_page_of_examples_names_it(path: Path) -> None:
     assert f"(../examples/{path.name})" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if "\ntest " in p.read_text("utf-8")], ids=lambda path: path.stem)
 def test_their_own_tests_pass(path: Path) -> None:
     assert cli.main(cli.compiler, "tesserac", ["test", str(path)]) == 0

@@ -135,7 +135,7 @@ def run(text: str, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_interrupt_ends_a_call(threads: str) -> None:
     names = ["turns", "wide turns", "within", "search", "launches", "taken", "careful"]

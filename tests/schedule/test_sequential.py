@@ -112,7 +112,7 @@ INPUTS: dict[str, list[np.ndarray]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", INPUTS)
 def test_bits(name: str) -> None:
     run = compiled_equals_oracle(PROGRAM)

@@ -105,6 +105,7 @@ def test_betaln_does_not_cancel() -> None:
     assert error(got, exact, False) <= 32
 
 
+@pytest.mark.one_in(4)
 @folded("dtype", ["f32", "f64"], one_in=12)
 def test_beta_keeps_its_digits_at_every_magnitude(dtype: str) -> None:
     """Tiny beside huge too: the logarithm within 12 units of itself or of 1, beta as far as its exponent is known, and the

@@ -67,6 +67,7 @@ def test_what_is_left_to_choose_from() -> None:
         np.testing.assert_array_equal(found, np.where(kept, LOGITS, -np.inf))
 
 
+@pytest.mark.one_in(4)
 def test_samples_come_from_what_is_left() -> None:
     few, best, cold = run("drawn", LOGITS, np.uint64(7))
     ranks = np.argsort(np.argsort(-LOGITS, -1), -1)
