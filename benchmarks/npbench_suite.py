@@ -31,11 +31,9 @@ HERE = Path(__file__).parent
 FORMS = {"numpy": ("_numpy",), "numba": ("_numba_n", "_numba_np"), "jax": ("_jax",)}
 """The files of the suite that hold a library's forms; the better counts: Numba's on one thread, and on all."""
 OURS = {
-    "adi": "stencils.adi", "arc_distance": "others.arc_distance", "cholesky": "polybench.cholesky_loops",
-    "conv2d_bias": "others.conv2d_bias", "lenet": "others.lenet5", "mandelbrot1": "others.mandelbrot1",
-    "resnet": "others.resnet_basicblock", "softmax": "others.softmax_4d",
+    "cholesky": "cholesky_loops", "lenet": "lenet5", "resnet": "resnet_basicblock", "softmax": "softmax_4d",
 }  # fmt: skip
-"""Where a program of ours has another name than the suite's."""
+"""Programs of ours that have another name than the suite's."""
 FILES = ("polybench", "stencils", "others")
 LEFT_OUT = {"lenet": ("N", "C_before_fc1")}
 """Arguments that ours takes from the shapes of others."""
@@ -91,9 +89,9 @@ def forms_of(case: Case, library: str) -> list[Callable[..., Any]]:
         return [getattr(load(path), case.described["func_name"]) for path in files if path.exists()]
     import tessera
 
-    file, _, name = OURS.get(case.name, f"?.{case.name}").partition(".")
-    for candidate in [file] if file != "?" else FILES:
-        module = tessera.load(HERE / "npbench" / f"{candidate}.tess")
+    name = OURS.get(case.name, case.name)
+    for file in FILES:
+        module = tessera.load(HERE / "npbench" / f"{file}.tess")
         if hasattr(module, name):
             return [getattr(module, name)]
     raise LookupError(f"no program of ours is called {name}")

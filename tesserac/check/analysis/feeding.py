@@ -6,9 +6,9 @@ an operator of a kind, or is handed to a function that has one. Order is not loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from tesserac.check.analysis.reach import children
+from tesserac.check.analysis.reach import parts_of
 from tesserac.check.model import typed
 from tesserac.ops.registry import Operator
 
@@ -59,15 +59,3 @@ def _operands(part: object) -> tuple[typed.Expr, ...]:
     if isinstance(part, typed.Apply):
         return part.operands
     return part.args if isinstance(part, typed.Call) else ()
-
-
-def parts_of(body: object) -> Iterator[object]:
-    """All statements and expressions inside, each once."""
-    seen: set[int] = set()
-    waiting: list[object] = [body]
-    while waiting:
-        part = waiting.pop()
-        if id(part) not in seen:
-            seen.add(id(part))
-            yield part
-            waiting += children(part)

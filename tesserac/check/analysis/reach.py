@@ -43,16 +43,19 @@ def _needs(call: typed.Call) -> list[str]:
 
 
 def _calls(body: typed.Block) -> Iterator[typed.Call]:
-    """All calls in typed statements. Expressions share parts, such as a struct whose fields are read one by one: each
-    part is looked at once."""
+    return (part for part in parts_of(body) if isinstance(part, typed.Call))
+
+
+def parts_of(body: object) -> Iterator[object]:
+    """All statements and expressions inside, in the order of the program. Expressions share parts, such as a struct
+    whose fields are read one by one: each part is given once."""
     seen: set[int] = set()
     waiting: list[object] = [body]
     while waiting:
         part = waiting.pop()
         if id(part) not in seen:
             seen.add(id(part))
-            if isinstance(part, typed.Call):
-                yield part
+            yield part
             waiting += reversed(list(children(part)))
 
 

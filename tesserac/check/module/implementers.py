@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from tesserac.base.resources import of_library
-from tesserac.check.analysis.feeding import feeds, parts_of
-from tesserac.check.analysis.reach import reachable
+from tesserac.check.analysis.feeding import feeds
+from tesserac.check.analysis.reach import parts_of, reachable
 from tesserac.check.expressions.operations import BINARY
 from tesserac.check.kernels.implementing import BY, MEANT
 from tesserac.check.kernels.laws import contracts, law_types

@@ -11,11 +11,10 @@ terms ascending. The accumulator has whole pairs of tiles.
 from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import Block, Op, Value
-from tesserac.ir.types import INDEX, MemRefType
+from tesserac.ir.core import Op, Value
+from tesserac.ir.types import MemRefType
 from tesserac.tile.cpu.context import Context
-from tesserac.tile.cpu.elements import Evaluator
-from tesserac.tile.cpu.shapes import best_dim
+from tesserac.tile.cpu.packed_elements import packed_elements
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Loaded, LoweringError, Tile
 from tesserac.tile.dialect import Stage, memref_type
 from tesserac.types.dims import Dim
@@ -71,13 +70,7 @@ def pack_tiles(
     ctx: Context, tile: Tile, memory: Value, start: tuple[Value, Value], extents: tuple[Value, Value], *, is_left: bool
 ) -> None:
     """Writes a block into tiles, from (term, column) `start` on, which is the corner of a tile."""
-    block = Block([INDEX, INDEX], ["k", "c"])
-    k, c = block.args
-    evaluator = Evaluator(ctx, ctx.depth)
-    with ctx.inside(block):
-        element = evaluator.element(tile, (c, k) if is_left else (k, c))
-        ctx.builder.op("cpu.yield", (element,))
-    across = best_dim([tile], []) == (1 if is_left else 0)
+    block, across = packed_elements(ctx, tile, transposed=is_left)
     attrs = {"left": is_left, "across": across}
     ctx.builder.op("cpu.pack_tiles", (memory, *start, *extents), attrs=attrs, blocks=[block])
 

@@ -14,17 +14,17 @@ from __future__ import annotations
 import math
 
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
-from tesserac.ir.types import INDEX, AxisType
+from tesserac.ir.types import AxisType
 from tesserac.tile.cpu.context import Context
-from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.group_panels import pack_groups
 from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
+from tesserac.tile.cpu.packed_elements import packed_elements
 from tesserac.tile.cpu.reuse import in_scratch, tile_cost
 from tesserac.tile.cpu.row_products import lower_row_product, reads_rows
-from tesserac.tile.cpu.shapes import LIGHT_BODY, best_dim
+from tesserac.tile.cpu.shapes import LIGHT_BODY
 from tesserac.tile.cpu.target import TILE_BLOCK, Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Grouped, Loaded, LoweringError, Stored, Tile
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
@@ -257,13 +257,7 @@ def pack(
     transposed: bool,
 ) -> None:
     """Writes a tile into panels, from (row, column) `start` on."""
-    block = Block([INDEX, INDEX], ["k", "c"])
-    k, c = block.args
-    evaluator = Evaluator(ctx, ctx.depth)
-    with ctx.inside(block):
-        element = evaluator.element(tile, (c, k) if transposed else (k, c))
-        ctx.builder.op("cpu.yield", (element,))
-    across = best_dim([tile], []) == (1 if transposed else 0)
+    block, across = packed_elements(ctx, tile, transposed=transposed)
     attrs = {"width": width, "across": across, "shorten": tile.type.dtype == TF32}
     ctx.builder.op("cpu.pack", (memory, *start, *extents, total), attrs=attrs, blocks=[block])
 
