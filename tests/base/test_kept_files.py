@@ -129,7 +129,7 @@ def test_nothing_in_the_project_reads_pickles() -> None:
             assert not any(f"import {name}" in text for name in ("pickle", "marshal", "shelve", "dill")), path
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_bits_that_flip_in_the_library_make_it_none() -> None:
     files = stdlib_files()
     data = encode_library(library_session().library, files)
@@ -237,7 +237,7 @@ sys.exit(main(runner if sys.argv[1] == "run" else compiler, "x", sys.argv[1:]))
         ("/dev/null/home", "run main.tess"),
     ],
 )
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 def test_no_home_is_no_reason_to_fail(tmp_path: Path, home: str | None, words: str) -> None:
     here, temporary = tmp_path / "here", tmp_path / "temporary"
     here.mkdir()

@@ -81,7 +81,7 @@ def write(folder: Path, base: str = BASE, user: str = USER) -> tuple[Path, Path]
     return places
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("path", spread(FILES, 24), ids=lambda path: path.stem)
 def test_a_file_whole_and_by_items(path: Path) -> None:
     source = SourceFile(str(path), path.read_text(encoding="utf-8"))
@@ -93,7 +93,7 @@ def test_a_file_whole_and_by_items(path: Path) -> None:
     assert again.of(str(path)).diagnostics == expected
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("seed", range(4))
 def test_edits_between_runs(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)

@@ -45,7 +45,7 @@ def shown_types(module: ast.Module, source: SourceFile, types: dict[ast.Expr, Ty
     return shown
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_case(path: Path) -> None:
     source = SourceFile(path.name, path.read_text(encoding="utf-8"))

@@ -59,7 +59,7 @@ def needs_value(result: CheckResult, name: str) -> bool:
     return result.checker.own_instance(name, result.checker.representatives(name)[0]).needs_value
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @given(st.sampled_from(TEXTS), st.randoms(use_true_random=False), st.integers(1, 4))
 def test_mutants_are_checked_or_refused(text: str, random: random.Random, count: int) -> None:
     pieces = re.split(r"\n(?=\S)", text)
@@ -73,7 +73,7 @@ def test_mutants_are_checked_or_refused(text: str, random: random.Random, count:
         assert render(diagnostic, sources)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("text", TEXTS, ids=[path.stem for path in sorted(FOLDER.glob("*.tess"))])
 def test_every_prefix_is_checked(text: str) -> None:
     """What an editor sends while a program is typed, every few characters."""
@@ -117,7 +117,7 @@ def _line(offset: int) -> str:
     return CORRECT[start : CORRECT.find("\n", offset)]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_a_renamed_dim_is_found_and_shown() -> None:
     """One diagnostic each, and the changed line is among its places; renamings that mean the same do not count."""
     assert diagnose(SourceFile("example.tess", CORRECT)) == ()

@@ -51,7 +51,7 @@ def test_what_is_checked(claim: Claim) -> None:
     check_says(claim.program, (said["codes"] or "").split(), said["text"] or "")
 
 
-@folded("claim", lambda: claims(called=True), one_in=24)
+@folded("claim", lambda: claims(called=True), one_in=48)
 def test_what_is_called(claim: Claim) -> None:
     outcome = OUTCOME.fullmatch(claim.outcome)
     assert outcome is not None, f"no outcome: {claim.outcome}"

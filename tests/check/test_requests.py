@@ -28,7 +28,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("row", ASKS, ids=lambda row: row.what)
 def test_what_is_asked_has_its_effect_or_is_told(row: Row, tmp_path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "f.tess"

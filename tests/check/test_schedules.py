@@ -35,7 +35,7 @@ def both(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
 """
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     "decorator",
     [
@@ -69,7 +69,7 @@ def meaning(dtype: str = "f32", meaning: str = "scaled", result: str = "", body:
     return MEANING.format(dtype=dtype, meaning=meaning, result=result, body=body)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_a_kernel_is_held_to_the_bits_of_what_it_implements() -> None:
     a, b = np.arange(6, dtype="f4").reshape(2, 3), np.arange(12, dtype="f4").reshape(3, 4)
     a[0, 0] = np.nan
@@ -168,7 +168,7 @@ def pair(x: Tensor[N, f32], n: Tensor[N, i32]): return x, (n, sum(x))
 """
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_verified_numerics() -> None:
     m = tessera.compile(VERIFIED)
     assert np.array_equal(m.inverse(np.array([1, 2], "f4")), np.array([1, 0.5], "f4"))

@@ -58,7 +58,7 @@ def test_a_number_that_is_too_large_is_a_coded_error(kind: str, size: str) -> No
     assert caught.value.code in TOO_LARGE, str(caught.value)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_a_process_lives_on_after_one() -> None:
     """Of a fault that would end the process by a signal, only another process can tell."""
     text = f"def f(k: int):\n{KINDS['an update']}\n"

@@ -236,7 +236,7 @@ def test_a_bundle_for_another_machine(command: Program) -> None:
         tessera.load("sound.tessb").main()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("level", names.LEVELS, ids=lambda level: level.name)
 def test_every_level_prints(command: Program, level: names.LevelName) -> None:
     result = command("build", SOFTMAX, "--emit", level.name, "--function", "softmax_rows")
@@ -248,7 +248,7 @@ def test_every_level_prints(command: Program, level: names.LevelName) -> None:
         assert sign[level.name] in result.out
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_levels_follow_the_target(command: Program) -> None:
     def emit(level: str, target: str) -> Result:
         return command("build", SOFTMAX, "--function", "softmax_rows", "--emit", level, "--target", target)
@@ -421,7 +421,7 @@ print([name for name in heavy if name in sys.modules], file=sys.stderr)
     assert done.stderr == "[]\n"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_terminal_without_the_characters(tmp_path: Path) -> None:
     program = tmp_path / "greek.tess"
     program.write_text("def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return λ\n", encoding="utf-8")
@@ -430,7 +430,7 @@ def test_a_terminal_without_the_characters(tmp_path: Path) -> None:
     assert done.stdout.endswith(r": error[E0201]: nothing here is called `\u03bb`" + "\n")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_the_installed_programs() -> None:
     assert spawn("--version").stdout == f"tesserac {metadata.version('tessera-lang')}\n"
     assert spawn("run", str(EXAMPLES / "vector_add.tess"), program="tessera").stdout.startswith("Tensor[8, f32]\n")

@@ -34,7 +34,7 @@ def damaged(rng: random.Random) -> bytes:
     return text.encode("utf-8") if rng.random() < 0.9 else rng.randbytes(rng.randint(0, 200))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", spread(range(30), 10))
 def test_damaged_programs(seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "damaged.tess"

@@ -78,7 +78,7 @@ def test_values_are_arrays_kept_between_lines(talk: Talk) -> None:
     assert (talk.array("_") == np.full((3, 3), 4, "f4")).all()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_random_numbers_come_from_the_stream_of_the_session(talk: Talk) -> None:
     first, second = talk("uniform(3)"), talk("uniform(3)")
     assert first != second
@@ -331,7 +331,7 @@ def piped(text: str, tmp_path: Path, *options: str) -> subprocess.CompletedProce
     return subprocess.run(line, cwd=ROOT, env=variables, input=text, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(16)
 def test_a_pipe_has_no_prompts_and_a_status(tmp_path: Path) -> None:
     done = piped("x = ones(2)\ndef f(a):\n    b = a * 3.0\n\n    return b\nf(x)\n", tmp_path, "--threads", "1")
     assert (done.returncode, done.stdout, done.stderr) == (0, "Tensor[2, f32]\n[3., 3.]\n", "")

@@ -72,7 +72,7 @@ def train(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytes
     return call
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_resumed_is_the_same_to_the_bit(train: Train) -> None:
     """The step draws from the module's random stream, whose place must be found again too."""
     assert train("--steps", "9", "--checkpoint", "straight")[0] == 0
@@ -84,7 +84,7 @@ def test_resumed_is_the_same_to_the_bit(train: Train) -> None:
     assert Path("straight").read_bytes() != Path("other").read_bytes()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(12)
 def test_a_step_may_take_the_memory_of_its_state(train: Train) -> None:
     Path("given.tess").write_text(PROGRAM.replace("\ndef step(", "\n@export(donate=(s,))\ndef step("))
     assert train("--steps", "5", "--checkpoint", "kept")[0] == 0
@@ -127,7 +127,7 @@ def test_an_interruption_loses_nothing(train: Train, monkeypatch: pytest.MonkeyP
     assert Path("line.checkpoint").read_bytes() == Path("straight").read_bytes()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_a_second_interruption_does_not_overwrite_the_first(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupting(monkeypatch, 2)
     assert "line.checkpoint" in train("--steps", "5")[2]
@@ -232,7 +232,7 @@ def three_steps(module: tessera.Module, threads: int) -> list[bytes]:
     return [*losses, *(array.tobytes() for _, array in leaves_of(state, "state"))]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", spread(["digits_cnn", "char_transformer", "kovasznay"], 1))
 def test_examples_train_to_the_same_bits(name: str) -> None:
     module = tessera.load(EXAMPLES / f"{name}.tess")

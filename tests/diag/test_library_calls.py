@@ -48,7 +48,7 @@ def _said(calls: list[str]) -> tuple[SourceFile, tuple[Diagnostic, ...]]:
     return source, Session().check(source).diagnostics
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("element", "rank"), [("i32", None), ("f32", 0)])
 def test_what_the_library_does_not_take_is_told_at_the_call(element: str, rank: int | None) -> None:
     calls = list(_calls(element, rank))

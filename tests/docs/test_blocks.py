@@ -219,12 +219,12 @@ def test_every_block_is_held() -> None:
     assert {name: len(blocks) for name, blocks in _others().items()} == {name: len(h) for name, h in HELD.items()}
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 def test_what_kernels_cost() -> None:
     hold_blocks("kernels.md")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", [name for name in HELD if name != "kernels.md"])
 def test_blocks(name: str) -> None:
     hold_blocks(name)

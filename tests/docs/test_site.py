@@ -71,7 +71,7 @@ def test_every_result_that_was_measured_is_on_the_page_of_performance() -> None:
     assert [name for name in files if name not in page] == []
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("path", [path for _, path in LESSONS])
 def test_lessons_run(path: str, golden: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = ROOT / "docs" / path

@@ -79,7 +79,7 @@ def grown(rng: random.Random, depth: int) -> tuple[str, Any]:
     )
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_random_operator_is_its_matrix(seed: int) -> None:
     rng = random.Random(seed)
@@ -91,7 +91,7 @@ def test_a_random_operator_is_its_matrix(seed: int) -> None:
             assert np.allclose(y, expected, rtol=1e-9, atol=1e-9), text
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_every_kind_is_its_matrix() -> None:
     module = tessera.compile("\n".join(HEADER.format(number=i, tree=text) for i, text in enumerate(LEAVES)))
     for i, (text, matrix) in enumerate(LEAVES.items()):
@@ -234,7 +234,7 @@ def largest_gone(m: Tensor[N, N, f32], v: Tensor[N, f32]): return rest(spectral(
 """
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_a_type_says_what_numbers_an_operator_has() -> None:
     module = tessera.compile(TYPED)
     m, v = V["M"].astype("f4"), V["x"].astype("f4")

@@ -138,7 +138,7 @@ def flat(value: object) -> list[np.ndarray]:
     return [leaf for one in value for leaf in flat(one)] if isinstance(value, tuple) else [np.asarray(value)]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", CALLS)
 def test_bits_are_those_of_what_is_written_out(name: str) -> None:
     expected = run_function(compile_to_forms(PROGRAM), f"m.{name}", CALLS[name])

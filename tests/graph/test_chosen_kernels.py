@@ -64,7 +64,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_a_call_takes_the_kernel_and_has_the_bits_of_the_function(tmp_path: Path) -> None:
     lines = told(rows(), tmp_path)
     assert any("`main.rows` takes kernel `rows_tiled`" in line for line in lines), lines
@@ -84,7 +84,7 @@ def test_a_kernel_that_is_read_again_gives_what_it_gave() -> None:
     assert np.array_equal(y, m.rows(x)) and np.isclose(total, (y * y).sum())
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("how", "where", "target", "said"),
     [
@@ -112,7 +112,7 @@ def test_a_wrong_kernel_is_found_by_a_call_of_the_function() -> None:
         tessera.compile(rows(eps="1e-4")).f(numbers(5, 24))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_within_a_tolerance_it_is_a_rewrite_that_the_program_decides(tmp_path: Path) -> None:
     text, x = rows(", within=1e-3", eps="1.1e-5"), numbers(16, 24)
     m = tessera.compile(text)

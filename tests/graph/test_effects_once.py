@@ -193,7 +193,7 @@ def _program(statements: list[str]) -> str:
 CASES = [(text, 1) for text in ONCE] + [(text, 0) for text in NEVER] + SEVERAL
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("text", "times"), CASES, ids=[text for text, _ in CASES])
 def test_an_effect_happens_as_often_as_it_is_written(text: str, times: int, capfd: pytest.CaptureFixture[str]) -> None:
     module = tessera.compile(_program([text]))

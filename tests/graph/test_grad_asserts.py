@@ -67,7 +67,7 @@ LEFT_OUT = {("reverse rule", "forward"), ("while, in segments", "reverse over re
 """A rule that serves one mode; and what takes as long as all others."""
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(
     ("kind", "transform"), [pair for pair in itertools.product(BODIES, TRANSFORMS) if pair not in LEFT_OUT]
 )

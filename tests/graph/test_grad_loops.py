@@ -198,7 +198,7 @@ def program() -> tessera.Module:
     return tessera.compile(PROGRAM)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("a", [0.3, 2.0, 1e6])
 def test_newton_iterations(program: tessera.Module, a: float) -> None:
     value, slope = program.newton_slope(a)
@@ -215,7 +215,7 @@ def test_a_bound_on_turns_is_checked(program: tessera.Module) -> None:
         program.bounded_slope(1e8)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("turns", [0, 1, 7, 128, 129, 1000])
 def test_turns_that_the_run_counts(program: tessera.Module, turns: int) -> None:
     """More than the rows of the stacks goes by segments."""
@@ -234,7 +234,7 @@ def test_branches_in_a_while(program: tessera.Module, start: int) -> None:
     np.testing.assert_allclose(slope, numerically(lambda v: program.collatz(v, start), np.array(0.7)), rtol=1e-6)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("x", [1.0, 2.0**-9])
 def test_a_while_in_a_while_in_a_while(program: tessera.Module, x: float) -> None:
     """What they compute is x times a number while x changes little. From the small x on turns outnumber the rows."""
@@ -270,7 +270,7 @@ def test_a_struct_is_carried(program: tessera.Module) -> None:
     np.testing.assert_allclose(slope, numerically(lambda v: program.swing(v, 20), k), rtol=1e-6)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 16, 17, 70])
 def test_segments_change_no_bit(program: tessera.Module, length: int) -> None:
     rng = np.random.default_rng(length)
@@ -281,7 +281,7 @@ def test_segments_change_no_bit(program: tessera.Module, length: int) -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_a_checkpointed_function(program: tessera.Module) -> None:
     rng = np.random.default_rng(0)
     w, x = rng.normal(size=4), rng.normal(size=4) * 0.3

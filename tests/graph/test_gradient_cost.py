@@ -57,7 +57,7 @@ def test_a_turn_of_an_lstm_copies_nothing() -> None:
     assert launches(host).count("contract") == 2, "those of u and w, all turns at once"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_the_gradient_of_an_lstm_keeps_its_bits() -> None:
     rng = np.random.default_rng(3)
     shapes = (2, 12), (3, 12), (3, 4, 2)
@@ -86,7 +86,7 @@ def f_cut(w: Tensor[H, H, f32], v: Tensor[D, H, f32], xs: Tensor[T, B, D, f32]):
 """
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(
     ("turns", "batch", "inner", "hidden"), [(0, 2, 3, 2), (1, 3, 2, 5), (7, 1, 1, 1), (8, 5, 110, 101)]
 )
@@ -152,7 +152,7 @@ def test_a_convolution_goes_back_as_a_convolution(arguments: str) -> None:
     assert not [dims for dims in shapes if inside <= set(dims) and "N" in product(dims).symbols()]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("arguments", spread(CONVS, 2))
 def test_gradients_of_convolutions(arguments: str) -> None:
     """With the bits of the interpreter, and those of the definition: the change along a direction."""

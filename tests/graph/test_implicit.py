@@ -84,7 +84,7 @@ def along(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, d: np.nda
     return (np.asarray(function(x + step * d)) - np.asarray(function(x - step * d))) / (2 * step)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_values(program: tessera.Module) -> None:
     np.testing.assert_allclose(program.fixed(T), program.unrolled(T), rtol=1e-14)
     w = np.asarray(program.root(T))
@@ -93,7 +93,7 @@ def test_values(program: tessera.Module) -> None:
     np.testing.assert_allclose(program.linear(T), np.linalg.solve(matrix, T), rtol=1e-13)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_derivatives_of_both_modes(program: tessera.Module, name: str) -> None:
     loss, slope = getattr(program, f"{name}_loss"), getattr(program, f"{name}_slope")(T)
@@ -103,7 +103,7 @@ def test_derivatives_of_both_modes(program: tessera.Module, name: str) -> None:
     assert getattr(program, f"{name}_change")(T, D) == pytest.approx(float(slope @ D), rel=1e-11, abs=1e-13)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", ["fixed", "root", "linear"])
 def test_second_derivatives(program: tessera.Module, name: str) -> None:
     curve = getattr(program, f"{name}_curve")(T, D)
@@ -166,7 +166,7 @@ def orders(a: Tensor[f64]):
 """
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_fixed_points_of_fixed_points_have_the_derivatives_of_closed_forms() -> None:
     a = 3.0
     closed = [0.5 * a**-0.5, -0.25 * a**-1.5, a**0.25, 0.25 * a**-0.75]
@@ -183,7 +183,7 @@ def allowed(t: Tensor[f64]): return fixed_point(lambda u, x: 2.0 * x, t, t, max_
 """
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", ["away", "slow", "slope", "missing", "short"])
 def test_an_iteration_that_does_not_converge_ends_with_an_error(name: str) -> None:
     module = tessera.compile(ENDLESS)

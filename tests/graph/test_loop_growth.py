@@ -36,14 +36,14 @@ def growth(host: Op, short: int) -> float:
     return second / first
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("entry", ["forward", "gradient"])
 @pytest.mark.parametrize("case", spread(CASES, 30), ids=named)
 def test_bytes_grow_as_the_loops_do(case: Case, entry: str) -> None:
     assert growth(host_program(case.program, entry), SHORT[case.power]) <= SLACK * 2**case.power
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("case", spread(CASES, 16), ids=named)
 def test_bits(case: Case) -> None:
     rng, run = np.random.default_rng(len(case.name)), compiled_equals_oracle(case.program)

@@ -32,7 +32,7 @@ def built(kind: str, count: int) -> tuple[int, int]:
     return len(artifact.code.text), pstats.Stats(profile).total_calls  # type: ignore[attr-defined]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("kind", spread(KINDS, 3))
 def test_the_work_for_a_result_does_not_depend_on_their_number(kind: str) -> None:
     built(kind, 2)
@@ -42,7 +42,7 @@ def test_the_work_for_a_result_does_not_depend_on_their_number(kind: str) -> Non
         assert three - two < 1.4 * (two - one), (few, more, many)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 def test_each_is_what_it_is() -> None:
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     results = tessera.compile(program("maps", 300)).f(x)

@@ -54,7 +54,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype("f4")
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("function", ["f", "summed", "slope", "loops"])
 def test_an_operator_takes_its_kernel_with_its_bits(function: str, tmp_path: Path) -> None:
     assert any(TAKEN in line for line in told(program(), tmp_path, function))
@@ -70,7 +70,7 @@ def test_other_types_and_what_the_program_schedules_stay(function: str, tmp_path
     assert not any(TAKEN in line for line in told(program(), tmp_path, function))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_what_it_asks_of_sizes_and_targets_is_asked(tmp_path: Path) -> None:
     assert any("it is for cuda" in line for line in told(program(', target="cuda"'), tmp_path))
     text = program(where=" where P % 8 == 0")

@@ -107,7 +107,7 @@ def second(z: Tensor[N, c128]): return hessian(lambda v: sum(v * v * v) + v[0] *
 """
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 def test_jacobians_of_complex_functions() -> None:
     """Analytic: the complex derivative. By real arguments: d re + i d im. Of real results: d/dx - i d/dy, as `grad`."""
     module: Any = tessera.compile(COMPLEX)

@@ -215,7 +215,7 @@ def same(found: np.ndarray, rows: list[np.ndarray]) -> None:
     np.testing.assert_array_equal(found, np.stack(rows))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_structs(program: tessera.Module, rng: np.random.Generator) -> None:
     m, x = model(rng), rng.normal(size=(5, 3))
     same(program.batch(m, x), [program.forward(m, row) for row in x])
@@ -254,7 +254,7 @@ def test_an_assertion_holds_for_the_elements_that_come_there(program: tessera.Mo
         program.branches(x, np.array([1.0, -200.0, 200.0]))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_loops(program: tessera.Module, rng: np.random.Generator) -> None:
     numbers = np.array([1, 7, 27, 4])
     same(program.lengths(numbers), [program.collatz(n) for n in numbers])
@@ -265,7 +265,7 @@ def test_loops(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(each, numerically(lambda v: program.all_turns(v, w).sum(), x), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_loops_that_end_when_they_may(program: tessera.Module) -> None:
     a = np.array([2.0, 9.0, 0.3])
     for slope in program.root_slopes(a):
@@ -410,7 +410,7 @@ PAGES = [(DOCS / name).read_text(encoding="utf-8") for name in ("transforms.md",
 EXAMPLES = [text for page in PAGES for text in re.findall(r"^```tess\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_the_examples_of_the_page_hold(text: str, tmp_path: Path) -> None:
     path = tmp_path / "example.tess"

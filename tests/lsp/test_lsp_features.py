@@ -121,7 +121,7 @@ def test_hover(word: str, nth: int, text: str) -> None:
     assert text in hovered(word, nth)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", [*BUILTINS, *OPERATIONS])
 def test_names_of_the_language_are_offered_and_explained(name: str) -> None:
     text = f"def f(x: Tensor[N, f32]):\n    return {name}(x)\n"
@@ -220,7 +220,7 @@ def test_notes_and_advice_reach_the_editor() -> None:
         assert all(text in message for text in (*diagnostic.notes, *advice))
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 def test_the_library_in_an_editor_has_no_mistakes() -> None:
     files = sorted((ROOT / "stdlib").rglob("*.tess"))
     for path in files:
@@ -258,7 +258,7 @@ def test_completion_by_place() -> None:
 # ----------------------------------------------------------------------------------------- actions, symbols, edits
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_the_only_safe_fix_is_preferred() -> None:
     session = new_session()
     for path in sorted((ROOT / "tests/cases/check").glob("*.tess")):
@@ -289,7 +289,7 @@ def test_formatting_is_the_formatter() -> None:
     assert apply_edits(source.text, list(formatting(source))) == TEXT.replace('"D"', "D")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_a_hundred_diagnostics_are_enough() -> None:
     text = "".join(f"def f{i}():\n    return missing{i}\n" for i in range(LIMIT + 20))
     analysis = new_session().analyse(SourceFile("a.tess", text))
@@ -315,7 +315,7 @@ def ask_everything(session: Session, text: str, at: int) -> None:
 FILES = sorted([*(ROOT / "examples").glob("*.tess"), *(ROOT / "tests/cases/seeds").glob("*.tess")])
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_prefixes(path: Path) -> None:
     """A file as it is typed, from its first character; of a long one some."""
@@ -325,7 +325,7 @@ def test_prefixes(path: Path) -> None:
         ask_everything(session, text[:end], end)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_edits(seed: int) -> None:
     dice = random.Random(seed)
@@ -338,7 +338,7 @@ def test_random_edits(seed: int) -> None:
         ask_everything(session, text, min(at, len(text)))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 def test_opening_a_file_runs_none_of_it() -> None:
     """Neither the code generator nor the runtime's kernels are even loaded."""
     program = (

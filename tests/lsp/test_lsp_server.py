@@ -66,7 +66,7 @@ async def test_diagnostics_carry_all_that_is_known(client: LanguageClient) -> No
     assert "because" in diagnostic.data["rendered"] and "8 |     q = x @ wq" in diagnostic.data["rendered"]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.asyncio
 async def test_typing_mends_and_breaks(client: LanguageClient) -> None:
     assert await opened(client, TEXT)
@@ -82,7 +82,7 @@ async def test_typing_mends_and_breaks(client: LanguageClient) -> None:
     assert not client.diagnostics[URI]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.asyncio
 async def test_an_edit_reaches_the_functions_that_use_it(client: LanguageClient) -> None:
     text = TEXT.replace("Tensor[F", "Tensor[H")
@@ -96,7 +96,7 @@ async def test_an_edit_reaches_the_functions_that_use_it(client: LanguageClient)
     assert at(text, "helper(é").line in lines and len(both) > len(own)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.asyncio
 async def test_questions_are_answered(client: LanguageClient) -> None:
     await opened(client, TEXT)
@@ -117,7 +117,7 @@ async def test_questions_are_answered(client: LanguageClient) -> None:
     assert symbols and [symbol.name for symbol in symbols] == ["helper", "project", "normal_form"]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.asyncio
 async def test_fixes_are_actions(client: LanguageClient) -> None:
     text = "def f(value: Tensor[N, f32]):\n    return valu\n"
@@ -130,7 +130,7 @@ async def test_fixes_are_actions(client: LanguageClient) -> None:
     assert edit.new_text == "value" and edit.range == diagnostic.range
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.asyncio
 async def test_formatting_touches_what_needs_it(client: LanguageClient) -> None:
     await opened(client, "def f(x: Tensor[N,f32]):\n    return x\n\ndef g(x: Tensor[N, f32]):\n    return x\n")
@@ -139,7 +139,7 @@ async def test_formatting_touches_what_needs_it(client: LanguageClient) -> None:
     assert edit.range.start.line == 0 and "Tensor[N, f32]" in edit.new_text and "def g" not in edit.new_text
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.asyncio
 async def test_nonsense_is_answered_with_nothing(client: LanguageClient) -> None:
     await opened(client, TEXT)
@@ -154,7 +154,7 @@ async def test_nonsense_is_answered_with_nothing(client: LanguageClient) -> None
     assert hover is not None, "the server lives"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.asyncio
 async def test_diagnostics_on_request(asking_client: LanguageClient) -> None:
     client = asking_client
@@ -168,7 +168,7 @@ async def test_diagnostics_on_request(asking_client: LanguageClient) -> None:
     assert not client.diagnostics, "nothing is sent unasked"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.asyncio
 async def test_the_editor_is_told_to_ask_again(asking_client: LanguageClient) -> None:
     """A file of several items is checked after the first answer; then the editor asks once more."""

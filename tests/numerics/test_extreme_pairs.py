@@ -111,7 +111,7 @@ def told(name: str, bad: Array, *columns: Array) -> list[tuple[object, ...]]:
     return [(name, *(column[place] for column in columns)) for place in np.flatnonzero(bad)[:5]]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("name", OPERATIONS + LIBRARY)
 def test_values_are_right_at_every_pair_of_magnitudes(name: str, dtype: str) -> None:
@@ -124,7 +124,7 @@ def test_values_are_right_at_every_pair_of_magnitudes(name: str, dtype: str) -> 
     assert not bad.any(), told(name, bad, x, y, found, exact)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("dtype", [dtype for dtype in KINDS if dtype != "f64"])
 @pytest.mark.parametrize("name", SMOOTH)
 def test_slopes_of_any_type_are_those_of_f64(name: str, dtype: str) -> None:

@@ -66,7 +66,7 @@ def test_f64_is_as_ever() -> None:
         assert np.array_equal(evaluate(program(name, F64), *given), exact)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_targets_and_the_interpreter_agree_to_the_bit() -> None:
     x = numbers(5, 40)
     wanted = run_function(compile_to_forms(FAST), "m.f", [x])[0]
@@ -102,7 +102,7 @@ def test_nothing_outside_the_block_changes() -> None:
     assert not np.array_equal(quick, plain[1])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_kernels_called_inside_have_it_too() -> None:
     text = "def f(q: Tensor[2, S, 8, f32]):\n    with numerics(fast):\n        return attention(q, q, q)\n"
     q = numbers(2, 30, 8)

@@ -111,7 +111,7 @@ def test_every_dtype_has_storage(dtype: DType) -> None:
     assert storage(dtype).itemsize * 8 >= dtype.bits
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("dtype", [F64, F32, TF32, *NARROW], ids=str)
 def test_one_number_is_rounded_as_an_array_is(dtype: DType) -> None:
     rng = np.random.default_rng(1)

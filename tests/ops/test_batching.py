@@ -85,7 +85,7 @@ def check_mapped(operator: Operator, types: Sequence[TensorType], axes: Axes, ou
     assert bits(np.moveaxis(found, out, 0)) == bits(np.stack(expected))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("operator", "types"), of_each_operator((case for case in CASES if case.values[1]), 2))
 def test_a_mapped_operator_is_the_loop(operator: Operator, types: tuple[str, ...]) -> None:
     """Every choice of mapped operands; the dim in front, or at the end of each and of the result."""
@@ -100,7 +100,7 @@ def test_a_mapped_operator_is_the_loop(operator: Operator, types: tuple[str, ...
 FIRST_CASES = [cls.cases()[0] for cls in OPERATORS.values() if cls.parsed[0].operands]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("operator", "types"), FIRST_CASES)
 def test_mapped_twice(operator: Operator, types: tuple[str, ...]) -> None:
     """The first operand is mapped outside, the others inside, and all of them in between."""

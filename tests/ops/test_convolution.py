@@ -78,7 +78,7 @@ def normal(seed: int, *shape: int) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("conv", CONVS, ids=lambda conv: conv.arguments or "plain")
 def test_conv2d(conv: Conv) -> None:
     f, forms = tessera.compile(conv.program).f, compile_to_forms(conv.program)
@@ -155,7 +155,7 @@ def test_conv_transpose2d(n: int, h: int, w: int, seed: int) -> None:
     assert y.shape == (n, 6, 2 * h, 3 * w + 1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("settings", ["stride=2", "stride=(3, 1), padding=1", "stride=2, dilation=2, output_padding=1"])
 def test_an_infinite_weight_reaches_only_its_own_places(settings: str) -> None:
     """Places between and around those that a weight writes to are not multiplied by it."""
@@ -205,7 +205,7 @@ POOLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("pool", POOLS, ids=lambda pool: pool.call)
 def test_pooling(pool: Pool) -> None:
     program = f"def f(x: Tensor[N, C, H, W, f32]):\n    return {pool.call}\n"

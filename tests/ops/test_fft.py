@@ -80,7 +80,7 @@ def error(got: np.ndarray, expected: np.ndarray) -> float:
     return float(np.linalg.norm((got - expected).astype("c16")) / max(np.linalg.norm(expected.astype("c16")), 1e-300))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("length", "dtype"), some_of_each(product(LENGTHS, UNIT), key=itemgetter(0)))
 def test_the_error_is_as_stated(length: int, dtype: str) -> None:
     """Of the oracle, whose bits compiled code has."""
@@ -153,6 +153,7 @@ def module() -> tessera.Module:
     return tessera.compile(PROGRAM)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("length", "dtype"), spread([(1, "c8"), (12, "c8"), (12, "c16"), (67, "c8"), (100, "c8")], 3))
 def test_compiled_code_has_the_bits_of_the_oracle(module: tessera.Module, length: int, dtype: str) -> None:
     x = points(2, length, dtype=dtype)
@@ -162,7 +163,7 @@ def test_compiled_code_has_the_bits_of_the_oracle(module: tessera.Module, length
     assert size == length
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @given(st.sampled_from([(), (1,), (0,), (3, 2), (2, 0)]), st.sampled_from([12, 100]))
 @settings(max_examples=6, deadline=None)
 def test_batches_do_not_show(batch: tuple[int, ...], length: int) -> None:
@@ -174,6 +175,7 @@ def test_batches_do_not_show(batch: tuple[int, ...], length: int) -> None:
         same_bits(got[place], module.spectrum(x[place])[0])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("length", [2, 30])
 def test_real_transforms(module: tessera.Module, length: int) -> None:
     x = points(3, length).real.copy()

@@ -104,24 +104,24 @@ def places(below: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(4).integers(-below, below, shape).astype(np.int32)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("size", [0, 1, 513, 2600])
 def test_running_sums_of_several_blocks(size: int) -> None:
     compare("running", numbers(size))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_running_sums_of_many_rows() -> None:
     """From so many programs on, each walks a row."""
     compare("running_rows", numbers(MANY, 600).astype(np.float64))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_running_folds_of_columns() -> None:
     compare("running_columns", numbers(1100, 19))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("size", [1, 2, 45])
 def test_orders_are_stable(size: int) -> None:
     compare("order", numbers(1, size))
@@ -155,7 +155,7 @@ def test_computed_places() -> None:
     compare("losses", numbers(33, 70), places(70, 33) % 70)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_other_memory() -> None:
     compare("joined", numbers(5, 70))
     compare("turned", (numbers(12) + 1j * numbers(12)[::-1]).astype(np.complex64))

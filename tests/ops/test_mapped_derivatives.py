@@ -51,7 +51,7 @@ def first_cases() -> list[object]:
     return list(found.values())
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("operator", "types"), first_cases())
 def test_mapped_derivatives_and_derivatives_of_mapped_operators(operator: Operator, types: list[TensorType]) -> None:
     of, rng = derivatives(operator, types), np.random.default_rng(0)
@@ -112,7 +112,7 @@ def slopes(x: Tensor[B, 3, f64], y: Tensor[3, f64]) -> (Tensor[B, 3, f64], Tenso
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("seed", spread(range(8), 3))
 def test_random_programs(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -60,7 +60,7 @@ def test_saturation_clamps_and_keeps_nan(dtype: DType) -> None:
         same_bits(got, np.where(np.isnan(x), x, clamped).astype(storage(dtype)))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_arithmetic_saturates_without_an_accumulation_type_too(dtype: DType) -> None:
     """Each operator rounds once and clamps; NaN stays. All pairs of codes, as far as there are no more than 256."""
@@ -137,7 +137,7 @@ def test_tf32_shortens_the_factors_of_contractions_alone() -> None:
     ))  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("dtype", [I4, U4], ids=str)
 def test_nibbles_wrap_and_sum_in_64_bits(dtype: DType) -> None:
     low, high = int(dtype.lowest), int(dtype.largest)
@@ -198,7 +198,7 @@ def test_products_of_small_integers_accumulate_in_i32(dtype: str) -> None:
     assert got.dtype == np.int32 and np.array_equal(got, a @ b)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 def test_arrays_of_every_dtype_go_in_and_come_out(dtype: DType) -> None:
     text = f"""
@@ -227,7 +227,7 @@ def one(x: Tensor[{dtype}]): return x
     assert str(wrong.dtype) in str(error.value) and dtype.name in str(error.value)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("dtype", [d for d in REAL if d.is_float], ids=str)
 def test_loss_scale_is_part_of_the_type_and_changes_no_value(dtype: DType) -> None:
     accum = " @accum(f32)" if dtype.bits < 32 else ""
@@ -250,7 +250,7 @@ def test_f32_is_not_tf32() -> None:
         tessera.compile("def f(x: Tensor[N, f32], y: Tensor[N, tf32]): return x + y").f(*[np.ones(3, np.float32)] * 2)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("dtype", "result"), [("u8", "u1"), ("i8", "i4"), ("i16", "i2"), ("u32", "u4")])
 def test_products_of_integers_have_the_documented_dtype(dtype: str, result: str) -> None:
     """Signed bytes accumulate in i32, every other integer in itself, wrapping; all ways to write a product agree."""

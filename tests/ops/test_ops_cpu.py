@@ -22,7 +22,7 @@ from tests.support.sampling import of_each_operator
 from tests.tile.test_tile_cpu_random import run_native
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("operator", "types"), of_each_operator(CASES, 2))
 def test_machine_code_gives_the_bits_of_the_forms(operator: Operator, types: tuple[str, ...]) -> None:
     tensors = [parse_type(t) for t in types]

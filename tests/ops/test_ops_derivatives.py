@@ -94,7 +94,7 @@ def transpose_bound(of: Derivatives) -> float:
 CASES = list(cases())
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("operator", "types"), of_each_operator(CASES, 2))
 def test_forward_is_the_transpose_of_reverse_and_agrees_with_differences(
     operator: Operator, types: list[TensorType]
@@ -108,7 +108,7 @@ def test_forward_is_the_transpose_of_reverse_and_agrees_with_differences(
         like_differences(jw, (of.value(moved(of, x, w, STEP)), of.value(moved(of, x, w, -STEP))), STEP, 1e-7)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("operator", "types"), of_each_operator(CASES, 1))
 def test_second_derivatives_agree_in_three_ways_and_with_differences(
     operator: Operator, types: list[TensorType]

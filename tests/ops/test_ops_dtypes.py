@@ -153,7 +153,7 @@ def close(got: Array, expected: Array, types: Sequence[TensorType], result: Tens
     np.testing.assert_allclose(wide(got), fitting, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize(("operator", "types"), of_each_operator(pairs(), 3))
 def test_machine_code_and_oracle_and_numpy(operator: Operator, types: list[TensorType]) -> None:

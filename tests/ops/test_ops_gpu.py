@@ -63,7 +63,7 @@ def whole_program(lowered: Module, gpu: GpuPlatform) -> GpuProgram:
     return gpu_program(lowered, "f", gpu, lambda span: ("", 0, 0), name="f", returns_tuple=False)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("operator", "types"), spread(of_each_operator(CASES, 1), 60))
 def test_threads_give_the_bits_of_the_forms(operator: Operator, types: tuple[str, ...]) -> None:
     tensors, rng = [parse_type(t) for t in types], np.random.default_rng(0)
@@ -96,14 +96,14 @@ def test_every_element_type_lowers(operator: Operator, types: list[TensorType], 
     assert whole_program(lowered, gpu).steps is not None
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @needs_ptxas
 @pytest.mark.parametrize(("operator", "types", "arch"), list(with_arches(spread(CASES, 40))))
 def test_operators_assemble(operator: Operator, types: tuple[str, ...], arch: str) -> None:
     assert_assembles(program_of_operator(operator, types, arch))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("path", "name", "arch"), list(with_arches(spread(FUNCTIONS, 24))))
 def test_functions_of_the_library_lower(path: str, name: str, arch: str) -> None:
     made = program_of(SourceFile("m.tess", example_of(path, name)), "f", arch)

@@ -243,7 +243,7 @@ DRAWN = (
 """Sizes that every operator is run with, whatever else is drawn."""
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize("case", of_each_operator(CASES, 1))
 @example(DRAWN[0])

@@ -80,7 +80,7 @@ def test_documented_choices(
         np.testing.assert_allclose(got, wanted, rtol=1e-14)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=f"{row.expression} {row.at}") for rows in TABLES.values() for row in rows]
 )
@@ -126,7 +126,7 @@ def narrowed(ty: TensorType, dtype: DType, policy: Policy) -> TensorType:
     return TensorType(ty.dims, C64) if ty.dtype.is_complex else TensorType(ty.dims, dtype, policy)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("operator", "types", "dtype", "policy"), of_each_operator(narrow_cases(), 2))
 def test_narrow_gradients_are_those_of_f64(
     operator: Operator, types: list[TensorType], dtype: DType, policy: Policy
@@ -168,7 +168,7 @@ COMPILED = (
 SAMPLE = {name: (operator, types) for operator, types, name in smooth_cases() if name in COMPILED}
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", COMPILED)
 def test_machine_code_gives_the_bits_of_the_interpreter(name: str) -> None:
     operator, types = SAMPLE[name]

@@ -128,7 +128,7 @@ def all_differ(*draws: np.ndarray) -> bool:
     return len(np.unique(values)) == values.size
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 def test_every_place_and_turn_draws_differently(draws: tessera.Module) -> None:
     assert all_differ(*draws.two(), *draws.two(), draws.draw())
     a, b, c = draws.loops(np.int32(2))
@@ -178,7 +178,7 @@ def test_the_stream_of_a_module(draws: tessera.Module) -> None:
         draws.seed(1.5)  # type: ignore[arg-type]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", ["two", "loops", "branch", "unrolled"])
 def test_the_interpreter_gives_the_same_bits(draws: tessera.Module, name: str) -> None:
     args = {"loops": [np.int32(2)], "branch": [np.bool_(False)]}.get(name, [])
@@ -232,7 +232,7 @@ def leaves(net: object) -> list[np.ndarray]:
     return [array for linear in linears for array in (linear.w, linear.b)]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_structs_have_a_stream_per_field() -> None:
     m = tessera.compile(STRUCTS)
     seven = leaves(m.seven())

@@ -86,7 +86,7 @@ def samples(dtype: DType, seed: int) -> np.ndarray:
     return convert(rng.permutation(np.concatenate([corners, spread])), dtype)
 
 
-@folded(("name", "dtype"), CASES, one_in=6)
+@folded(("name", "dtype"), CASES, one_in=12)
 def test_machine_code_gives_the_bits_of_the_interpreter(name: str, dtype: str) -> None:
     found = lookup(dtype)
     assert found is not None

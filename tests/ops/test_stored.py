@@ -60,7 +60,7 @@ def numbers(kind: str) -> np.ndarray:
         return np.concatenate([ends, near, -ends]).astype(SOURCES[kind])
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("kind", list(SOURCES))
 def test_a_cast_rounds_once(kind: str) -> None:
     x = numbers(kind)

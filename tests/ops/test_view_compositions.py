@@ -46,7 +46,7 @@ MEANING = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("view", "between"), some_of_each(product(VIEWS, BETWEEN), key=itemgetter(0)))
 def test_a_cut_of_a_view_reads_the_right_elements(view: str, between: str) -> None:
     text, meant = VIEWS[view]
@@ -107,7 +107,7 @@ def plain() -> tuple[np.ndarray, ...]:
     return tessera.compile(written("{}")).f(X)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("kind", IDENTITIES)
 def test_what_changes_nothing_changes_nothing(kind: str, plain: tuple[np.ndarray, ...]) -> None:
     for got, expected in zip(tessera.compile(written(IDENTITIES[kind])).f(X), plain, strict=True):
@@ -169,7 +169,7 @@ def session() -> Session:
     return Session(verify=True)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", spread((name for name, op in OPERATORS.items() if op.surface), 30))
 def test_a_number_is_taken_or_refused_with_a_code(name: str) -> None:
     for dtype in ("f32", "i32"):

@@ -64,7 +64,7 @@ def session() -> Session:
     return Session()
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_it_is_checked_moved_formatted_and_shown(session: Session, name: str) -> None:
     source = SourceFile(f"{name}.tess", PROGRAMS[name])

@@ -39,7 +39,7 @@ def normal(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype("f4")
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @by_example
 def test_run(path: Path, capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
     assert cli.main(cli.runner, "tessera", ["run", str(path)]) == 0
@@ -59,7 +59,7 @@ def test_the_page_of_examples_names_it(path: Path) -> None:
     assert f"(../examples/{path.name})" in page.read_text(encoding="utf-8")
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("path", [p for p in EXAMPLES if "\ntest " in p.read_text("utf-8")], ids=lambda path: path.stem)
 def test_their_own_tests_pass(path: Path) -> None:
     assert cli.main(cli.compiler, "tesserac", ["test", str(path)]) == 0
@@ -90,7 +90,7 @@ def test_matmul() -> None:
     assert np.allclose(narrow.astype("f8"), exact, rtol=2**-8, atol=1e-4)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 def test_spectral_filter() -> None:
     n = np.arange(240)
     slow, fast = np.sin(2 * np.pi * 3 * n / 240), np.cos(2 * np.pi * 60 * n / 240)
@@ -100,7 +100,7 @@ def test_spectral_filter() -> None:
     assert low_pass(noisy[:, :31], 0.05).shape == (2, 31)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_the_demo_shows_what_it_promises_on_a_page_or_two(tmp_path: Path) -> None:
     """A mistake that its fix mends, every level, bits that agree, a gradient that is right, a picture."""
     variables = os.environ | {"TESSERA_CACHE_DIR": new_cache(tmp_path)}
@@ -115,7 +115,7 @@ def test_the_demo_shows_what_it_promises_on_a_page_or_two(tmp_path: Path) -> Non
     assert len(shown.splitlines()) < 100
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_mlp() -> None:
     m = load("mlp")
     net = m.MLP(
@@ -185,7 +185,7 @@ def layer_in_numpy(block: object, x: np.ndarray, heads: int) -> np.ndarray:
     return x + gelu @ b["down"] + b["down_bias"]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 def test_gpt2_of_124_million_weights() -> None:
     """The logits are those of NumPy in float64 within 1e-4, relative to the largest."""
     m = load("gpt2")

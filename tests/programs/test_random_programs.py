@@ -25,7 +25,7 @@ def session() -> Session:
     return Session(verify=True)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("seed", range(START, START + (16 if sampling.thorough else 4)))
 def test_interpreted_compiled_and_unfused_agree(seed: int) -> None:
     program = random_program(seed)
@@ -65,6 +65,7 @@ def f(p0: Tensor[N, M, f32]):
 """Programs that once failed, cut down."""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("text", FOUND.values(), ids=FOUND)
 def test_programs_that_once_failed(text: str) -> None:
     matrix = TensorType((Dim.sym("N"), Dim.sym("M")), F32)

@@ -392,7 +392,7 @@ def leaves(value: Any) -> list[np.ndarray]:
     return [np.asarray(item) for item in value] if isinstance(value, tuple) else [np.asarray(value)]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_against_python(name: str) -> None:
     program, calls = PROGRAMS[name]
@@ -418,7 +418,7 @@ def interpreted(program: str, args: Sequence[Any]) -> list[np.ndarray]:
     return [np.asarray(item) for item in run_function(compile_to_forms(program), "m.f", list(map(np.asarray, arrays)))]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", [name for name, (text, _) in PROGRAMS.items() if not INT_PARAMETER.search(text)])
 def test_interpreted(name: str) -> None:
     """The interpreter is the oracle for bits; it takes no ints that are known while compiling."""
@@ -429,7 +429,7 @@ def test_interpreted(name: str) -> None:
             same_bits(got, wanted)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", spread(range(24), 8))
 def test_random_programs(seed: int) -> None:
     """Every branch, exit and range that a program of a generator has, to the bit."""

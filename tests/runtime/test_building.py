@@ -35,7 +35,7 @@ HELPERS = {
 OTHER = "\ndef double(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x * 2.0\n"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("helper", HELPERS.values(), ids=HELPERS)
 def test_a_helper_that_no_caller_can_use_is_left_out(helper: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert build(helper + OTHER) == 0
@@ -101,7 +101,7 @@ def test_a_level_of_nothing_is_refused(level: str, capsys: pytest.CaptureFixture
     assert not said.out and "`f`: it waits for `k`" in said.err
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "body",
     [

@@ -99,7 +99,7 @@ CALLS = {
 }
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", CALLS)
 def test_results_have_the_bits_of_the_cpu(modules, name: str) -> None:  # type: ignore[no-untyped-def]
     cpu, gpu = modules
@@ -111,7 +111,7 @@ def test_results_have_the_bits_of_the_cpu(modules, name: str) -> None:  # type: 
     assert same(placed[0], CALLS[name][0]), "arguments stay as they are"
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_training_stays_on_the_device(modules, fake: FakeCuda) -> None:  # type: ignore[no-untyped-def]
     cpu, gpu = modules
     x, y = rng.standard_normal((6, 4)).astype(np.float32), rng.standard_normal((6, 2)).astype(np.float32)
@@ -135,7 +135,7 @@ def test_a_donated_array_is_read_while_its_result_is_written(modules) -> None:  
     assert gpu.turned(placed) is placed and same(placed, cpu.turned(SQUARE.copy()))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_random_numbers_follow_the_stream_of_the_module(modules) -> None:  # type: ignore[no-untyped-def]
     cpu, gpu = modules
     for module in modules:
@@ -143,7 +143,7 @@ def test_random_numbers_follow_the_stream_of_the_module(modules) -> None:  # typ
     assert same(gpu.noisy(X), cpu.noisy(X)) and same(gpu.noisy(tessera.to_device(X)), cpu.noisy(X))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_what_a_program_says_is_what_it_says_on_the_cpu(modules, capsys) -> None:  # type: ignore[no-untyped-def]
     said = []
     for module in modules:

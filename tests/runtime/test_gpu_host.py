@@ -254,7 +254,7 @@ def test_a_failure_that_is_no_fault_leaves_the_gpu_usable(fake: FakeCuda, module
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_memory_is_level_and_used_again(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     x = tessera.to_device(np.ones(1000, np.float32))
     y = module.twice(x)
@@ -270,7 +270,7 @@ def test_memory_is_level_and_used_again(fake: FakeCuda, module) -> None:  # type
     assert tessera.device_memory().cached == 0
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_out_of_memory_says_who_holds_it_and_leaves_the_gpu_usable(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     held = tessera.to_device(np.zeros(1 << 26, np.float32))
     with pytest.raises(TesseraError) as error:

@@ -135,7 +135,7 @@ def run(text: str, *words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_an_interrupt_ends_a_call(threads: str) -> None:
     names = ["turns", "wide turns", "within", "search", "launches", "taken", "careful"]
@@ -147,6 +147,6 @@ def test_what_a_handler_raises_is_raised() -> None:
     assert run(OWN, "2") == ["raised own", "handlers that return let the call go on: [0, 1]"]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 def test_other_threads_are_not_interrupted() -> None:
     assert run(OTHERS, "2") == ["stopped", "True"]

@@ -254,6 +254,7 @@ CALLS: dict[str, tuple[str, tuple[object, ...], dict[str, object]]] = {
 }
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_are_those_of_the_long_way(name: str) -> None:
     function, args, kwargs = CALLS[name]

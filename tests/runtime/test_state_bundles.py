@@ -65,6 +65,7 @@ def step(t: Trainer[D], g: Net[D]) -> Trainer[D]:
 START = "\ndef start(m: Net[D]) -> Trainer[D]:\n    return Trainer(m=m, state=momentum_init(m))\n"
 
 
+@pytest.mark.one_in(3)
 def test_without_a_function_that_returns_one_every_state_that_works_is_built(tmp_path: Path) -> None:
     bundle, said = build(tmp_path, STEP)
     source: Any = tessera.compile(STEP + START)
@@ -103,7 +104,7 @@ def at_once(w: Tensor[4, 3, f64], rest: List[2, Layer]):
 """
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", ["adam", "adafactor"])
 def test_states_beside_weights_whose_sizes_are_numbers(name: str) -> None:
     state = "AdafactorState" if name == "adafactor" else "OptimizerState"

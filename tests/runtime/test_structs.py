@@ -162,6 +162,7 @@ def test_structs_without_sizes_and_without_types(net: Any) -> None:
     assert np.array_equal(net.any_plain(net.Plain(w=x[0], v=x[1])), x[0] + x[1])
 
 
+@pytest.mark.one_in(3)
 def test_construction_inside(net: Any) -> None:
     x = normal(3, 4)
     first, second = net.inside(x)
@@ -314,7 +315,7 @@ def caches() -> tessera.module.Module:
     return tessera.compile(CACHES)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("sizes", [(2, 3, 4, 9, 5), (2, 2, 3, 8, 4), (1, 2, 3, 8, 4), (1, 1, 1, 8, 1), (2, 2, 8, 8, 8)])
 def test_a_bare_struct_meets_declared_sizes(caches: tessera.module.Module, sizes: tuple[int, ...]) -> None:
     batch, heads, length, longest, depth = sizes
@@ -339,7 +340,7 @@ def test_structs_of_the_library_are_listed_where_a_function_takes_them(caches: t
     assert dir(tessera.compile("def f(x: Tensor[N, f32]): return x")) == ["f"]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_declared_sizes_that_are_equal_in_a_call_are_one_beside_arrays_without_any() -> None:
     m = tessera.compile("""
 def product(x: Tensor[B, S, f32], w: Tensor) -> Tensor:

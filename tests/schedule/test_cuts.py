@@ -70,7 +70,7 @@ def test_rows_beside_whole_register_blocks_have_the_bits_of_the_chain() -> None:
         assert np.array_equal(module.product(a, b), chain_contract(a, b)), rows
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_bits_are_those_of_one_thread() -> None:
     module, rng = tessera.compile(SOURCE), np.random.default_rng(0)
     calls = [(module.product, shapes) for shapes in SHAPES] + [(module.batched, shapes) for shapes in BATCHES]

@@ -76,7 +76,7 @@ def operands(size: int) -> list[np.ndarray]:
 CASES = IN_PLACE | SAVED | COPIED
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_results_are_the_same_in_other_memory(case: tuple[list[str], str]) -> None:
     text = program(*case, "a, b")
@@ -121,7 +121,7 @@ def test_what_would_be_overwritten_too_early_is_copied_at_the_end(case: tuple[li
     assert workspace(host) > 0
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("seed", spread(range(5), 2))
 def test_random_programs_give_the_same_bits(seed: int) -> None:
     drawn, session = random_program(seed, 3, 12), Session()
@@ -175,7 +175,7 @@ def batch(size: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.random((size, 8), np.float32), rng.random((size, 4), np.float32)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_a_step_of_training_updates_the_model_in_place() -> None:
     given, plain, (x, y) = tessera.compile(GIVEN), tessera.compile(STEP), batch(5)
     model, other = given.MLP(8, 16, 4), plain.MLP(8, 16, 4)
@@ -189,7 +189,7 @@ def test_a_step_of_training_updates_the_model_in_place() -> None:
             np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 def test_a_step_allocates_nothing_for_the_model() -> None:
     given, (x, y) = tessera.compile(GIVEN), batch(2)
     model, _ = given.step(given.MLP(8, 50_000, 4), x, y)
@@ -200,6 +200,7 @@ def test_a_step_allocates_nothing_for_the_model() -> None:
     assert peak < 50_000, "NumPy tells of its memory; the model has 2.6 million bytes"
 
 
+@pytest.mark.one_in(3)
 def test_a_bundle_takes_memory_too(tmp_path: Path) -> None:
     path = tmp_path / "step.tess"
     path.write_text(GIVEN)
@@ -210,6 +211,7 @@ def test_a_bundle_takes_memory_too(tmp_path: Path) -> None:
     assert all(new is old for new, old in zip(leaves(model), w, strict=True))
 
 
+@pytest.mark.one_in(3)
 def test_a_struct_that_was_given_away_is_consumed() -> None:
     m, (x, y) = tessera.compile(GIVEN), batch(3)
     model = m.MLP(8, 16, 4)
@@ -260,7 +262,7 @@ def test_a_whole_struct_goes_to_the_result_of_its_type_and_scalars_stay_values()
     np.testing.assert_array_equal(result, 0.0)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_cache_is_consumed_by_what_grows_it() -> None:
     m = tessera.compile(
         "def attend(q: Tensor[B, H, S, D, f32], cache: KVCache[B, H, M, D, f32]): return flash_attention(q, cache)\n"

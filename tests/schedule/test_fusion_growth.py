@@ -53,7 +53,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, run: Callab
     return calls
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("step", STEPS)
 def test_fusing_a_chain_takes_each_operation_a_few_times(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def copies(length: int) -> int:
@@ -65,7 +65,7 @@ def test_fusing_a_chain_takes_each_operation_a_few_times(step: str, monkeypatch:
     assert most <= 2.2 * more
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("step", STEPS)
 def test_no_kernel_grows_with_a_chain(step: str) -> None:
     made = tiles(chain(step, 300))
@@ -76,7 +76,7 @@ def test_no_kernel_grows_with_a_chain(step: str) -> None:
     assert sum(op.name == "tile.kernel" for op in made.ops) <= 4  # and those that follow each other are alike
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("step", STEPS)
 def test_where_a_chain_is_cut_shows_in_no_bit(step: str) -> None:
     x = np.random.default_rng(3).normal(size=37).astype("f4")
@@ -93,6 +93,7 @@ def test_what_is_long_by_itself_is_still_summed_on_the_way() -> None:
     assert sum(op.name == "tile.launch" for op in made.walk()) <= 4, "long rows have two more"
 
 
+@pytest.mark.one_in(3)
 def test_what_calls_within_calls_are_checked_for_grows_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     def check(levels: int) -> int:
         text = SourceFile("long.tess", tower("tanh(x) * 0.9", levels))

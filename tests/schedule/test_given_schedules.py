@@ -61,7 +61,7 @@ def levels(program: str, machine: Machine) -> Levels:
     return session.levels(source, session.function(source, "f"), machine)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("machine", [AARCH64, SM_90A], ids=lambda machine: machine.arch)
 @pytest.mark.parametrize("way", [way for way in BLOCKS if way != "tile shape"])
 def test_a_kernel_has_the_blocks_that_are_said(way: str, machine: Machine) -> None:
@@ -81,7 +81,7 @@ def test_a_product_has_the_blocks_of_its_tile_shape() -> None:
     assert [loop.block for loop in launch_loops(found[0])] == list(BLOCKS["tile shape"])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_no_way_changes_a_bit() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((45, 70)).astype("f4"), rng.standard_normal((70, 101)).astype("f4")
@@ -117,7 +117,7 @@ def f(a: KTile[S, K, bf16 @accum(f32)], b: KTile[K, L, bf16 @accum(f32)]) -> Til
 """
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("machine", "rows", "roles", "said"),
     [
@@ -171,7 +171,7 @@ def test_terms_that_do_not_divide_a_chain_are_an_error_with_figures(k: int) -> N
     assert problem.code == "E0513" and str(k) in problem.title and "4096" in problem.title
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("setting", ["vector=1", "cluster=(2, 1)", 'raster="columns"', 'skew="load"', "regs=64"])
 def test_a_setting_that_a_gpu_does_not_take_changes_nothing_and_the_reason_holds(setting: str) -> None:
     """The code is that without it, and has what the reason says it has in any case."""

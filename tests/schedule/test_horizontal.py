@@ -92,6 +92,7 @@ def one_by_one(parts: list[dict[str, np.ndarray]], field: str) -> tuple[np.ndarr
     return net().alone(*flat, np.int32(3), np.float32(0.1))  # type: ignore[attr-defined,no-any-return]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("arch", ["aarch64", "x86-64-v4", "sm_80", "sm_90a"])
 def test_a_step_over_all_weights_is_one_launch(arch: str) -> None:
     found = launches(NET, "step", arch)
@@ -108,7 +109,7 @@ def test_bits_are_those_of_one_tensor_after_another(sizes: tuple[int, int]) -> N
             same_bits(np.atleast_1d(getattr(got, field)).ravel(), wanted)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_a_program_on_a_gpu_finds_its_tensor() -> None:
     gpu, file, parts = PLATFORMS["sm_80"], SourceFile("horizontal.tess", NET), arguments(40, 70)
     lowered = run_passes(tile_of(file, "step", "sm_80"), [gpu_pass(gpu.schedule)], verify=True)
@@ -157,7 +158,7 @@ def f(x: Tensor[N, f32], y: Tensor[N, f32]):
     assert (got[0] == 2).all() and (got[1] == 6).all()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_no_launch_is_given_more_than_a_kernel_takes(arch: str) -> None:
     """As parameters: 4 KiB of PTX 8.0, 32764 bytes from 8.1 on."""

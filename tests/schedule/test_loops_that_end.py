@@ -58,7 +58,7 @@ NAMES = ("broken", "returned", "nested", "inner", "down")
 X = np.array([1.0, 2.0, 0.5, 4.0, 1.5], "f4")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_loop_ends_where_it_is_left(name: str) -> None:
     module = tessera.compile(PROGRAM)
@@ -69,7 +69,7 @@ def test_a_loop_ends_where_it_is_left(name: str) -> None:
         assert one == other
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n", [0, 3, 4, 9])
 def test_bits(name: str, n: int) -> None:

@@ -24,7 +24,7 @@ from tests.tile.test_tile_build import lower, same_bits, values
 SIZES = st.sampled_from([0, 1, 2, 3, 4, 7, 11])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @given(modules(), st.tuples(SIZES, SIZES, SIZES), st.sampled_from([AARCH64, SM_90A]))
 @examples(150)
 def test_random_functions_keep_their_bits(module: Module, sizes: tuple[int, int, int], machine) -> None:

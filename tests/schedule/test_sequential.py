@@ -112,7 +112,7 @@ INPUTS: dict[str, list[np.ndarray]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", INPUTS)
 def test_bits(name: str) -> None:
     run = compiled_equals_oracle(PROGRAM)
@@ -131,7 +131,7 @@ def marked(program: str, name: str, machine: Machine = AARCH64) -> list[Op]:
     return [op for op in host(program, name, machine).walk() if "sequential" in op.attrs]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_the_outermost_loop_of_small_work_is_compiled_as_one() -> None:
     for name in INPUTS:
         (loop,) = marked(PROGRAM, name)

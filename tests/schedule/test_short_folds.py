@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
@@ -52,6 +53,7 @@ def launches(forms: Module, name: str) -> list[object]:
     return [op.attrs["kind"] for op in scheduled.lookup(f"m.{name}").walk() if op.name == "schedule.launch"]
 
 
+@pytest.mark.one_in(6)
 def test_few_elements_fold_in_the_order_of_a_reduction() -> None:
     run, rng = compiled_equals_oracle(ROWS), np.random.default_rng(0)
     for count in COUNTS:
@@ -62,6 +64,7 @@ def test_few_elements_fold_in_the_order_of_a_reduction() -> None:
             run(f"{kind}{count}_first", np.ascontiguousarray(x.T))
 
 
+@pytest.mark.one_in(4)
 def test_few_elements_of_any_type_and_axes() -> None:
     run, rng = compiled_equals_oracle(OTHERS + BY_POSITION), np.random.default_rng(1)
     x = rng.standard_normal((21, 5)).astype(np.float32)

@@ -41,7 +41,7 @@ def triangle(s: int, t: int) -> Array:
 PLAIN = "def f(q: Tensor[B, S, D, f32], k: Tensor[B, T, D, f32], v: Tensor[B, T, E, f32]) -> Tensor[B, S, E, f32]:\n"
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("call", "causal", "scale"), [
     ("attention(q, k, v)", False, None),
     ("attention(q, k, v, causal=True)", True, None),
@@ -78,7 +78,7 @@ def test_masks_of_bools_and_of_floats() -> None:
     same_bits(run(biased, q, k, v, added), y)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_rows_in_which_everything_is_masked() -> None:
     q, k, v = normal(0, 1, 4, 4), normal(1, 1, 3, 4), normal(2, 1, 3, 2)
     plain, safe = (run(f"{PLAIN}    return {name}(q, k, v, causal=True)\n", q, k, v)
@@ -88,7 +88,7 @@ def test_rows_in_which_everything_is_masked() -> None:
     same_bits(np.ascontiguousarray(safe[:, 1:]), np.ascontiguousarray(plain[:, 1:]))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8)
 def test_scores_that_are_not_finite() -> None:
     k, v = np.eye(3, dtype=np.float32)[None], normal(0, 1, 3, 2)
     q = np.float32([[[NAN, 0, 0], [INF, 1, 1], [0, 1, -1e30]]])
@@ -96,6 +96,7 @@ def test_scores_that_are_not_finite() -> None:
     assert np.isnan(y[0, :2]).all() and np.isfinite(y[0, 2]).all()
 
 
+@pytest.mark.one_in(3)
 def test_small_terms_are_kept() -> None:
     """A key 2^-140 times as likely as the best still has its share of the largest values."""
     q, k = np.float32([[[1.0]]]), np.float32([[[0.0], [-97.0]]])
@@ -104,7 +105,7 @@ def test_small_terms_are_kept() -> None:
     np.testing.assert_allclose(y, np.exp(-97.0) * 1e38, rtol=1e-6)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_f16_is_rounded_once() -> None:
     q, k, v = (normal(i, 2, 5, 8).astype(np.float16) for i in range(3))
     program = f"{PLAIN}    return attention(q, k, v, causal=True)\n"
@@ -112,7 +113,7 @@ def test_f16_is_rounded_once() -> None:
     same_bits(narrow, run(program, *(x.astype(np.float32) for x in (q, k, v))).astype(np.float16))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_terms_of_bf16_are_rounded_to_the_type_of_the_values() -> None:
     """Terms have a relative error of 2^-9, sums of them and of their products with values too, and so the result."""
     q, k, v = (normal(i, 2, 5, 8).astype(ml_dtypes.bfloat16) for i in range(3))
@@ -161,7 +162,7 @@ def turned(x: Array, places: Array, base: float = 10000.0) -> Array:
     return np.concatenate([a * c - b * s, b * c + a * s], -1)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @given(st.integers(1, 3), st.integers(1, 30), st.sampled_from([2, 8, 10]), st.integers(0, 999))
 @settings(max_examples=8)
 def test_rotary_embedding(b: int, s: int, d: int, seed: int) -> None:
@@ -205,7 +206,7 @@ def unmasked(q: Tensor[B, H, S, D, {0}], cache: KVCache[B, H, M, D]) -> Tensor[B
 """
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("element", "dtype"), [("f32", np.float32), ("bf16 @accum(f32)", ml_dtypes.bfloat16)])
 def test_decoding_step_by_step_is_the_whole_pass(element: str, dtype: type) -> None:
     m = tessera.compile(CACHE.format(element))
@@ -221,7 +222,7 @@ def test_decoding_step_by_step_is_the_whole_pass(element: str, dtype: type) -> N
     same_bits(np.concatenate(parts, 1), np.asarray(m.at_once(q, k, v)))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_what_lies_behind_the_length_does_not_exist() -> None:
     m = tessera.compile(CACHE.format("f32"))
     K, V, q = normal(0, 1, 2, 6, 4), normal(1, 1, 2, 6, 4), normal(2, 1, 2, 3, 4)
@@ -232,6 +233,7 @@ def test_what_lies_behind_the_length_does_not_exist() -> None:
     assert np.isnan(m.unmasked(q, m.KVCache(K=K, V=V, len=np.int32(0)))).all()
 
 
+@pytest.mark.one_in(3)
 def test_a_cache_that_is_full() -> None:
     m = tessera.compile(CACHE.format("f32"))
     x = normal(0, 2, 2, 9, 8)

@@ -61,7 +61,7 @@ def told(text: str, tmp_path: Path, name: str = "f", target: str | None = None) 
     return inspect(Session(), f"{path}:{name}", "schedule", target).output
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_90a"])
 def test_no_score_is_in_memory_on_the_way_back(tmp_path: Path, target: str) -> None:
     fixed = BACK.format(causal=True).replace("D, f32", "64, f32").replace("E, f32", "64, f32")
@@ -70,7 +70,7 @@ def test_no_score_is_in_memory_on_the_way_back(tmp_path: Path, target: str) -> N
     assert "S, T]" not in schedule and "T, S]" not in schedule and "S*T" not in schedule
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(24)
 def test_a_query_without_keys_gives_nothing_back() -> None:
     q, k, v, w = normal(0, 1, 4, 8), normal(1, 1, 2, 8), normal(2, 1, 2, 8), normal(3, 1, 4, 8)
     dq, dk, dv = run(BACK.format(causal=True), q, k, v, w)
@@ -80,6 +80,7 @@ def test_a_query_without_keys_gives_nothing_back() -> None:
         same_bits(found, wanted)
 
 
+@pytest.mark.one_in(3)
 def test_a_score_that_is_no_number_shows_in_its_row_alone() -> None:
     q, k, v, w = normal(0, 1, 5, 8), normal(1, 1, 5, 8), normal(2, 1, 5, 8), normal(3, 1, 5, 8)
     q[0, 2, 0] = np.nan

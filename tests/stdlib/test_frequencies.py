@@ -189,7 +189,7 @@ CASES = [*transforms(), *cosines(), *windowed(), *framed(), *mels(), *folds(), *
 TYPED = "x: Tensor[5, 12, f64], y: Tensor[5, 12, f64], z: Tensor[5, 12, c128], n: Tensor[5, i64], v: Tensor[5, f64]"
 
 
-@folded("case", CASES, one_in=24)
+@folded("case", CASES, one_in=48)
 def test_values(case: Case) -> None:
     call, reference = case
     forms, wanted = compile_to_forms(f"def f({TYPED}):\n    return {call}\n"), reference()

@@ -41,7 +41,7 @@ def _differences(got: np.ndarray, wanted: list[float]) -> float:
     return float(np.max(np.abs(got / np.where(seen, wanted, 1) - 1)[seen], initial=0))
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 def test_shares_of_the_gamma_distribution() -> None:
     a, x = (t.ravel() for t in np.meshgrid(A, X))
     with mp.workdps(400):
@@ -82,7 +82,7 @@ def test_shares_and_slopes_of_the_beta_distribution() -> None:
             assert _differences(slopes[place], wanted) < 1e-11
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(48)
 def test_edges_of_both() -> None:
     inf, nan = np.inf, np.nan
     a = np.array([0.0, 0.0, 1.0, inf, 1.0, -1.0, 1.0, inf, nan, 2.0])
@@ -95,7 +95,7 @@ def test_edges_of_both() -> None:
     np.testing.assert_array_equal(_run("below", p, q, u)[0], [0, 1, nan, nan, 1, 0, 0, 1])
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 def test_running_logarithms_of_sums() -> None:
     inf = np.inf
     x = np.array([[1, 2, -inf, 3], [-inf, -inf, 1, 2], [1e30, 1, 2, 3], [1000, 1001, -1000, 5]], np.float32)

@@ -148,7 +148,7 @@ def flat(value: Any) -> list[Array]:
     return [np.asarray(part) for part in value] if isinstance(value, tuple) else [np.asarray(value)]
 
 
-@folded("group, i", [(group, i) for group, (_, cases, _) in GROUPS.items() for i in range(len(cases))], one_in=12)
+@folded("group, i", [(group, i) for group, (_, cases, _) in GROUPS.items() for i in range(len(cases))], one_in=48)
 def test_values(group: str, i: int) -> None:
     signature, cases, args = GROUPS[group]
     with np.errstate(all="ignore"):

@@ -132,7 +132,7 @@ def pool_program() -> Any:
     return compile_to_forms("\n".join(lines) + "\n")
 
 
-@folded("i", range(len(POOLS)), one_in=6)
+@folded("i", range(len(POOLS)), one_in=24)
 def test_pools(i: int) -> None:
     high, place, means = pooled(*POOLS[i])
     got = run_function(pool_program(), f"m.f{i}", [X])
@@ -197,7 +197,7 @@ def resize_program() -> Any:
     ))  # fmt: skip
 
 
-@folded("i", range(len(RESIZED)), one_in=12)
+@folded("i", range(len(RESIZED)), one_in=48)
 def test_images_in_other_sizes(i: int) -> None:
     size, *how = RESIZED[i]
     (got,) = run_function(resize_program(), f"m.f{i}", [X])

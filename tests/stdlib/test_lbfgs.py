@@ -43,7 +43,7 @@ def test_rosenbrock(program: tessera.Module) -> None:
     np.testing.assert_allclose([found.x, found.y], 1.0, rtol=1e-9)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 def test_every_step_goes_down(program: tessera.Module) -> None:
     point = program.Point(x=np.array([-1.2, 3.0, 0.0]), y=np.array([1.0, -2.0, -1.0]))
     state = program.start(point)
@@ -56,6 +56,7 @@ def test_every_step_goes_down(program: tessera.Module) -> None:
     assert values[-1] < 0.1 * values[0] and state.step == 15
 
 
+@pytest.mark.one_in(3)
 def test_at_the_minimum_the_weights_stay(program: tessera.Module) -> None:
     point = program.Point(x=np.ones(2), y=np.ones(2))
     same, state = program.step(point, program.start(point))
@@ -82,7 +83,7 @@ def step(
 """
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_steps_on_a_list_of_structs_are_those_of_the_reference() -> None:
     module = tessera.compile(QUADRATIC)
     rng = np.random.default_rng(0)

@@ -77,7 +77,7 @@ ELSEWHERE = ITERATED | SOLVERS | OF_QUANTILES | STEPPED
 FUNCTIONS = [pytest.param(path, name, id=name) for path, name in public_names() if name not in ELSEWHERE]
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("path", "name"), FUNCTIONS)
 def test_derivatives_of_examples(path: str, name: str) -> None:
     checked, accuracy = example(path, name)
@@ -109,6 +109,7 @@ def slopes(expression: str, x: float) -> tuple[float, float]:
     return float(of.first(at, one, one)[1][0]), float(along)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("expression", "x", "first", "second"),
     [

@@ -78,7 +78,7 @@ def run(name: str, x: Array) -> Array:
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", WIDE)
 def test_f32(name: str) -> None:
     for points in POINTS[name]:
@@ -88,7 +88,7 @@ def test_f32(name: str) -> None:
         assert f32_ulps(run(name, x), exact) <= stated_bounds()[name]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", WIDE)
 def test_f64(name: str) -> None:
     rng = np.random.default_rng(1)
@@ -106,6 +106,7 @@ def _exact(name: str, x: float) -> mpmath.mpf:
     return EXACT[name](mpmath.mpf(x))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CORNERS)
 def test_corners(name: str, dtype: type[np.floating]) -> None:

@@ -153,7 +153,7 @@ def both_ways(case: Case, element: str, x: Array) -> Array:
     return result
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(
     ("case", "element"), some_of_each(product(CASES, ["f32", "f64"]), key=lambda pair: pair[0].name),
     ids=lambda value: value if isinstance(value, str) else value.name,
@@ -172,7 +172,7 @@ def test_values(case: Case, element: str) -> None:
     check()
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_narrow_types_widen_and_round_once(case: Case) -> None:
     x = values(1, 7, 65).astype(ml_dtypes.bfloat16)

@@ -19,7 +19,7 @@ from tests.support.linalg_matrices import KINDS, SYMMETRIC_KINDS, general, symme
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.sampling import examples
 
-pytestmark = pytest.mark.one_in(12)
+pytestmark = pytest.mark.one_in(48)
 
 Array = np.ndarray
 SIZES, SEEDS = st.integers(0, 20), st.integers(0, 2**32 - 1)
@@ -179,7 +179,7 @@ def test_only_square_matrices_have_inverses() -> None:
         tessera.compile("def f(a: Tensor[M, N, f32]) -> Tensor[M, N, f32]: return inv(a)")
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("n", [31, 32, 33, 70])
 def test_sizes_around_a_block(n: int) -> None:
     """Blocks are of 32: the last is whole, or one short, or of one column."""
@@ -264,7 +264,7 @@ def test_svd(kind: str, m: int, n: int, seed: int) -> None:
         assert u.size == 0 or (u[np.abs(u).argmax(axis=0), np.arange(len(s))] > 0).all()
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("n", [64, 100])
 def test_larger_sizes(n: int) -> None:
     a, b = general("normal", n, n, n), general("normal", n, 2, n)
@@ -282,7 +282,7 @@ def test_larger_sizes(n: int) -> None:
     close((u * s) @ vh, a, bound(a, size(a)))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_values_alone_have_the_bits_of_the_decompositions() -> None:
     a, b = symmetric("normal", 9, 1), general("deficient", 7, 9, 2)
     w, s = others().values(a, b)
@@ -290,7 +290,7 @@ def test_values_alone_have_the_bits_of_the_decompositions() -> None:
     same_bits(s, program("f64", "").singular(b)[1])
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("by", ["rows", "columns"])
 def test_small_values_are_as_accurate_as_the_largest(by: str) -> None:
     """Of a graded matrix: within a few roundings of the largest singular value, not of themselves."""
@@ -371,7 +371,7 @@ def _restore_threads() -> Any:
     tessera.set_num_threads(count)
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.usefixtures("_restore_threads")
 @pytest.mark.parametrize("name", ["solves", "orthogonal", "eigen", "singular"])
 def test_threads_and_batches_do_not_show(name: str) -> None:
@@ -411,7 +411,7 @@ def q(a: Tensor[M, N, f32]) -> (Tensor[M, min(M, N), f32], Tensor[min(M, N), N, 
 """
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 def test_blocks_equal_interpreted() -> None:
     run = compiled_equals_oracle(SMALL)
     a = symmetric("normal", 35, 1).astype("f4")
@@ -421,7 +421,7 @@ def test_blocks_equal_interpreted() -> None:
     blocks("q", a[:, :33])
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 6])
 def test_compiled_equals_interpreted(n: int) -> None:
     run = compiled_equals_oracle(SMALL)

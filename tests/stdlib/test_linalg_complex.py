@@ -127,7 +127,7 @@ def g_{i}(a: Tensor[4, 4, c128], w: Tensor[4, 4, c128]): return grad(f_{i})(a, w
 """
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_are_those_of_differences(name: str) -> None:
     module = tessera.compile(FORM.format(i=0, text=FUNCTIONS[name]))

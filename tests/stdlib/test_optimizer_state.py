@@ -58,7 +58,7 @@ def net(module: Any, size: int, dtype: type) -> tuple[Any, np.ndarray]:
     return model, rng.normal(size=(2, size)).astype(dtype)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("size", [3, 4])
 def test_sizes_that_happen_to_be_equal_stay_apart(size: int) -> None:
     module = program("f32")
@@ -70,6 +70,7 @@ def test_sizes_that_happen_to_be_equal_stay_apart(size: int) -> None:
     assert state.step == 5 and state.master is None and model.rest[0].seen == 5
 
 
+@pytest.mark.one_in(4)
 def test_a_state_of_other_weights_is_refused() -> None:
     module = program("f32")
     (model, x), (other, _) = net(module, 4, np.float32), net(module, 5, np.float32)
@@ -157,7 +158,7 @@ def _threads() -> Iterator[None]:
     tessera.set_num_threads(count)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.usefixtures("_threads")
 def test_one_thread_or_two_give_the_same_bits() -> None:
     text = """
@@ -179,7 +180,7 @@ def f(w: Tensor[N, M, f32], g: Tensor[N, M, f32]):
 # -------------------------------------------------------------------------------------------------------- Adafactor
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("shape", [(3, 3), (2, 3, 4)])
 def test_adafactor(shape: tuple[int, ...]) -> None:
     dims = "".join(f"{size}, " for size in "BMN"[3 - len(shape) :])

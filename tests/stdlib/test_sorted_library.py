@@ -45,7 +45,7 @@ FEW = st.sampled_from([-2.0, -0.0, 0.0, 1.0, 3.0, 7.0, np.nan])
 SMALL = arrays.arrays(np.float32, st.integers(1, 40), elements=FEW)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @given(SMALL)
 @examples(40)
 def test_places_and_kinds(x: np.ndarray) -> None:

@@ -50,7 +50,7 @@ def test_examples_use_what_they_explain(path: str, name: str) -> None:
     assert not check_text(example, "m", library()).diagnostics
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("path", "name"), FUNCTIONS)
 def test_examples_run(path: str, name: str) -> None:
     example = example_of(path, name)

@@ -58,6 +58,7 @@ def numbers(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_tile_program_has_the_bits_of_its_function(name: str) -> None:
     args = [numbers(*shape) for shape in SHAPES[name]]
@@ -70,7 +71,7 @@ def test_a_tile_program_has_the_bits_of_its_function(name: str) -> None:
         same_bits(*getattr(module("f32"), name)(*args))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", SHAPES)
 def test_also_in_half(name: str) -> None:
     args = [numbers(*shape).astype(ml_dtypes.bfloat16) for shape in SHAPES[name]]
@@ -109,6 +110,7 @@ def split(q: Tensor[B, 4, 8, f32], c: KVCache[B, 2, S_max, 8]) where S_max % 409
 """
 
 
+@pytest.mark.one_in(4)
 def test_a_cache_in_segments_has_the_bits_of_the_whole() -> None:
     m, size = tessera.compile(DECODE), 3 * 4096
     q, keys, values = numbers(2, 4, 1, 8), numbers(2, 2, size, 8) * 3, numbers(2, 2, size, 8)
@@ -122,7 +124,7 @@ def test_a_cache_in_segments_has_the_bits_of_the_whole() -> None:
     assert np.isnan(m.split(q[:, :, 0], {**cache, "len": np.int32(0)})).all()
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("target", ["cpu:aarch64", "cuda:sm_90a"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_they_run_as_tiles(name: str, target: str, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_what_is_left_to_choose_from() -> None:
         np.testing.assert_array_equal(found, np.where(kept, LOGITS, -np.inf))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(24)
 def test_samples_come_from_what_is_left() -> None:
     few, best, cold = run("drawn", LOGITS, np.uint64(7))
     ranks = np.argsort(np.argsort(-LOGITS, -1), -1)
@@ -77,6 +77,7 @@ def test_samples_come_from_what_is_left() -> None:
     np.testing.assert_array_equal(cold, best)
 
 
+@pytest.mark.one_in(3)
 def test_a_step_of_beam_search() -> None:
     scores, x = np.array([[0.0, -1.0, -np.inf], [-1.0, -2.0, -3.0]]), RNG.normal(size=(2, 3, 8))
     ended = np.array([[False, True, False], [False, False, True]])

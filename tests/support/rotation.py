@@ -19,8 +19,8 @@ import pytest
 from tests.support import sampling
 from tests.support.paths import ROOT
 
-PARTS = 24
-"""A number that 2, 3, 4, 6, 8 and 12 divide: after so many different parts each case of every sweep has run."""
+PARTS = 48
+"""A number that 2, 3, 4, 6, 8, 12, 16 and 24 divide: after so many different parts each case of every sweep has run."""
 
 VARIABLE = "TESSERA_TEST_PART"
 """How workers learn what the first process has chosen."""

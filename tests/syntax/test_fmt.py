@@ -32,7 +32,7 @@ def test_seeds(path: Path, golden: Golden) -> None:
     golden.check(CASES / "fmt" / f"seed_{path.stem}.out", assert_well_formatted(path.read_text(encoding="utf-8")))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(
     "path", sorted([*ROOT.glob("stdlib/**/*.tess"), *ROOT.glob("examples/**/*.tess")]), ids=lambda path: path.stem
 )
@@ -133,7 +133,7 @@ def test_the_difference_is_a_unified_diff() -> None:
 # ------------------------------------------------------------------------------------------------------------ limits
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     "text",
     [
@@ -158,7 +158,7 @@ def test_a_file_that_is_too_long_stays() -> None:
     assert [d.code for d in result.diagnostics] == ["E0903"]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 def test_long_files_are_formatted_in_seconds() -> None:
     kernel = (CASES / "seeds" / "flash_attention.tess").read_text(encoding="utf-8")
     text = "\n".join(kernel.replace("def ", f"def f{i}_") for i in range(60))

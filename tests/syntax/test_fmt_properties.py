@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -36,10 +37,12 @@ def items() -> list[str]:
 ITEMS = st.deferred(lambda: st.sampled_from(items()))
 
 
+@pytest.mark.one_in(8)
 def test_there_are_programs() -> None:
     assert len(items()) > 200
 
 
+@pytest.mark.one_in(3)
 @examples(250)
 @given(ITEMS.flatmap(badly_written).filter(is_sound))
 def test_badly_written_items(text: str) -> None:

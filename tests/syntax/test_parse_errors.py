@@ -309,7 +309,7 @@ def test_the_size_of_a_file_is_limited() -> None:
     assert [d.code for d in diagnose("# " + "∘" * (MAX_SOURCE // 3))] == ["E0903"]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(
     "text",
     [

@@ -76,7 +76,7 @@ def test_mutated_programs(data: st.DataObject) -> None:
     assert_sound(text)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_every_prefix_of_every_seed() -> None:
     for seed in SEEDS:
         for end in range(0, len(seed), 7):

@@ -62,14 +62,14 @@ def test_every_program_has_sizes() -> None:
     assert set(re.findall(r"^def ([a-z]\w*)", BITS.text, re.MULTILINE)) == set(bits_cases.SIZES)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("name", "arch"), some_of_each(product(bits_cases.SIZES, PLATFORMS), key=itemgetter(0)))
 def test_programs_lower(name: str, arch: str) -> None:
     made = program_of(BITS, name, arch)
     assert made.kernels and made.signature.name == name
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(16)
 @needs_ptxas
 @pytest.mark.parametrize(
     "name", ["softmax_columns", "whole_numbers", "sums_of_two", "pointwise_f64", "rounded", "views", "by_sign"]
@@ -79,6 +79,7 @@ def test_programs_assemble(name: str) -> None:
         assert assemble(kernel.code(), "sm_80").spilled_bytes == 0
 
 
+@pytest.mark.one_in(4)
 @given(modules(kinds=DENSE), st.sampled_from(sorted(PLATFORMS)))
 @settings(
     max_examples=40 if sampling.thorough else 8,
@@ -96,7 +97,7 @@ def test_random_functions_lower_and_the_short_ones_assemble(module: Module, arch
         assert assemble(emit_ptx(shortest, arch), arch).cubin.startswith(b"\x7fELF")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("dtype", ["i32", "i64", "f16", "bf16", "f64", "f32 @accum(f64)", "f16 @accum(f32)", "i8"])
 def test_products_of_all_number_types_lower(dtype: str) -> None:
     text = f"t = {dtype}\ndef f(a: Tensor[M, K, t], b: Tensor[K, N, t]):\n    return a @ b\n"
@@ -198,7 +199,7 @@ def kept(made: GpuProgram) -> GpuProgram:
     return again.program
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", ["rows_in_turn", "until_small", "by_sign", "softmax_rows", "gradient_recurrent"])
 def test_a_program_survives_as_a_file(name: str) -> None:
     made = program_of(BITS, name, "sm_80")

@@ -8,20 +8,24 @@ import pytest
 
 from tesserac.target.nvptx.ptx import emit_ptx, find_ptxas
 from tesserac.target.nvptx.selection import NotSelectableError
+from tests.support.folding import folded
 from tests.support.gpu_kernels import KERNELS, assembled, lowered, ptx, text, tile
 
-VARIANTS = [
-    (name, arch, variant)
-    for name, arch in KERNELS
-    for variant in lowered(name, arch)
-    if not variant.endswith(("_deep", "_workspace")) and not (arch == "sm_90a" and name == "matmul_f32")
-]
-"""Each way of multiplying once: deep variants differ in the size of an array, f32 products are the same on both."""
+
+def variants() -> list[tuple[str, str, str]]:
+    """Each way of multiplying once: deep variants differ in the size of an array, f32 products are the same on both."""
+    return [
+        (name, arch, variant)
+        for name, arch in KERNELS
+        for variant in lowered(name, arch)
+        if not variant.endswith(("_deep", "_workspace")) and not (arch == "sm_90a" and name == "matmul_f32")
+    ]
+
+
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 
 
-@pytest.mark.one_in(12)
-@pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
+@folded(("name", "arch", "variant"), variants, one_in=48)
 def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> None:
     """Nothing approximate, nothing flushed, and no `add` or `mul` that the assembler may contract into an fma."""
     code = ptx(name, arch, variant)
@@ -30,9 +34,8 @@ def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> 
     assert f".target {arch}" in code
 
 
-@pytest.mark.one_in(12)
 @needs_ptxas
-@pytest.mark.parametrize(("name", "arch", "variant"), VARIANTS)
+@folded(("name", "arch", "variant"), variants, one_in=48)
 def test_kernels_assemble_without_spills(name: str, arch: str, variant: str) -> None:
     result = assembled(name, arch, variant)
     assert result.spilled_bytes == 0
@@ -40,7 +43,7 @@ def test_kernels_assemble_without_spills(name: str, arch: str, variant: str) -> 
     assert result.cubin.startswith(b"\x7fELF")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @needs_ptxas
 def test_the_assembler_reports_what_it_dislikes() -> None:
     """The reader of the report is not blind: a kernel with too few registers spills."""
@@ -51,7 +54,7 @@ def test_the_assembler_reports_what_it_dislikes() -> None:
     assert assemble(emit_ptx(limited, "sm_80"), "sm_80").spilled_bytes > 0
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_wgmma_kernel() -> None:
     code = ptx("matmul_bf16", "sm_90a", "$0")
     assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16\.f32\.bf16\.bf16", code)) == 4
@@ -94,7 +97,7 @@ def test_an_unknown_intrinsic_never_reaches_the_code_generator() -> None:
         emit_ptx(code, "sm_80")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @needs_ptxas
 def test_all_kernels_of_a_program_are_one_text() -> None:
     from tesserac.target.nvptx.build import PLATFORMS, ptx_text

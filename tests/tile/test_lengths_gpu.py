@@ -77,6 +77,7 @@ def ends(kernel: Op) -> list[bool]:
 CASES = [(PLAIN, "sm_80"), (WITH_ROLES, "sm_80"), (WITH_ROLES, "sm_90a"), (CACHE, "sm_90a")]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("text", "arch"), CASES)
 def test_loops_end_where_the_length_does(text: str, arch: str) -> None:
     """What copies and what computes alike: all variants of a kernel of products."""
@@ -84,7 +85,7 @@ def test_loops_end_where_the_length_does(text: str, arch: str) -> None:
     assert any(found) and all(all(one) for one in found)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_bits_are_those_of_the_meaning_and_nothing_behind_the_length_is_read() -> None:
     rng = np.random.default_rng(5)
     q, k, v = (rng.normal(size=(4, n, 16)).astype(np.float32) for n in (5, 70, 70))
@@ -108,7 +109,7 @@ def test_a_query_against_a_cache() -> None:
         same_bits(got, run_function(forms, "m.f", [q, k, v, np.int32(length)])[0])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 def test_the_assembler_takes_both_sides() -> None:
     first = kernels_of(lowered(WITH_ROLES, "sm_90a"))[0]

@@ -94,7 +94,7 @@ def placed(name: str) -> Module:
     return run_passes(graph, [place, *GRAPH_PASSES], verify=True)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_pinned_blocks_are_the_meaning_everywhere(name: str) -> None:
     meaning, program = compile_to_forms(HEAD + PROGRAMS[name]), placed(name)
@@ -114,7 +114,7 @@ def test_pinned_blocks_are_the_meaning_everywhere(name: str) -> None:
                 same_bits(np.asarray(other[position]), one)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_threads_of_a_gpu_give_the_same_bits(name: str) -> None:
     run, meaning = emulated(HEAD + PROGRAMS[name]), compile_to_forms(HEAD + PROGRAMS[name])

@@ -62,7 +62,7 @@ def emulated(text: str) -> Emulated:
     return Emulated(program, kernels_of(module))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(("name", "blocks"), spread(RUN, 6))
 def test_threads_give_the_bits_of_the_meaning(name: str, blocks: tuple[int, ...] | None) -> None:
     run = emulated(scheduled(PROGRAMS[name], blocks))
@@ -87,7 +87,7 @@ def test_a_transposed_operand_is_copied_as_it_lies() -> None:
     assert [layout.transposed for layout in rings].count(True) == 1
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_attention_in_bf16_is_one_kernel_on_matrix_units() -> None:
     chosen = kernel(ATTENTION)
     units = [op.attrs["unit"].name for op in chosen.walk() if "unit" in op.attrs]  # type: ignore[union-attr]
@@ -137,7 +137,7 @@ def test_warp_groups_start_products_in_turns() -> None:
     assert start < names.index("gpu.multiply") < names.index("gpu.multiply_held") < end < names.index("gpu.wait_mma")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_a_mask_is_computed_only_where_a_block_needs_it() -> None:
     """Whether it keeps all of a block is asked once for a warp; a whole block has no comparison for each element."""
     text = emit_kernel(kernel(ATTENTION)).llvm
@@ -145,7 +145,7 @@ def test_a_mask_is_computed_only_where_a_block_needs_it() -> None:
     assert text.count("call i1 @llvm.nvvm.vote.any.sync") == without.count("call i1 @llvm.nvvm.vote.any.sync") + 1
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_words_are_exchanged_before_they_are_stored() -> None:
     ptx = emit_ptx(emit_kernel(kernel(ATTENTION)).llvm, ARCH)
     assert "st.global.v2.b32" in ptx and "st.global.b16" in ptx  # whole blocks, and the ends of memory
@@ -166,7 +166,7 @@ def test_many_quotients_by_one_divisor_are_rounded_as_divisions() -> None:
     assert count_of < 8  # one of each row, and one in the loop of the rare ones
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_quotients_side_by_side_are_rounded_as_divisions() -> None:
     """With a reciprocal that is wrong in its last place, as the hardware's may be."""
     run = emulated("def f(x: Tensor[N, 256, f32], y: Tensor[N, 256, f32]):\n    return x / y\n")
@@ -198,7 +198,7 @@ def test_programs_of_equal_work_follow_each_other_and_long_ones_come_first() -> 
     assert is_persistent(kernel(ATTENTION.replace("causal=True", "causal=False")))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_terms_in_bf16_use_the_power_of_two_of_the_hardware() -> None:
     ptx = emit_ptx(emit_kernel(kernel(ATTENTION)).llvm, ARCH)
     assert "ex2.approx" in ptx
@@ -250,6 +250,7 @@ def f(q: Tensor[B, 2, S, 64, {t}], k: Tensor[B, 2, L, 64, {t}], n: Tensor[B, i32
 """
 
 
+@pytest.mark.one_in(3)
 def test_terms_in_bf16_are_rescaled_where_a_row_has_a_new_maximum() -> None:
     """Their words stay words: what one arm of a branch gives, the other gives too."""
     text = RAGGED.format(t="bf16 @accum(f32)")

@@ -73,6 +73,7 @@ def test_a_costly_tile_is_computed_in_the_first_loop_that_needs_it() -> None:
     assert len(own[1]) == 1, "what a loop stores and sums at once is not kept beside"
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("columns", [1, 7, 256, 257, 600])
 def test_both_ways_have_the_bits_of_the_meaning(columns: int) -> None:
     rng, module = np.random.default_rng(columns), tessera.compile(PROGRAM)

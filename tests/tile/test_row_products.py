@@ -61,7 +61,7 @@ def numbers(*shape: int) -> np.ndarray:
     return rng.standard_normal(shape) * 2.0 ** rng.integers(-4, 4, shape)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", DTYPES)
 def test_bits_of_every_edge(name: str) -> None:
     run, dtype = compiled_equals_oracle(PROGRAM), DTYPES[name]

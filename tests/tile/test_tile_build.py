@@ -87,7 +87,7 @@ def test_softmax(shape: tuple[int, int]) -> None:
     check((CASES / "softmax.forms").read_text(), [values(named("f32"), shape)], AARCH64, "softmax")
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("machine", [AARCH64, SM_80, SM_90A], ids=lambda m: m.arch)
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def with_specials(x: np.ndarray) -> np.ndarray:
 # --- the four programs --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("target", [NEON, AVX2, AVX512], ids=lambda t: t.name)
 @pytest.mark.parametrize("name", [*CPU_CASES, *TEXTS, *DOTS])
 def test_lowered_text_parses_back(name: str, target: object) -> None:
@@ -115,7 +115,7 @@ def product(kind: str, a: np.ndarray, b: np.ndarray, ranges: int = 1) -> np.ndar
 SMALL = st.one_of(st.integers(0, 40), st.integers(120, 140))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @given(SMALL, st.one_of(SMALL, st.integers(500, 530)), st.one_of(SMALL, st.integers(500, 620)), st.integers(1, 3))
 @example(1, 1, 1, 1)
 @example(128, 512, 512, 1)
@@ -126,7 +126,7 @@ def test_matmul_f32(m: int, k: int, n: int, ranges: int) -> None:
     same_bits(product("f32", a, b, ranges), chain_contract(a, b))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("k", [4096, 4097, 3 * 4096, 5 * 4096 + 1, 7 * 4096 + 600])
 def test_matmul_of_several_segments(k: int) -> None:
     a, b = numbers((3, k), np.dtype("f4")), numbers((k, 14), np.dtype("f4"), 1)
@@ -177,7 +177,7 @@ def check_kernel(text: str, name: str, sizes: dict[str, int], *, special: bool =
 DIM = st.one_of(st.integers(0, 9), st.integers(30, 70), st.integers(500, 530))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", TEXTS)
 @given(sizes=st.fixed_dictionaries({"A": DIM, "B": DIM, "C": st.integers(0, 5)}), special=st.booleans())
 @examples(12)
