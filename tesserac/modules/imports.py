@@ -16,6 +16,7 @@ from tesserac.base.records import Records
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.infer import CheckResult, Imported, check_module
 from tesserac.check.names.cascades import all_said
+from tesserac.check.names.foreign_names import NO_IMPORT, PACKAGES
 from tesserac.check.names.resolve import LIBRARY_PATHS, ImportPath, ImportProblem
 from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.projects import E0947
@@ -130,7 +131,9 @@ class Importer:
         shown = "." * wanted.dots + ".".join(wanted.names)
         if path is None:
             said = f"there is no module `{shown}`"
-            return _problem(place.looked_for[-1], ImportProblem(said, guess=place.guess))
+            foreign = not wanted.dots and wanted.names[0] in PACKAGES
+            problem = ImportProblem(said, remark=NO_IMPORT) if foreign else ImportProblem(said, guess=place.guess)
+            return _problem(place.looked_for[-1], problem)
         if place.others:
             both = " and ".join(f"`{file}`" for file in (path, *place.others))
             return _problem(path, ImportProblem(f"`{shown}` would mean two things: {both}"))

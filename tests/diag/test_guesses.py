@@ -34,9 +34,39 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
     ("y = masked_fill(x, x, 0.0)", "`where(mask, v, x)`"), ("y = dropout2d(x)", "the library has no"),
     ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),
     ("y = vmap(rleu)(x)", "fix: relu"), ("y = sort(sum(x))", "example.tess"),
+    ("with no_grad(): y = x", "nothing is recorded"), ("with torch.autocast(): y = x", "part of a type"),
+    ("with banana(): y = x", "there are `numerics(fast)`"),
 ])  # fmt: skip
 def test_what_is_said_instead(statement: str, advice: str) -> None:
     assert advice in said(statement)
+
+
+CALLED = """
+struct Net[N]:
+    w: Tensor[N, f32]
+
+    def {}(self, x: Tensor[N, f32]) -> Tensor[N, f32]:
+        return x * self.w
+
+def f(net: Net[N], x: Tensor[N, f32]):
+    return net(net(x))
+"""
+
+
+@pytest.mark.parametrize(("method", "codes", "fix"), [
+    ("apply", [], ""), ("forward", ["E0208", "E0208"], "net.forward"), ("other", ["E0208", "E0208"], ""),
+    ("__call__", ["E0221"], "apply"),
+])  # fmt: skip
+def test_what_a_call_of_a_struct_calls(method: str, codes: list[str], fix: str) -> None:
+    """A method that has the name of another tool is told once where its name is wrong, else at the calls."""
+    found = check_text(CALLED.format(method)).diagnostics
+    assert [d.code for d in found] == codes
+    assert [edit.replacement for d in found[:1] for f in d.fixes for edit in f.edits] == ([fix] if fix else [])
+
+
+def test_what_python_imports_needs_no_import() -> None:
+    found = check_text("import torch\n\ndef f(x: torch.Tensor, y: torch.nn.Parameter):\n    return torch.relu(x)\n")
+    assert [d.code for d in found.diagnostics] == ["E0209"]
 
 
 def test_a_dtype_that_is_not_there() -> None:

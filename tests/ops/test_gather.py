@@ -45,6 +45,13 @@ def search(x: Tensor[N, i32]) -> Tensor[i32] where N >= 1:
         at = x[at]
     return at
 
+def pairs(x: Tensor[M, N, f32], i: Tensor[K, i32], j: Tensor[K, u8]) -> (Tensor[K, f32], Tensor[M, N, f32]):
+    n = 0
+    for k in range(K):
+        n = k
+        x[j[k], n % N] += 1.0
+    return x[i, j], x.at[arange(K), i].add(2.0)
+
 def reversed_rows(x: Tensor[M, N, f32], i: Tensor[K, u8]) -> Tensor[N, K, f32]:
     return gather(flip(x, axis=0), i, axis=0).T
 """
@@ -74,6 +81,17 @@ def test_shapes(n: int, a: int, b: int, c: int) -> None:
     run("summed", table, tokens)
     run("best", numbers((a, n)))
     run("reversed_rows", numbers((n, a)), indices((b,), n, "u1", low=0))
+
+
+def test_places_of_several_integer_types() -> None:
+    """Positions are numbers, whatever holds them: a counter, `arange` and labels of 8 bits go together."""
+    x, i, j = numbers((7, 7)), indices((5,), 7), indices((5,), 7, "u1", low=0)
+    found, added = compiled_equals_oracle(PROGRAM)("pairs", x, i, j)
+    y = x.copy()
+    np.add.at(y, (j, np.arange(5)), np.float32(1))
+    np.testing.assert_array_equal(found, y[i, j])
+    np.add.at(y, (np.arange(5), i), np.float32(2))
+    np.testing.assert_array_equal(added, y)
 
 
 def test_a_gather_of_a_gather() -> None:

@@ -223,7 +223,7 @@ class AnnotationReader:
     def _no_type(self, node: ast.Expr) -> ErrorSpec:
         head = node.value if isinstance(node, ast.Subscript) else node
         name = head.id if isinstance(head, ast.Name) else ""
-        if self._names.is_reported(name):
+        if self._names.is_reported(_first_name(head)):
             return ErrorSpec(node.span)
         if name in LATER_TYPES:
             self._sink.error(E0299, at=node.span, feature=f"the type `{name}`")
@@ -376,6 +376,13 @@ def read_attribute(policy: Policy, node: ast.Expr) -> Policy:
             prefix = f"{argument.name}=" if argument.name else ""
             return with_attribute(policy, name, prefix + _attribute_text(argument.value))
     raise PolicyError("this is not a policy of a dtype")
+
+
+def _first_name(node: ast.Expr) -> str:
+    """`torch` of `torch.Tensor`."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _attribute_text(node: ast.Expr) -> str:

@@ -25,8 +25,10 @@ from tesserac.check.model.specs import (
     TypeSpec,
     untold_sizes,
 )
+from tesserac.check.names.foreign_names import PYTHON_METHODS
 from tesserac.check.names.type_attributes import refuse_attributes
-from tesserac.diag.codes.names import E0202, E0204
+from tesserac.diag.codes.names import E0202, E0204, E0221
+from tesserac.diag.diagnostic import Applicability
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 
@@ -82,6 +84,18 @@ def _check_names(node: ast.StructDef, sink: Sink) -> None:
         if name in seen:
             sink.error(E0202, at=span, name=name).note(seen[name], "first defined here")
         seen.setdefault(name, span)
+    for method in node.methods:
+        if method.name.startswith("__"):
+            _refuse_special(method, "apply" in seen, sink)
+
+
+def _refuse_special(method: ast.FunctionDef, has_apply: bool, sink: Sink) -> None:
+    """Python calls `__init__` and its kin by itself; here nothing would."""
+    draft = sink.error(E0221, at=method.name_span, name=method.name)
+    if method.name in PYTHON_METHODS:
+        draft.remark(PYTHON_METHODS[method.name])
+    if method.name == "__call__" and not has_apply:
+        draft.replace("call it `apply`", method.name_span, "apply", applicability=Applicability.SAFE)
 
 
 def _check_sizes(node: ast.StructDef, names: SignatureNames, fields: tuple[FieldSpec, ...], sink: Sink) -> None:

@@ -47,7 +47,7 @@ from tesserac.check.transforms.dispatch import call_transform, make_transform
 from tesserac.check.values.dicts import call_dict_method
 from tesserac.check.values.globals import BUILT_IN, global_value, unknown_name
 from tesserac.check.values.kinds import QUESTION, infer_isinstance
-from tesserac.check.values.methods import method_of_struct
+from tesserac.check.values.methods import CALLED, CALLED_ELSEWHERE, TOLD, method_of_struct
 from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.check.values.type_values import dtype_call
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
@@ -129,12 +129,27 @@ def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
         callee = Callee(value.type.transform, at, node.span)
         return call_transform(body, value, check_arguments(body, node.arguments), callee, _call_value_of)
     if isinstance(value.type, StructType):
-        return call_method(body, value, "apply", check_arguments(body, node.arguments), at, node.span)
+        return _call_struct(body, value, value.type, node)
     if isinstance(value.type, OperatorType):
         args = [Arg(None, value.span, value), *check_arguments(body, node.arguments)]
         return algebra.call_rule(body, "apply", args, Callee("apply", at, node.span))
     if not isinstance(value.type, ErrorType):
         body.sink.error(E0207, at=at, what=type_text(value.type))
+    return body.error(node.span)
+
+
+def _call_struct(body: Body, value: typed.Expr, type_: StructType, node: ast.Call) -> typed.Expr:
+    """`net(x)` is `net.apply(x)`; who names that method as another tool does is told so."""
+    at, args = node.function.span, check_arguments(body, node.arguments)
+    methods = body.rules.methods(type_)
+    if CALLED in methods:
+        return call_method(body, value, CALLED, args, at, node.span)
+    if TOLD in methods:
+        return body.error(node.span)
+    draft = body.sink.error(E0208, at=at, what=f"`{type_.name}`", name=CALLED)
+    draft.remark(f"calling a struct calls its method `{CALLED}`")
+    for name in sorted(methods & CALLED_ELSEWHERE):
+        draft.replace(f"rename `{name}` to `{CALLED}`, or call it by its name", at, f"{body.rules.text(at)}.{name}")
     return body.error(node.span)
 
 

@@ -43,6 +43,26 @@ WORDS = {
 }
 """Of what is an expression or a statement of the language."""
 
+PACKAGES = frozenset({
+    "cmath", "collections", "cupy", "dataclasses", "einops", "equinox", "flax", "functools", "jax", "keras", "math",
+    "numpy", "optax", "os", "random", "scipy", "sys", "tensorflow", "time", "torch", "torchvision", "triton", "typing",
+})  # fmt: skip
+"""What programs of Python import."""
+NO_IMPORT = "a program imports its own files; what the library has needs no import: `softmax(x)`, `grad(f)`"
+
+FOREIGN_CONTEXTS = {
+    "autocast": "the precision is part of a type: `Tensor[B, N, bf16 @accum(f32)]`",
+    "enable_grad": "nothing is recorded while a function runs: `grad(f)` is its derivative, where it is asked for",
+    "inference_mode": "nothing is recorded while a function runs, so that there is nothing to turn off",
+    "no_grad": "nothing is recorded while a function runs, so that there is nothing to turn off",
+}
+"""What PyTorch has after `with`."""
+PYTHON_METHODS = {
+    "__call__": "a call of a struct calls its method `apply`",
+    "__init__": "a struct is made of its fields, `Net(w=...)`; one may have a default: `w: Tensor[N, f32] = zeros(N)`",
+}
+"""Names of methods that mean something to Python."""
+
 
 def called_here(name: str) -> str | None:
     """What to say of a name that something else knows; None for a name that is nobody's."""

@@ -121,13 +121,15 @@ class Exports:
 @dataclass(frozen=True)
 class ImportProblem:
     """Why a file cannot be imported, and what is said at the place that is to blame, if there is one. `guess` is what
-    the import may have meant; `steps` are the imports that lead back to this one, and `cycle` the files they are in."""
+    the import may have meant, `remark` how it is done here; `steps` are the imports that lead back to this one, and
+    `cycle` the files they are in."""
 
     problem: str
     place: Span | None = None
     said: str = ""
     code: Code = E0209
     guess: str = ""
+    remark: str = ""
     steps: tuple[Step, ...] = ()
     cycle: frozenset[str] = frozenset()
 
@@ -138,6 +140,8 @@ class ImportProblem:
             draft.note(self.place, self.said)
         for step in self.steps:
             draft.because(step.text, step.span)
+        if self.remark:
+            draft.remark(self.remark)
         if self.guess:
             draft.replace(f"did you mean `{self.guess}`?", at, self.guess)
 

@@ -25,11 +25,13 @@ from tesserac.check.values.generic_items import any_item
 from tesserac.check.values.tuples import item_of, make_tuple, tuple_items
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0311, E0313
+from tesserac.ops.convert import Cast
 from tesserac.ops.index import Lookup
 from tesserac.ops.shape import Reshape, Slice
 from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, ONE, ZERO, Dim
-from tesserac.types.dtype import BOOL, I64
+from tesserac.types.dtype import BOOL, I64, U64
+from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import DictType, ErrorType, IntType, ListType, RunIntType, TensorType, TupleType
 
 
@@ -171,7 +173,21 @@ def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr], span: Span) 
         cuts += [] if cut is None else [cut]
     rest = ty.dims[len(cuts) :]
     cuts += [_whole(dim) for dim in rest]
-    return Selection(tuple(cuts), (*shape, *rest), tuple(lookups), _place(stays))
+    return Selection(tuple(cuts), (*shape, *rest), _of_one_dtype(lookups), _place(stays))
+
+
+def _of_one_dtype(lookups: Sequence[tuple[int, typed.Expr]]) -> tuple[tuple[int, typed.Expr], ...]:
+    """Positions are numbers: `x[arange(N), labels]` takes its tensors whatever integers they hold. Only what has no
+    common type, u64 beside a signed one, is left for a decision."""
+    dtypes = {index.type.dtype for _, index in lookups if isinstance(index.type, TensorType)}
+    if len(dtypes) < 2 or U64 in dtypes:
+        return tuple(lookups)
+    return tuple((axis, _as_i64(index)) for axis, index in lookups)
+
+
+def _as_i64(index: typed.Expr) -> typed.Expr:
+    assert isinstance(index.type, TensorType)
+    return typed.Apply(TensorType(index.type.dims, I64), index.span, Cast(I64, NO_POLICY), (index,))
 
 
 def _entry(body: Body, entry: ast.Expr, size: Dim, span: Span) -> tuple[Cut | None, typed.Expr | None] | None:

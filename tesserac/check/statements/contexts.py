@@ -12,6 +12,7 @@ from tesserac.check.declarations.decorators import dotted_name
 from tesserac.check.devices.distribution import MESH, check_layout
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
+from tesserac.check.names.foreign_names import FOREIGN_CONTEXTS
 from tesserac.check.names.refs import ConstantRef
 from tesserac.check.names.type_attributes import read_device
 from tesserac.check.state.body import Body
@@ -61,14 +62,15 @@ def set_numerics(body: Body, mode: str, span: Span) -> list[typed.Stmt]:
     return [typed.Numerics(span, mode)]
 
 
+_KNOWN = "there are `numerics(fast)`, `device(gpu)`, `prefetch(x, into=...)`, `checkpoint(every=k)`, a mesh and layout"
+
+
 def _no_context(body: Body, item: ast.Expr, name: str) -> None:
     if isinstance(item, ast.Call) and isinstance(item.function, ast.Name) and _is_mesh(body, item.function):
         _layout(body, item)
         return
     draft = _problem(body, item, "this cannot stand after `with`")
-    draft.remark(
-        "there are `numerics(fast)`, `device(gpu)`, `prefetch(x, into=...)`, `checkpoint(every=k)`, a mesh and layout"
-    )
+    draft.remark(FOREIGN_CONTEXTS.get(name.rpartition(".")[2], _KNOWN))
 
 
 def _is_mesh(body: Body, node: ast.Name) -> bool:

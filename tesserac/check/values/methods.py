@@ -15,6 +15,13 @@ from tesserac.check.values.tuples import make_value
 from tesserac.syntax import ast
 from tesserac.types.ty import FunctionType, StructType
 
+CALLED = "apply"
+"""The method that a call of a struct calls."""
+CALLED_ELSEWHERE = frozenset({"forward", "call"})
+"""What other tools call it."""
+TOLD = "__call__"
+"""A name for it that the declaration of the struct is told of."""
+
 
 def bound_method(body: Body, value: typed.Expr, name: str, span: Span) -> typed.Expr | None:
     """`value.name` as a function of the other arguments; None if the struct has no such method."""
@@ -30,7 +37,7 @@ def as_function(body: Body, value: typed.Expr) -> typed.Expr:
     """What is to be called: a struct with an `apply` is that method, anything else stays."""
     if not isinstance(value.type, StructType):
         return value
-    return bound_method(body, value, "apply", value.span) or value
+    return bound_method(body, value, CALLED, value.span) or value
 
 
 def method_of_struct(body: Body, node: ast.Attribute) -> FunctionRef | None:
