@@ -48,7 +48,7 @@ PACKAGES = frozenset({
     "numpy", "optax", "os", "random", "scipy", "sys", "tensorflow", "time", "torch", "torchvision", "triton", "typing",
 })  # fmt: skip
 """What programs of Python import."""
-NO_IMPORT = "a program imports its own files; what the library has needs no import: `softmax(x)`, `grad(f)`"
+NO_IMPORT = "a program imports its own files; what the library has needs no import: `exp(x)`, `grad(f)`"
 
 FOREIGN_CONTEXTS = {
     "autocast": "the precision is part of a type: `Tensor[B, N, bf16 @accum(f32)]`",
