@@ -20,7 +20,7 @@ from tesserac.check.places.indexing import index_value
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart
 from tesserac.check.values.common_types import agree
-from tesserac.check.values.conditions import checks_excluded, compares_ints, require_condition
+from tesserac.check.values.conditions import check_excluded, checks_excluded, compares_ints, require_condition
 from tesserac.check.values.dicts import infer_dict
 from tesserac.check.values.globals import infer_name
 from tesserac.check.values.tuples import make_tuple
@@ -107,9 +107,7 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     if isinstance(test.type, BoolType):
         kept, other = (node.then, node.otherwise) if test.type.value else (node.otherwise, node.then)
         if checks_excluded(body, node.test):
-            body.flow.dead += 1
-            apart(body, lambda: body.expression(other))
-            body.flow.dead -= 1
+            check_excluded(body, node.test, lambda: apart(body, lambda: body.expression(other)))
         return body.expression(kept)
     if isinstance(test.type, ErrorType) and body.needs_value:
         return test  # a call knows which side it takes

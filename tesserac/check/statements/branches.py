@@ -7,7 +7,7 @@ branches that do not, so that control stays structured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from tesserac.base.source import Span
 from tesserac.check.analysis.uniformity import require_uniformity
@@ -19,10 +19,9 @@ from tesserac.check.model.scope import Binding, Scope
 from tesserac.check.places.update_calls import update_place
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.values.common_types import agree
-from tesserac.check.values.conditions import checks_excluded, compares_ints, require_condition
+from tesserac.check.values.conditions import check_excluded, checks_excluded, compares_ints, require_condition
 from tesserac.check.values.generic_items import quietly
 from tesserac.diag.codes.names import E0212
-from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.ty import BoolType, ErrorType
 
@@ -81,21 +80,11 @@ def _decided_if(body: Body, node: ast.If, truth: bool, rest: Sequence[ast.Stmt])
     kept, other = (node.body, node.otherwise) if truth else (node.otherwise, node.body)
     if checks_excluded(body, node.test):
         saved, body.scope = body.scope, body.scope.snapshot()
-        _excluded(body, node.test, lambda: body.rules.block(body, other))
+        impossible = (SHAPES,) if compares_ints(body, node.test) else ()  # sizes that rule it out need not fit there
+        check_excluded(body, node.test, lambda: body.rules.block(body, other), impossible)
         _lose_new(body.scope, saved)
         body.scope = saved
     return list(body.rules.block(body, _continued(kept, rest) if may_exit(node) else kept))
-
-
-def _excluded(body: Body, test: ast.Expr, check: Callable[[], object]) -> None:
-    """Checks what no run does. Where the sizes themselves rule it out they need not fit there."""
-    sink, body.sink = body.sink, Sink()
-    body.flow.dead += 1
-    check()
-    body.flow.dead -= 1
-    impossible = compares_ints(body, test)
-    sink.adopt(body.sink, lambda code: not (impossible and code.startswith(SHAPES)))
-    body.sink = sink
 
 
 def _lose_new(dropped: Scope, scope: Scope) -> None:
