@@ -5,7 +5,8 @@ from __future__ import annotations
 from tesserac.base.source import SourceFile
 from tesserac.check.declarations.annotations import LATER_TYPES
 from tesserac.diag.codes.names import E0299
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 
 BODY = "def f(x: Tensor[N, f32], s: Tensor[f32], i: Tensor[K, i32], n: i32) -> Tensor[N, f32]:\n    {}\n    return x\n"
 """One statement in the body of a function."""

@@ -15,7 +15,8 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.check.model.typed import TypedFunction
 from tesserac.commands.inspection import requests_not_taken
 from tesserac.commands.levels import asked_places
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.target.cpu.build import AARCH64
 from tesserac.target.nvptx.build import PLATFORMS

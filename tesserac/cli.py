@@ -342,7 +342,7 @@ def train(
 def report(session: Session, action: Callable[[], Outcome]) -> int:
     """Runs what a command does; the mistakes of the program that end it are shown on standard error."""
     from tesserac.commands.checking import show
-    from tesserac.driver.session import ProgramError
+    from tesserac.driver.refusals import ProgramError
 
     try:
         return finish(action())

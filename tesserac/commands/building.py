@@ -21,7 +21,8 @@ from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import Selected, Selection, default_makers, read, select_all, select_one, waits_for
 from tesserac.commands.targets import CpuTarget, GpuTarget, find_target
 from tesserac.driver.gpu_functions import artifact_for_gpu
-from tesserac.driver.session import ProgramError, Session, Sizes, SizesMissing, StaysInside
+from tesserac.driver.refusals import ProgramError, SizesMissing, StaysInside
+from tesserac.driver.session import Session, Sizes
 from tesserac.tune.schedules import Schedules
 
 BUNDLE_SUFFIX = ".tessb"

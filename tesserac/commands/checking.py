@@ -74,7 +74,7 @@ def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outc
             said.append(source)
             continue
         checked = session.check(source)
-        said += checked.diagnostics
+        said += session.to_show(checked)
         if not checked.errors:
             sound.append(checked)
             said += growth_mistakes(source)
@@ -114,7 +114,7 @@ def _told_once(said: Sequence[Diagnostic]) -> list[Diagnostic]:
 def _lowering_mistakes(session: Session, checked: Checked) -> Sequence[Diagnostic]:
     """What the levels below the checker do not support yet."""
     from tesserac.commands.targets import find_target
-    from tesserac.driver.session import ProgramError, SizesMissing
+    from tesserac.driver.refusals import ProgramError, SizesMissing
 
     target = find_target("cpu")
     found: list[Diagnostic] = []

@@ -14,7 +14,8 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.check.model.typed import TypedFunction
 from tesserac.commands.memory import line_of, size_text
 from tesserac.commands.targets import find_target
-from tesserac.driver.session import Checked, ProgramError, Session, SizesMissing
+from tesserac.driver.refusals import ProgramError, SizesMissing
+from tesserac.driver.session import Checked, Session
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import Copied, launch_outs, memory
 from tesserac.types.dims import product

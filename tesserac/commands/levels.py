@@ -10,7 +10,8 @@ from tesserac.check.model.typed import TypedFunction
 from tesserac.commands import names
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import Target
-from tesserac.driver.session import NO_SIZES, ProgramError, Session, Sizes
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import NO_SIZES, Session, Sizes
 from tesserac.graph.dialect import NUMERICS
 from tesserac.graph.passes.apply_laws import as_written
 from tesserac.graph.passes.choose_rewrites import chosen_kernels

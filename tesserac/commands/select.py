@@ -30,7 +30,8 @@ from tesserac.check.model.typed import TypedFunction
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.variants import Given, given_by, variants
 from tesserac.diag.diagnostic import Diagnostic
-from tesserac.driver.session import NO_SIZES, PROGRAM, ProgramError, Session, Sizes
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import NO_SIZES, PROGRAM, Session, Sizes
 
 
 @dataclass(frozen=True)

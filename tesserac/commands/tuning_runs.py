@@ -18,7 +18,8 @@ from tesserac.base.source import SourceFile
 from tesserac.commands.select import select_one
 from tesserac.commands.targets import CpuTarget, find_target
 from tesserac.commands.tuning_tasks import Task
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.schedule.machine import Machine
 from tesserac.tune.measure import Measured, Timed, measure
 from tesserac.tune.schedules import Entry, Schedules

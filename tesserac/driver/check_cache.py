@@ -18,6 +18,7 @@ from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import CheckRecord, Reads, keep_record, last_record, points_elsewhere
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.driver.growth import growth_mistakes
+from tesserac.driver.mending import with_mending_fixes
 from tesserac.incremental.analyser import Analyser
 from tesserac.incremental.ledger import Ledger, read_ledger, write_ledger
 from tesserac.modules.imports import ImportedFile, Importer
@@ -77,7 +78,7 @@ class CheckCache:
         if analysis is None:
             return None
         write_ledger(self._records, source, analyser, imports)
-        return self._record(source, analysis.diagnostics, imports, reads)
+        return self._record(source, self._tried(source, analysis.diagnostics, analyser), imports, reads)
 
     def _whole(self, source: SourceFile) -> CheckRecord:
         """The file as one module."""
@@ -89,7 +90,18 @@ class CheckCache:
         analyser = self._analyser(None)
         analyser.learn(source, found.said or ())
         write_ledger(self._records, source, analyser, found.imports)
-        return self._record(source, said, found.imports, found.reads)
+        return self._record(source, self._tried(source, said, analyser), found.imports, found.reads)
+
+    def _tried(
+        self, source: SourceFile, said: Sequence[Diagnostic], analyser: Analyser
+    ) -> Sequence[Diagnostic]:
+        """What is said, with the fixes that mend: only items that a fix changes are checked anew."""
+
+        def check(text: SourceFile) -> Sequence[Diagnostic] | None:
+            analysis = analyser.whole(text)
+            return None if analysis is None else analysis.diagnostics
+
+        return with_mending_fixes(said, source, check)
 
     def _analyser(self, ledger: Ledger | None) -> Analyser:
         analyser = Analyser(MODULE, self._library, self._importer.imports_of)

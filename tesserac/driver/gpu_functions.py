@@ -9,7 +9,8 @@ from __future__ import annotations
 from tessera.gpu_artifact import GpuArtifact
 from tesserac.base.source import SourceFile
 from tesserac.check.model.typed import TypedFunction
-from tesserac.driver.session import NO_SIZES, Session, Sizes, SizesMissing
+from tesserac.driver.refusals import SizesMissing
+from tesserac.driver.session import NO_SIZES, Session, Sizes
 from tesserac.target.artifact import unsized_artifact
 from tesserac.target.nvptx.build import GpuPlatform, gpu_artifact, unsized_gpu_artifact
 

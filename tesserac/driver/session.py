@@ -21,15 +21,27 @@ from tesserac.check.names.cascades import all_said
 from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.differentiation import E0702, E0720
-from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
 from tesserac.diag.codes.kernels import E0513, E0514, E0580
-from tesserac.diag.codes.names import E0217, E0299
-from tesserac.diag.codes.runtime import E0925, E0949
+from tesserac.diag.codes.names import E0299
+from tesserac.diag.codes.runtime import E0949
 from tesserac.diag.codes.shapes import E0316
-from tesserac.diag.diagnostic import Code, Diagnostic, Severity
+from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.driver.growth import too_many_operators
+from tesserac.driver.mending import with_mending_fixes
 from tesserac.driver.operator_trace import Observe, run_traced, without_transforms
+from tesserac.driver.refusals import (
+    NoSuchFunction,
+    ProgramError,
+    SizesMissing,
+    StaysInside,
+    check_requests,
+    devices_missing,
+    no_fit,
+    one_error,
+    sizes_missing,
+    sizes_refused,
+)
 from tesserac.entry.interface import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.entry.specialize import argument_types
 from tesserac.graph.autodiff.errors import NotDifferentiable
@@ -37,12 +49,10 @@ from tesserac.graph.batching.dialect import MappedResult
 from tesserac.graph.build import build_module
 from tesserac.graph.built import Unsupported
 from tesserac.graph.devices import DevicesMissing, alone
-from tesserac.graph.dialect import PREFIX
 from tesserac.graph.expansion import TooManyOperators
 from tesserac.graph.interp import AssertionFailed, InterpreterError
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused, with_sizes
 from tesserac.incremental.analyser import Analyser, Analysis
-from tesserac.ir.forms import Guard
 from tesserac.ir.passes import run_passes
 from tesserac.modules.imports import Importer, fresh
 from tesserac.modules.library import Library, library_sources, load_library
@@ -69,80 +79,6 @@ NO_SIZES: Sizes = {}
 
 PROGRAM = "main"
 """What symbols of the program being compiled start with."""
-
-
-class ProgramError(Exception):
-    """The program has mistakes, so there is nothing to compile."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        super().__init__("; ".join(d.title for d in diagnostics))
-        self.diagnostics = diagnostics
-
-
-class SizesMissing(ProgramError):
-    """Code is made for each value of some sizes, and none was said."""
-
-    def __init__(self, diagnostics: tuple[Diagnostic, ...], demanded: SizesDemanded) -> None:
-        super().__init__(diagnostics)
-        self.demanded = demanded
-
-
-class StaysInside(ProgramError):
-    """A function whose result cannot leave the language: an operator, a function."""
-
-
-class NoSuchFunction(Exception):
-    """The program has no function of that name."""
-
-
-def _one_error(code: Code, at: Span, *, label: str = "", **values: str) -> ProgramError:
-    sink = Sink()
-    sink.error(code, at=at, label=label, **values)
-    return ProgramError(sink.diagnostics)
-
-
-def _no_fit(function: ast.FunctionDef) -> tuple[Diagnostic, ...]:
-    sink = Sink()
-    label = "what is known while compiling is of another kind than declared"
-    sink.error(E0217, at=function.name_span, name=function.name, label=label)
-    return sink.diagnostics
-
-
-def _sizes_refused(function: typed.TypedFunction, guard: Guard) -> tuple[Diagnostic, ...]:
-    sink, sides = Sink(), {"left": str(guard.left), "right": str(guard.right)}
-    sink.error(E0925, at=function.span, function=function.name, rule=guard.text, **sides)
-    return sink.diagnostics
-
-
-def _devices_missing(function: typed.TypedFunction, problem: DevicesMissing) -> tuple[Diagnostic, ...]:
-    sink, given = Sink(), {"axis": problem.axis, "devices": str(problem.devices)}
-    draft = sink.error(E0905, at=problem.span, function=function.name, **given)
-    draft.remark(f'`pmap(..., axis_name="{problem.axis}")` computes for all devices on one')
-    return sink.diagnostics
-
-
-def _check_requests(reached: Iterable[typed.TypedFunction], entry: str, machine: Machine) -> None:
-    """What functions ask of where they run, and this machine is not, ends the compilation. Raises ProgramError."""
-    sink = Sink()
-    for request in (request for function in reached for request in function.requests):
-        if request.device and request.device != machine.kind:
-            named = {"request": request.text, "device": request.device.upper()}
-            draft = sink.error(E0906, at=request.span, function=entry, arch=machine.arch, **named)
-            draft.remark("a part that is placed on a device runs there or not at all")
-        elif request.is_needed:
-            sink.error(E0907, at=request.span, request=request.text).remark(request.why)
-    if sink.has_errors:
-        raise ProgramError(sink.diagnostics)
-
-
-def _sizes_missing(function: typed.TypedFunction, problem: SizesDemanded) -> tuple[Diagnostic, ...]:
-    sink, names = Sink(), " and ".join(f'"{symbol}"' for symbol in problem.symbols)
-    operator = problem.first.name.removeprefix(PREFIX)
-    draft = sink.error(E0904, at=function.span, function=function.name, sizes=names)
-    draft.remark(f"there is code of its own for every size of an `{operator}`")
-    options = " ".join(f"--specialize {symbol}=..." for symbol in problem.symbols)
-    draft.remark(f"write the size in the type, or say it: {options}")
-    return sink.diagnostics
 
 
 @dataclass(frozen=True)
@@ -219,6 +155,10 @@ class Session:
         known = self._checked.get(source.path)
         if known is not None and known.source.text == source.text and fresh(known.reads):
             return known
+        self._checked[source.path] = self._checked_anew(source)
+        return self._checked[source.path]
+
+    def _checked_anew(self, source: SourceFile) -> Checked:
         parsed = parse_module(source)
         imports, reads = self._importer.imports_of(parsed.module, source.path)
         result = check_module(parsed.module, source, PROGRAM, self.library, imports)
@@ -226,8 +166,7 @@ class Session:
         if not any(d.severity is Severity.ERROR for d in said):
             said += lint_module(parsed.module, source)
         said.sort(key=lambda d: d.primary.span.start)
-        self._checked[source.path] = Checked(source, result, tuple(said), reads)
-        return self._checked[source.path]
+        return Checked(source, result, tuple(said), reads)
 
     def adopt(
         self, source: SourceFile, module: ast.Module, name: str, scope: Library, earlier: Earlier | None = None
@@ -241,13 +180,15 @@ class Session:
         """What is known of a file being edited: items whose text is new are checked, others may be `pending`."""
         return self._analyser(self._analysers, source.path).update(source)
 
-    def suppose(self, source: SourceFile) -> Analysis:
-        """What `analyse` would say if this were the text: what is known of the text being edited stays as it is."""
-        analyser = self._analyser(self._supposed, source.path)
-        analysis = analyser.update(source)
-        while analysis.pending:
-            analysis = analyser.step()
-        return analysis
+    def suppose(self, source: SourceFile) -> tuple[Diagnostic, ...] | None:
+        """What `analyse` would say if this were the text: what is known of the text being edited stays as it is. None
+        where the checker fails on it."""
+        analysis = self._analyser(self._supposed, source.path).whole(source)
+        return None if analysis is None else analysis.diagnostics
+
+    def to_show(self, checked: Checked) -> tuple[Diagnostic, ...]:
+        """What is said of a program, to whoever wrote it: with the fixes that mend."""
+        return with_mending_fixes(checked.diagnostics, checked.source, self.suppose)
 
     def _analyser(self, known: dict[str, Analyser], path: str) -> Analyser:
         analyser = known.get(path)
@@ -291,14 +232,22 @@ class Session:
         if found is None:
             raise NoSuchFunction(name)
         instance = checked.result.instantiate(name, *argument_types(checked.result, name, chosen))
-        if instance.function is None:
-            raise ProgramError(instance.diagnostics or _no_fit(found[0].names.function(found[1])))
-        return instance.function
+        if instance.function is not None:
+            return instance.function
+
+        def check(text: SourceFile) -> Sequence[Diagnostic] | None:
+            result = self._checked_anew(text).result
+            if result.checker.definer(name) is None:
+                return None
+            return result.diagnostics + result.instantiate(name, *argument_types(result, name, chosen)).diagnostics
+
+        said = with_mending_fixes(instance.diagnostics, source, check)
+        raise ProgramError(said or no_fit(found[0].names.function(found[1])))
 
     def _sound(self, source: SourceFile) -> Checked:
         checked = self.check(source)
         if checked.errors:
-            raise ProgramError(checked.errors)
+            raise ProgramError(tuple(d for d in self.to_show(checked) if d.severity is Severity.ERROR))
         return checked
 
     # -------------------------------------------------------------------------------------------------- levels
@@ -309,29 +258,29 @@ class Session:
         """A function at every level that all targets share; `sizes` are numbers for this compilation. Raises
         ProgramError; where a size has to be said, SizesMissing."""
         reached = self.check(source).result.reach(function)
-        _check_requests(reached.values(), function.name, machine)
+        check_requests(reached.values(), function.name, machine)
         try:
             checks = {"asserts": not self.release, "debug": self.debug}
             tuned = asking(self.schedules(function, reached.values()), machine, self.taken.append)
             return lower(reached, function.symbol, machine, sizes, verify=self.verify, tuned=tuned, **checks)
         except Unsupported as problem:
-            raise _one_error(E0299, problem.span, feature=str(problem)) from None
+            raise one_error(E0299, problem.span, feature=str(problem)) from None
         except ImpossibleSchedule as problem:
-            raise _one_error(E0513, problem.op.span, problem=str(problem)) from None
+            raise one_error(E0513, problem.op.span, problem=str(problem)) from None
         except NotDifferentiable as problem:
-            raise _one_error(E0702, problem.span, what=problem.what, why=problem.why) from None
+            raise one_error(E0702, problem.span, what=problem.what, why=problem.why) from None
         except TooManyOperators as problem:
             raise ProgramError(too_many_operators(function, problem)) from None
         except TooComplex as problem:
-            raise _one_error(E0316, function.span, label=str(problem)) from None
+            raise one_error(E0316, function.span, label=str(problem)) from None
         except DevicesMissing as problem:
-            raise ProgramError(_devices_missing(function, problem)) from None
+            raise ProgramError(devices_missing(function, problem)) from None
         except MappedResult as problem:
-            raise _one_error(E0720, problem.span, problem=str(problem)) from None
+            raise one_error(E0720, problem.span, problem=str(problem)) from None
         except SizesRefused as problem:
-            raise ProgramError(_sizes_refused(function, problem.guard)) from None
+            raise ProgramError(sizes_refused(function, problem.guard)) from None
         except SizesDemanded as problem:
-            raise SizesMissing(_sizes_missing(function, problem), problem) from None
+            raise SizesMissing(sizes_missing(function, problem), problem) from None
 
     def schedules(self, function: typed.TypedFunction, reached: Iterable[typed.TypedFunction]) -> Schedules:
         """What tuning has found, in the user's cache and where kernels say that it is kept. Raises ProgramError where
@@ -342,7 +291,7 @@ class Session:
             return known_schedules(f.program.cache for f in reached if f.program is not None)
         except DamagedSchedules as problem:
             named = {"path": str(problem.path), "problem": problem.problem}
-            raise _one_error(E0514, function.span, **named) from None
+            raise one_error(E0514, function.span, **named) from None
 
     def trace(
         self,

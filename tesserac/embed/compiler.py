@@ -17,7 +17,8 @@ from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.render import render
 from tesserac.driver.faults import INTERNAL_FAULT, fault_report
-from tesserac.driver.session import NoSuchFunction, ProgramError, Session
+from tesserac.driver.refusals import NoSuchFunction, ProgramError
+from tesserac.driver.session import Session
 
 
 class EmbeddedCompiler:

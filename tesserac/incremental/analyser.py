@@ -118,6 +118,14 @@ class Analyser:
             self._check_alone(state, index)
         return state.analysis(self._latest)
 
+    def whole(self, source: SourceFile) -> Analysis | None:
+        """What is known of this text with nothing pending; None where the checker failed."""
+        self._has_failed = False
+        analysis = self.update(source)
+        while analysis.pending:
+            analysis = self.step()
+        return None if self._has_failed else analysis
+
     # ------------------------------------------------------------------------------------------- between runs
 
     def learn(self, source: SourceFile, diagnostics: Sequence[Diagnostic]) -> None:

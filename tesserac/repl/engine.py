@@ -21,7 +21,8 @@ from tesserac.check.names.cascades import all_said
 from tesserac.check.names.refs import BuiltinRef
 from tesserac.diag.codes.names import E0201
 from tesserac.diag.diagnostic import Diagnostic, Severity
-from tesserac.driver.session import Checked, ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Checked, Session
 from tesserac.repl.transcript import Transcript
 from tesserac.repl.values import Value, count_leaves, split
 from tesserac.repl.workspace import INPUT, Workspace, assigned_names, input_function

@@ -15,7 +15,7 @@ from tesserac.commands.outcome import MISTAKES, OK, UsageMistake
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.render import Palette, render
 from tesserac.driver.faults import INTERNAL_FAULT, fault_report
-from tesserac.driver.session import ProgramError
+from tesserac.driver.refusals import ProgramError
 from tesserac.repl.apart import Died
 from tesserac.repl.completion import complete
 from tesserac.repl.console import Console

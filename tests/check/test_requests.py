@@ -8,7 +8,8 @@ import tessera
 from docs.where import ASKS, MESH, Row
 from tesserac.base.source import SourceFile
 from tesserac.commands.inspection import inspect
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.target.cpu.build import AARCH64
 from tesserac.target.nvptx.build import PLATFORMS
 from tests.runtime.test_runtime_codes import programs

@@ -15,7 +15,8 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.diag.render import render
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 from tesserac.target.cpu.build import AARCH64

@@ -9,7 +9,7 @@ import pytest
 
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.state.body import Body
-from tesserac.driver.session import ProgramError
+from tesserac.driver.refusals import ProgramError
 from tesserac.repl.engine import Engine
 from tesserac.syntax import ast
 

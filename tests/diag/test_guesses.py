@@ -30,7 +30,11 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
 
 @pytest.mark.parametrize(("statement", "advice"), [
     ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "here it is `None`"),
-    ("y = np.sum(x)", "functions need no module"), ("y = rand(3)", "`uniform`"),
+    ("y = np.sum(x)", "fix: sum"), ("y = torch.nn.functional.relu(x)", "fix: relu"), ("y = torch.cat([x])", "`concat`"),
+    ("y = x * math.pi", "`PI`"), ("y = x.size(0)", "x.shape["),
+    ("y = x[np.newaxis, :]", "here it is `None`"), ("y = torch.nosuch(x)", "need no module"),
+    ("y = expit(x)", "`sigmoid`"), ("y = x.t()", "`x.T`"), ("y = x.view(-1)", "`reshape("),
+    ("y = x.numpy()", "what a call"), ("y = Tensor([1.0])", "`array("), ("y = rand(3)", "`uniform`"),
     ("y = masked_fill(x, x, 0.0)", "`where(mask, v, x)`"), ("y = dropout2d(x)", "the library has no"),
     ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),
     ("y = vmap(rleu)(x)", "fix: relu"), ("y = sort(sum(x))", "example.tess"),

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import tessera
 from tessera_lsp.features.actions import actions
+from tesserac import cli
 from tesserac.base.source import SourceFile
 from tesserac.commands import fixing
 from tesserac.commands.fixing import fix_source
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
+from tesserac.driver import mending
 from tesserac.driver.mending import is_clean, with_edits, with_mending_fixes
+from tesserac.driver.refusals import ProgramError
 from tesserac.driver.session import Session
 from tests.mutation.mutate import mutants
 
@@ -44,13 +51,13 @@ def proposed(text: str, replacement: str) -> tuple[SourceFile, Diagnostic]:
 )
 def test_fixes_are_tried(replacement: str, left: list[Applicability]) -> None:
     source, diagnostic = proposed(WRONG, replacement)
-    assert [fix.applicability for fix in with_mending_fixes(diagnostic, source, said_of).fixes] == left
+    assert [fix.applicability for fix in with_mending_fixes([diagnostic], source, said_of)[0].fixes] == left
 
 
 def test_a_fix_that_brings_a_warning_is_not_safe() -> None:
     text = "def f(x: Tensor[N, f32]):\n    unknown\n    return x\n"
     source, diagnostic = proposed(text, "x + 1.0")
-    fixes = with_mending_fixes(diagnostic, source, said_of).fixes
+    fixes = with_mending_fixes([diagnostic], source, said_of)[0].fixes
     assert [fix.applicability for fix in fixes] == [Applicability.MAYBE]
     assert not is_clean(source, [diagnostic], diagnostic.fixes[0].edits, said_of)
 
@@ -59,7 +66,70 @@ def test_what_a_line_without_syntax_hid_does_not_count() -> None:
     text = "def f(x: Tensor[N, f32]):\n    retrun x\n\ndef g(x: Tensor[N, f32]):\n    return f(x) @ x[:, None] @ x\n"
     source = SourceFile("own.tess", text)
     first = next(d for d in said_of(source) if d.code.startswith("E01"))
-    assert with_mending_fixes(first, source, said_of).fixes == first.fixes != ()
+    assert with_mending_fixes([first], source, said_of)[0].fixes == first.fixes != ()
+
+
+PARTLY = """def f(x: Tensor[N, M, f32], y: Tensor[N, M, f64]):
+    a = softmx(x)
+    b = mesh((8,), x)
+    c = self.w * x
+    d = Linear(3, 4)(x)
+    return x @ x
+
+def g(x: Tensor[N, f64]):
+    s = zeros(2)
+    for i in range(N):
+        s = s + x[i]
+    return s
+"""
+"""Of these guesses and proposals some cannot stand where they are proposed."""
+
+
+def test_what_commands_and_calls_show_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "own.tess"
+    path.write_text(PARTLY)
+    shown = []
+    for options in ([], ["--verify"]):
+        assert cli.main(cli.compiler, "tesserac", ["check", *options, str(path)]) == 1
+        shown.append(capsys.readouterr().out)
+    with pytest.raises(ProgramError) as caught:
+        Session().interface(SourceFile(str(path), PARTLY))
+    shown.append("".join(fix.title + "\n" for d in caught.value.diagnostics for fix in d.fixes))
+    for text in shown:
+        assert "did you mean `softmax`" in text and "transpose it" in text and "narrow to f32" in text
+        assert not any(wrong in text for wrong in ("mish", "selu", "linear", "widen"))
+
+
+def test_a_call_of_a_generic_function_shows_what_was_tried() -> None:
+    text = "def f(x):\n    s = zeros(2)\n    for i in range(3):\n        s = s + x[i]\n    return s\n"
+    with pytest.raises(tessera.TesseraError) as caught:
+        tessera.compile(text).f(np.ones(3))
+    assert "narrow to f32" in str(caught.value) and "widen" not in str(caught.value)
+
+
+def test_many_mistakes_take_few_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All proposals that mend are tried at once; of some that do not, by halving, as long as trials are left."""
+    monkeypatch.setattr(mending, "MOST_CHECKS", 9)
+    checks = 0
+
+    def counted(text: SourceFile) -> tuple[Diagnostic, ...]:
+        nonlocal checks
+        checks += 1
+        return said_of(text)
+
+    def tried(words: Sequence[str]) -> list[bool]:
+        lines = "".join(f"    x = {word}(x)\n" for word in words)
+        source = SourceFile("own.tess", f"def f(x: Tensor[N, f32]):\n{lines}    return x\n")
+        proposed = with_mending_fixes(said_of(source), source, counted)
+        return [bool(d.fixes) for d in proposed]
+
+    assert tried(["relux"] * 12) == [True] * 12
+    assert checks == 1
+    assert tried([*["relux"] * 12, "crosss"]) == [*[True] * 12, False]
+    assert checks <= 1 + 9
+    checks = 0
+    assert tried(["crosss"] * 12) == [False] * 12
+    assert checks == 9
 
 
 def test_check_fix_leaves_what_does_not_mend(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +161,7 @@ def test_safe_fixes_of_mutants_bring_nothing_new() -> None:
     for mutant in mutants(seed=9, count=60):
         source = SourceFile("own.tess", mutant.text)
         for diagnostic in said_of(source):
-            tried = with_mending_fixes(diagnostic, source, said_of).fixes
+            tried = with_mending_fixes([diagnostic], source, said_of)[0].fixes
             safe = [fix for fix in diagnostic.fixes if fix.applicability is Applicability.SAFE]
             assert [fix for fix in safe if fix not in tried] == [], (source.text, diagnostic.title)
 

@@ -10,7 +10,8 @@ import pytest
 from tesserac import cli
 from tesserac.base.source import SourceFile
 from tesserac.diag.pages import load_page
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.graph import expansion
 from tesserac.graph.calling import LARGE
 from tesserac.graph.expansion import MAX_OPERATORS

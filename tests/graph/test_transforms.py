@@ -11,7 +11,8 @@ import pytest
 import tessera
 from tesserac import cli
 from tesserac.base.source import SourceFile
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.ops.elementary import Erf
 from tesserac.target.cpu.build import host_platform
 from tests.graph.test_grad import numerically

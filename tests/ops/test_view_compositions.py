@@ -12,7 +12,8 @@ import pytest
 import tessera
 from tessera.function import CompiledFunction
 from tesserac.base.source import SourceFile
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.ops.registry import OPERATORS
 from tesserac.target.cpu.build import host_platform
 from tests.support.checking import diagnose

@@ -7,7 +7,8 @@ from functools import cache
 
 import pytest
 
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
 from tesserac.types.ty import TensorType

@@ -9,7 +9,8 @@ import tessera
 from tesserac.base.source import SourceFile
 from tesserac.check.declarations.schedules import SETTINGS
 from tesserac.commands.costs import kernel_facts
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.pipeline import Levels
 from tesserac.schedule.dialect import launch_loops, launch_stages, launch_units
 from tesserac.schedule.machine import AARCH64, SM_80, SM_90A, Machine

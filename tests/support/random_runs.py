@@ -15,7 +15,8 @@ import numpy as np
 from tessera.function import CompiledFunction
 from tesserac.base.source import SourceFile
 from tesserac.diag.render import render
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.graph.interp import run_function
 from tesserac.numerics.narrow import convert, storage
 from tesserac.schedule import fuse, launches

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tesserac.base.source import SourceFile
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tests.support.program_gen import Program
 from tests.support.random_runs import shown
 

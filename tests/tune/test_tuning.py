@@ -16,7 +16,8 @@ from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.tuning import Wanted, tune
 from tesserac.commands.tuning_sizes import read_tuning_sizes
 from tesserac.commands.tuning_tasks import MOST_CANDIDATES, find_tasks
-from tesserac.driver.session import ProgramError, Session
+from tesserac.driver.refusals import ProgramError
+from tesserac.driver.session import Session
 from tesserac.graph.passes.tune_forms import form_digest, tunable_forms
 from tesserac.ir.kernels import KERNEL
 from tesserac.schedule.dialect import launch_loops, launch_units

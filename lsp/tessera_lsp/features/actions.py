@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tessera_lsp.features.diagnostics import shown
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
@@ -29,16 +27,15 @@ class Action:
 def actions(session: Session, source: SourceFile, start: int, end: int) -> list[Action]:
     """The fixes of what is wrong in a range, safe ones first. Fixes of files other than this one are left out, and so
     are those with which the program is no better."""
-
-    def check(text: SourceFile) -> Sequence[Diagnostic]:
-        return session.suppose(text).diagnostics
-
+    said = session.check_at(source, start).diagnostics
     touched = [
-        with_mending_fixes(diagnostic, source, check)
-        for diagnostic in shown(session.check_at(source, start).diagnostics)
+        diagnostic
+        for diagnostic in shown(said)
         if diagnostic.primary.span.start <= end and start <= diagnostic.primary.span.end
     ]
-    found = [Action(diagnostic, fix) for diagnostic in touched for fix in diagnostic.fixes if _is_here(fix, source)]
+    before = (session.suppose(source) if touched else None) or said
+    mended = with_mending_fixes(touched, source, session.suppose, before)
+    found = [Action(diagnostic, fix) for diagnostic in mended for fix in diagnostic.fixes if _is_here(fix, source)]
     return sorted(found, key=lambda action: action.fix.applicability is not Applicability.SAFE)
 
 

@@ -12,7 +12,7 @@ from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.foreign_names import called_here
+from tesserac.check.names.foreign_names import MODULES, NO_MODULE, called_here
 from tesserac.check.names.refs import (
     LibraryRef,
     ModuleRef,
@@ -24,7 +24,7 @@ from tesserac.check.state.body import Body
 from tesserac.check.values.globals import global_value
 from tesserac.check.values.methods import bound_method, method_of_struct
 from tesserac.check.values.tuples import item_of
-from tesserac.diag.codes.names import E0208
+from tesserac.diag.codes.names import E0201, E0208
 from tesserac.diag.codes.projects import E0946
 from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
@@ -67,19 +67,32 @@ def no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node
     draft.did_you_mean(node.name, body.rules.members(container), node.name_span)
 
 
+def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
+    """Whether this is a member of what a program of Python has imported (`torch.nn.functional.relu`), which is told:
+    the name of the library alone, or what it is called here."""
+    root: ast.Expr = node.value
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name) or root.id not in MODULES or body.binds(root.id) or body.rules.resolve(root.id):
+        return False
+    draft = body.sink.error(E0201, at=root.span, name=root.id)
+    if body.rules.resolve(node.name) is not None:
+        draft.replace(NO_MODULE, node.span, node.name)
+    else:
+        draft.remark(called_here(node.name) or NO_MODULE)
+    return True
+
+
 def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
-    base = node.value
-    container = container_of(body, base)
+    if is_of_other_module(body, node):
+        return body.error(node.span)
+    container = container_of(body, node.value)
     if container is not None:
-        meaning = body.rules.member(container, node.name)
-        if meaning is None:
-            no_member(body, container, node)
-            return body.error(node.span)
-        return global_value(body, ast.Name(node.span, node.name), meaning)
+        return _member(body, container, node)
     method = method_of_struct(body, node)
     if method is not None:
         return typed.Static(FunctionType(method.owner, method.name), node.span)
-    value = body.expression(base)
+    value = body.expression(node.value)
     type_ = value.type
     if isinstance(type_, StructType):
         return field_of(body, value, node)
@@ -96,6 +109,16 @@ def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
     if not isinstance(type_, ErrorType):
         unknown_attribute(body, type_, node)
     return body.error(node.span)
+
+
+def _member(
+    body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node: ast.Attribute
+) -> typed.Expr:
+    meaning = body.rules.member(container, node.name)
+    if meaning is None:
+        no_member(body, container, node)
+        return body.error(node.span)
+    return global_value(body, ast.Name(node.span, node.name), meaning)
 
 
 DTYPE_ATTRIBUTES = ("kind", "itemsize", "bits", "max", "min", "eps", "tiny")

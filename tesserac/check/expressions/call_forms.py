@@ -16,7 +16,13 @@ from tesserac.check.calls.function_values import call_closure, call_declared
 from tesserac.check.calls.functions import call_function
 from tesserac.check.calls.trees import tree_leaves, tree_map
 from tesserac.check.declarations.schedules import call_schedule_method, make_schedule, with_schedule
-from tesserac.check.expressions.attributes import container_of, field_of, no_member, unknown_attribute
+from tesserac.check.expressions.attributes import (
+    container_of,
+    field_of,
+    is_of_other_module,
+    no_member,
+    unknown_attribute,
+)
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.model.specs import StructDecl
@@ -299,6 +305,8 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     """`op.name(...)`, or a method: the function of that name with the value as its first argument."""
     callee = Callee(function.name, function.name_span, node.span)
     base = function.value
+    if is_of_other_module(body, function):
+        return body.error(node.span)
     container = container_of(body, base)
     if container is not None:
         meaning = body.rules.member(container, function.name)

@@ -14,6 +14,7 @@ NAMES = {
     "arctan": "atan",
     "asarray": "array",
     "concatenate": "concat",
+    "expit": "sigmoid",
     "from_numpy": "array",
     "inf": "INF",
     "jacobian": "jacrev",
@@ -26,18 +27,25 @@ NAMES = {
 """Of a function that takes the same, or nearly so."""
 
 MODULES = ("np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy")
-"""What a program of Python has imported. Here functions need no module before them."""
+"""What a program of Python has imported."""
+NO_MODULE = "functions need no module before them"
 
 WORDS = {
+    "Tensor": "`array([...], dtype=f32)`",
     "custom_jvp": "a function under `@jvp_of(f)`",
     "custom_vjp": "a function under `@vjp_of(f)`",
     "dot": "`a @ b`",
+    "double": "`x.astype(f64)`",
     "fori_loop": "a `for` statement; derivatives and `vmap` go through it",
+    "half": "`x.astype(f16)`",
     "item": "the value itself, where it has no dims",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
     "nan": "`NAN`",
     "numpy": "what a call from Python gives",
     "pi": "`PI`",
+    "size": "`x.shape[axis]`; `x.size` is how many elements it has",
+    "t": "`x.T`",
+    "view": "`reshape(x, (...))`; of another dtype, `bitcast(x, dtype)`",
     "vdot": "`sum(conj(a) * b)`",
     "while_loop": "a `while` statement; derivatives and `vmap` go through it",
 }
@@ -66,10 +74,10 @@ PYTHON_METHODS = {
 
 def called_here(name: str) -> str | None:
     """What to say of a name that something else knows; None for a name that is nobody's."""
-    if name in MODULES:
-        return "functions need no module before them: `sum(x)`"
     here = f"`{NAMES[name]}`" if name in NAMES else WORDS.get(name)
-    return _in_the_table(name) if here is None else f"here it is {here}"
+    if here is not None:
+        return f"here it is {here}"
+    return f"{NO_MODULE}: `sum(x)`" if name in MODULES else _in_the_table(name)
 
 
 def _in_the_table(name: str) -> str | None:

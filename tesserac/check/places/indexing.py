@@ -151,7 +151,7 @@ def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr], span: Span) 
     """What the entries of `x[...]`, which stands at `span`, mean for a tensor of this type; None after a diagnostic."""
     entries = _without_ellipsis(list(entries), ty.rank)
     used = [entry for entry in entries if not isinstance(entry, ast.NoneLiteral)]
-    names = [entry for entry in used if isinstance(entry, ast.Name)]
+    names = [entry for entry in used if isinstance(entry, ast.Name | ast.Attribute)]
     if any(isinstance(body.expression(name).type, ErrorType) for name in names):
         return None  # it may stand for a new dim
     if len(used) > ty.rank:
