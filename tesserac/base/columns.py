@@ -11,9 +11,9 @@ import json
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from itertools import accumulate, chain, islice, repeat
+from itertools import accumulate, chain, compress, islice, repeat
 from operator import attrgetter
 from typing import Any
 
@@ -128,14 +128,21 @@ class Found:
             for found in islice(reversed(known.values()), len(known) - before):
                 by_class[type(found)].append(found)
             before = len(known)
-            for cls, group in by_class.items():
-                for column in self._columns(cls, group):
-                    self._add(column)
+            columns = (column for cls, group in by_class.items() for column in self._columns(cls, group))
+            self._add(list(chain.from_iterable(columns)))
 
     def _add(self, column: Group) -> None:
         if self._outside:
             column = [value for value in column if id(value) not in self._outside]
         self.known.update(zip(map(id, column), column, strict=True))
+
+    def leave_out(self, places: Container[int]) -> None:
+        """Gives up what is known elsewhere now."""
+        self.known = {place: one for place, one in self.known.items() if place not in places}
+        kept = {cls: [one for one in group if id(one) not in places] for cls, group in self.plain.items()}
+        self.plain = {cls: group for cls, group in kept.items() if group}
+        rows = {kind: _rows_without(*table, places) for kind, table in self.tables.items()}
+        self.tables = {kind: table for kind, table in rows.items() if table[0]}
 
     def late(self) -> Iterator[object]:
         """The objects with a late field."""
@@ -176,6 +183,13 @@ class Found:
         return reached
 
 
+def _rows_without(
+    group: Group, columns: Mapping[Column, Group], places: Container[int]
+) -> tuple[Group, dict[Column, Group]]:
+    chosen = [id(one) not in places for one in group]
+    return list(compress(group, chosen)), {kind: list(compress(column, chosen)) for kind, column in columns.items()}
+
+
 Island = tuple[tuple[object, ...], Found]
 """What late fields hold that are made together, with all that only they hold."""
 
@@ -188,31 +202,22 @@ def found_in(
     tree = Found(listed, constants, {cls: field.name for cls, field in late.items()}, {})
     tree.discover([root])
     while True:
-        values = [tuple([getattr(one, late[type(one)].name) for one in group]) for group in groups(tree.late(), late)]
+        late_ones = list(tree.late())
+        values = [tuple([getattr(one, late[type(one)].name) for one in group]) for group in groups(late_ones, late)]
         islands = [(value, _island(value, listed, tree)) for value in values]
-        counted = Counter(place for _, found in islands for place in found.known)
-        everywhere = (one for _, found in islands for one in found.known.values())
-        shared = [one for one in everywhere if counted[id(one)] > 1 or isinstance(one, _ATOMS)]
-        if not shared:
+        counted = Counter(chain.from_iterable(found.known for _, found in islands))
+        everywhere = chain.from_iterable(found.known.items() for _, found in islands)
+        tree.discover([one for place, one in everywhere if counted[place] > 1 or isinstance(one, _ATOMS)])
+        if len(late_ones) == sum(1 for _ in tree.late()):  # what is reached from shared objects is shared as well
+            for _, found in islands:
+                found.leave_out(tree.known)
             return tree, islands
-        tree.discover(shared)
 
 
 def _island(value: object, listed: Listed, tree: Found) -> Found:
     found = Found(listed, {}, {}, tree.known)
     found.discover([value])
     return found
-
-
-class _Within(dict[int, int]):
-    """Numbers of an island, and those of the tree around it."""
-
-    def __init__(self, outer: Mapping[int, int]) -> None:
-        super().__init__()
-        self._outer = outer
-
-    def __missing__(self, key: int) -> int:
-        return self._outer[key]
 
 
 class Writer:
@@ -223,7 +228,7 @@ class Writer:
         self._names = list(named)
         self._count: int = 0 if outer is None else outer._count
         self._outside: Mapping[int, int] = {} if outer is None else outer._index
-        self._index: dict[int, int] = _Within(self._outside)
+        self._index: dict[int, int] = {}
         self._words = array("I")
 
     def encode(self, root: object, islands: Sequence[Island]) -> bytes:
@@ -253,7 +258,7 @@ class Writer:
         head = array("I", map(len, tables))
         for *kind, count in chain.from_iterable(tables):
             head.extend((kinds.setdefault(json.dumps(kind), len(kinds)), count))
-        head.append(self._index[id(root)])
+        head.extend(self._numbers_of([root]))
         return head + self._words
 
     def _write_tables(self) -> tuple[list[Any], list[Any], list[Any]]:
@@ -281,7 +286,13 @@ class Writer:
         return list(distinct)
 
     def _write(self, values: Iterable[Any]) -> None:
-        self._words.extend(map(self._index.__getitem__, map(id, values)))
+        self._words.extend(self._numbers_of(values))
+
+    def _numbers_of(self, values: Iterable[Any]) -> array[int]:
+        """Those of an island, and those of the tree around it."""
+        own, outside = self._index, self._outside
+        places = map(id, values)
+        return array("I", [own[place] if place in own else outside[place] for place in places])
 
     def _write_values(self, group: Group) -> list[Any]:
         if (cls := type(group[0])) in _VALUES:

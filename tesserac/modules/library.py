@@ -43,7 +43,7 @@ def _loaded(key: str) -> Library:
     if restored is not None:
         return restored
     library = check_library(files)
-    write_entry(default_directory(), library_name(), key, _CODEC.encode(library))
+    write_entry(default_directory(), library_name(), key, _encoded(library))
     return library
 
 
@@ -64,8 +64,9 @@ def _source(path: str, text: str) -> SourceFile:
 
 def check_library(files: Mapping[str, str]) -> Library:
     modules: Library = ()
-    for path in sorted(files, key=place_of):
-        modules += (_check(_source(path, files[path]), modules),)
+    with collection_paused():
+        for path in sorted(files, key=place_of):
+            modules += (_check(_source(path, files[path]), modules),)
     return modules
 
 
@@ -96,7 +97,12 @@ _CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED, {**LATE, **_MODULE})
 
 def encode_library(library: Library, files: Mapping[str, str]) -> bytes:
     """The library as packaging ships it."""
-    return seal(library_key(files), _CODEC.encode(library))
+    return seal(library_key(files), _encoded(library))
+
+
+def _encoded(library: Library) -> bytes:
+    with collection_paused():
+        return _CODEC.encode(library)
 
 
 def decode_library(data: bytes, files: Mapping[str, str]) -> Library | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from tessera.cache import seal
+from tessera.cache import default_directory, read_entry, seal
 from tesserac.base.resources import stdlib_files
-from tesserac.modules.library import encode_library, library_name, load_library
+from tesserac.modules.library import encode_library, library_key, library_name, load_library
 from tesserac.syntax.tables import encode, load_tables, tables_name
 
 
@@ -25,5 +25,12 @@ def _prepared() -> dict[str, bytes]:
     tables = load_tables()
     return {
         tables_name(tables.key): seal(f"grammar {tables.key}", encode(tables).encode()),
-        library_name(): encode_library(load_library(), stdlib_files()),
+        library_name(): _library(),
     }
+
+
+def _library() -> bytes:
+    """As this process has read or kept it: to write it down again takes seconds."""
+    library, files = load_library(), stdlib_files()
+    kept = read_entry(default_directory(), library_name(), library_key(files))
+    return encode_library(library, files) if kept is None else seal(library_key(files), kept)
