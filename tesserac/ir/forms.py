@@ -29,11 +29,12 @@ Names of operators stop at the Graph; `generalize` rewrites each into these. For
 from __future__ import annotations
 
 from dataclasses import field
+from functools import cache
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Block, Op, Value, attr, attr_tuple, define_op, optional_ints
+from tesserac.ir.core import Attr, Block, Op, Value, attr, attr_tuple, define_op, optional_ints
 from tesserac.ir.types import IndexType, ScalarType, TensorType
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Chain, Free
@@ -146,7 +147,13 @@ def indices(op: Op, name: str) -> tuple[int, ...]:
 
 def operand_maps(op: Op) -> tuple[tuple[int | None, ...], ...]:
     """The `maps` of a form.map, or of the indices of a form.gather."""
-    return tuple(map(optional_ints, attr(op, "maps", tuple)))
+    return _dim_maps(attr(op, "maps", tuple))
+
+
+@cache
+def _dim_maps(value: tuple[Attr, ...]) -> tuple[tuple[int | None, ...], ...]:
+    """Checked once: programs have few different ones, and ask for them all the time."""
+    return tuple(map(optional_ints, value))
 
 
 def _tensors_only(op: Op) -> None:

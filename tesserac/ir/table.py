@@ -10,6 +10,8 @@ A target keeps them as constants beside the code.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
 from tesserac.ir.attributes import register_attribute
@@ -35,11 +37,17 @@ class Roots:
         """The elements of a real table."""
         shape = [dim.evaluate({}) for dim in ty.dims]
         own = shape if len(self.parts) == 1 else [*shape[: self.axis], *shape[self.axis + 2 :]]
-        places = np.ogrid[tuple(slice(size) for size in own)]
-        cos, sin = roots(self.order, places[0] * places[-1])
+        cos, sin = _roots(self.order, tuple(own))
         named = {"cos": cos, "sin": sin, "-cos": -cos, "-sin": -sin}
         columns = [convert(named[part], ty.dtype) for part in self.parts]
         return np.stack(columns, self.axis).reshape(shape)
+
+
+@lru_cache(1)
+def _roots(order: int, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Kept for a while: the real and the imaginary part of a complex table are two tables."""
+    places = np.ogrid[tuple(slice(size) for size in shape)]
+    return roots(order, places[0] * places[-1])
 
 
 register_attribute("roots", Roots)

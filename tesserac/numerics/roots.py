@@ -7,7 +7,7 @@ same on every machine, and exact to the last place.
 
 from __future__ import annotations
 
-from math import isqrt, ldexp
+from math import gcd, isqrt, ldexp
 
 from tesserac.base.lazy import np
 from tesserac.numerics.exact import Array
@@ -27,15 +27,27 @@ def roots(order: int, exponents: Array) -> tuple[Array, Array]:
     turn, quarter_rest = np.divmod(4 * (exponents.astype(np.int64) % order), order)
     past_diagonal = 2 * quarter_rest > order
     eighth = np.where(past_diagonal, order - quarter_rest, quarter_rest)
-    needed, place = np.unique(eighth, return_inverse=True)
-    points = np.stack(_eighths(order, needed), -1)[place.reshape(eighth.shape)]
-    cos, sin = (np.where(past_diagonal, points[..., 1 - i], points[..., i]) for i in (0, 1))
-    return _turned(turn, cos, sin), _turned((turn + 3) % 4, cos, sin)
+    needed, place = _distinct(eighth, gcd(4, order))
+    cosines, sines = _eighths(order, needed)
+    cos, sin = cosines[place], sines[place]
+    is_swapped = past_diagonal ^ (turn % 2 == 1)
+    across, up = np.where(is_swapped, sin, cos), np.where(is_swapped, cos, sin)
+    return _signed(across, (turn == 1) | (turn == 2)), _signed(up, turn >= 2)
 
 
-def _turned(quarters: Array, cos: Array, sin: Array) -> Array:
-    """The cosine after so many quarter turns."""
-    return np.choose(quarters, [cos, -sin, -cos, sin]) + 0.0
+def _distinct(numbers: Array, factor: int) -> tuple[Array, Array]:
+    """Multiples of a factor without repetition, or all up to the largest where that is not many more; and the place of
+    each number among them."""
+    largest = int(numbers.max(initial=0))
+    if largest // factor <= 2 * numbers.size:
+        return np.arange(0, largest + 1, factor), numbers // factor
+    needed, place = np.unique(numbers, return_inverse=True)
+    return needed, place.reshape(numbers.shape)
+
+
+def _signed(numbers: Array, is_negative: Array) -> Array:
+    """Without a negative zero."""
+    return np.negative(numbers, out=numbers, where=is_negative) + 0.0
 
 
 def _eighths(order: int, numerators: Array) -> tuple[Array, Array]:

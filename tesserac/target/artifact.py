@@ -63,7 +63,7 @@ def build_artifact(
     objects = [emit_object(str(module), machine)]
     if not loops.is_empty:
         objects.append(emit_optimised(str(loops.module), machine))
-    code = link(objects)
+    code = link(objects, module.tables)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
     pool = pool_image(replace(machine, level=FULL_OPTIMISATION))  # one for all functions of a process
     return Artifact(signature, code, pool, returned)

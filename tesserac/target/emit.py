@@ -17,9 +17,6 @@ from collections.abc import Sequence
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, LType, Value, array, pointer
 
-LONG_TEXT = 4096
-"""Bytes of a constant from which nobody reads it."""
-
 
 class Function:
     """A function under construction. `builder` appends to it; `current` is the label of the open block."""
@@ -87,6 +84,8 @@ class Module:
         self._named: dict[str, Function] = {}
         self._shared: dict[str, Function] = {}
         self._globals: dict[str, str] = {}
+        self.tables: dict[str, tuple[bytes, int]] = {}
+        """Bytes and their alignment, by the names of constants that the text only declares."""
         self._declarations: dict[str, str] = {}
         self._metadata: list[str] = []
         self._named_metadata: dict[str, list[str]] = {}
@@ -169,11 +168,13 @@ class Module:
         return name in self._globals
 
     def bytes_constant(self, name: str, data: bytes, align: int = 1) -> Value:
-        if len(data) > LONG_TEXT:
-            text = "\\" + data.hex("\\")
-        else:
-            text = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
+        text = "".join(chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in data)
         return self.variable(name, array(I8, len(data)), f'c"{text}"', constant=True, align=align)
+
+    def table(self, name: str, data: bytes, align: int) -> Value:
+        """A constant that the linker puts beside the code: LLVM would read its text longer than all code."""
+        self.tables[name] = (data, align)
+        return self.variable(name, array(I8, len(data)), "", constant=True, align=align, linkage="external hidden")
 
     def metadata(self, text: str) -> str:
         """A numbered node such as `!{!"wave", i32 1}`; gives its name `!4`."""

@@ -14,8 +14,9 @@ See Note [Memory functions].
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
+from types import MappingProxyType
 
 from tessera.image import SEGMENT_ALIGNMENT, Image
 from tesserac.base.dataclass import dataclass
@@ -27,17 +28,29 @@ __all__ = ["IMPORT_PREFIX", "LinkError", "link"]
 IMPORT_PREFIX = "import."
 _MEMORY_FUNCTIONS = frozenset({"memcpy", "memmove", "memset"})
 
+NO_TABLES: Mapping[str, tuple[bytes, int]] = MappingProxyType({})
+
 SectionKey = tuple[int, int]
 """(object, section)"""
 
 
-def link(objects: Sequence[bytes]) -> Image:
-    """One image of all objects; a global name means the same in each of them."""
+def link(objects: Sequence[bytes], tables: Mapping[str, tuple[bytes, int]] = NO_TABLES) -> Image:
+    """One image of all objects; a global name means the same in each of them. Tables are constants, with their
+    alignment, which objects only declare."""
     files = [read_object(data) for data in objects]
     machines = sorted({file.machine for file in files})
     if len(machines) != 1:
         raise LinkError(f"objects for {machines} in one image")
-    return _Linker(machines[0], files).run()
+    return _Linker(machines[0], [*files, _tables_object(machines[0], tables)]).run()
+
+
+def _tables_object(machine: str, tables: Mapping[str, tuple[bytes, int]]) -> ObjectFile:
+    sections = {
+        number: Section(name, data, len(data), alignment, writable=False, executable=False)
+        for number, (name, (data, alignment)) in enumerate(tables.items())
+    }
+    symbols = tuple(Symbol(name, number, 0, local=False) for number, name in enumerate(tables))
+    return ObjectFile(machine, sections, symbols, ())
 
 
 @dataclass

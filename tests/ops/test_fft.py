@@ -97,6 +97,9 @@ def test_roots_are_the_nearest_floats() -> None:
         cos, sin = roots(order, np.arange(-order, 2 * order))
         for e, c, s in zip(range(-order, 2 * order), cos, sin, strict=True):
             assert_nearest(order, e, c, s)
+    order, few = (1 << 40) + 15, np.array([0, 1, 12345, 1 << 37, (1 << 38) - 1, (1 << 40) + 14])  # of many, only some
+    for e, c, s in zip(few.tolist(), *roots(order, few), strict=True):
+        assert_nearest(order, e, c, s)
 
 
 def assert_nearest(order: int, e: int, c: float, s: float) -> None:

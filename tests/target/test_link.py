@@ -132,6 +132,17 @@ def test_objects_refer_to_each_other() -> None:
     assert (first(0), first(1)) == (5, 6)
 
 
+def test_tables_lie_beside_the_code_on_their_alignment() -> None:
+    text = "@table = external hidden constant [4 x i64], align 64\ndefine ptr @place() { ret ptr @table }"
+    data = b"".join(number.to_bytes(8, "little") for number in (7, 8, 9, 10))
+    tables = {"before": (b"x", 1), "table": (data, 64)}
+    image = load_image(link([compiled(text, host_machine())], tables), resolve_libc)
+    place = function(image, "place", ctypes.c_void_p)()
+    assert place % 64 == 0 and ctypes.string_at(place, 32) == data
+    with pytest.raises(LinkError, match="nothing defines table"):
+        link([compiled(text, host_machine())])
+
+
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.triple.split("-")[0])
 def test_the_layout_keeps_code_and_variables_apart(machine: Machine) -> None:
     data = compiled(EVERYTHING, machine)

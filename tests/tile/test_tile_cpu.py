@@ -24,7 +24,7 @@ from tesserac.tile.dialect import kernel_memrefs, memref_type
 from tesserac.types.dtype import F32, F64
 from tests.support import tile_eval
 from tests.support.cpu_kernels import HOST, compiled, lowered, same_bits
-from tests.support.cpu_texts import DOTS, PLANE_SUM, RESCALED, TEXTS, elementwise
+from tests.support.cpu_texts import DOTS, PLANE_SUM, RESCALED, TEXTS, elementwise, kernel
 from tests.support.paths import CASES as PROGRAMS
 from tests.support.sampling import examples
 
@@ -192,6 +192,19 @@ WITH_EXTREMES = ("f64", "f32", "tf32", "f16", "i64", "i32", "i16", "i8", "u64", 
 @pytest.mark.parametrize("n", [0, 3, 16, 100, 517])
 def test_every_element_type(dtype: str, n: int) -> None:
     check_kernel(elementwise(dtype), f"elementwise_{dtype}", {"A": n}, special=True)
+
+
+def test_tiles_that_share_what_they_are_computed_from_are_walked_once() -> None:
+    """Each map reads the one before it twice: there are 2 ** 60 ways to the block that is loaded."""
+    body = "^(%l: scalar<f32>, %r: scalar<f32>):\n  %s = scalar.add(%l, %r) : scalar<f32>\n  form.yield(%s)\n}"
+    result = "{maps = [[0], [0]]} : tile<[8], f32> {\n" + body
+    doubled = [f"%t{i + 1} = tile.map(%t{i}, %t{i}) {result}" for i in range(60)]
+    lines = "\n".join(["%n = index.dim() {dim = `A`} : index", "%zero = index.dim() {dim = `0`} : index",
+        "%r = tile.axis(%zero, %n) : axis<8>", "%t0 = tile.load(%x, %r) : tile<[8], f32>", *doubled,
+        "tile.store(%t60, %z, %r)"])  # fmt: skip
+    arguments = "%p: index, %x: memref<[A], f32, global>, %z: memref<[A], f32, global>"
+    (made,) = lowered(kernel("doubled", "`1`", arguments, lines))
+    assert sum(op.name == "scalar.add" for op in made.walk()) == 60
 
 
 @pytest.mark.parametrize("name", DOTS)

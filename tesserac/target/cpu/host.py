@@ -217,7 +217,7 @@ class _Host:
         for number, op in enumerate(op for op in self.func.body.ops if _has_role(op, "constant")):
             ty = memory(op.result)
             data = table_of(op).values(TensorType(ty.dims, ty.dtype, ty.policy)).tobytes()
-            self.values[op.result] = self.module.bytes_constant(f"{self.name}.table.{number}", data, ALIGNMENT)
+            self.values[op.result] = self.module.table(f"{self.name}.table.{number}", data, ALIGNMENT)
 
     def _read_arguments(self) -> None:
         b, arguments = self.b, self.function.args[0]

@@ -22,9 +22,8 @@ from tesserac.tile.cpu.group_panels import pack_groups
 from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.packed_elements import packed_elements
-from tesserac.tile.cpu.reuse import in_scratch, tile_cost
+from tesserac.tile.cpu.reuse import in_scratch, is_costly
 from tesserac.tile.cpu.row_products import lower_row_product, reads_rows
-from tesserac.tile.cpu.shapes import LIGHT_BODY
 from tesserac.tile.cpu.target import TILE_BLOCK, Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Grouped, Loaded, LoweringError, Stored, Tile
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
@@ -217,7 +216,7 @@ def _pack(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels:
         return Panels(ctx.packed[key][1], ctx.dim(0), ctx.dim(0), None)
     home = _home(ctx, tile)
     with ctx.outside(ctx.depth - 1 if home is None else home):
-        if tile_cost(tile) > LIGHT_BODY:
+        if is_costly(tile):
             source: Tile = in_scratch(ctx, tile)
         else:
             source = tile

@@ -38,7 +38,7 @@ def kept_operands(ctx: Context, op: Op) -> tuple[Tile, ...]:
         tile = ctx.tile(value)
         followed = [p for p in places if p is not None]
         repeated = bool(followed) and any(d not in followed for d in range(max(followed)))
-        if repeated and tile_cost(tile) > LIGHT_BODY:
+        if repeated and is_costly(tile):
             tile = ctx.tiles[value] = in_scratch(ctx, tile)
         operands.append(tile)
     return tuple(operands)
@@ -47,14 +47,14 @@ def kept_operands(ctx: Context, op: Op) -> tuple[Tile, ...]:
 def note_costly(ctx: Context, op: Op) -> None:
     """Remembers a tile that several readers would compute, each for itself."""
     tile = ctx.tile(op.result)
-    if len(op.result.uses) > 1 and tile.type.shape and tile_cost(tile) > LIGHT_BODY:
+    if len(op.result.uses) > 1 and tile.type.shape and is_costly(tile):
         ctx.costly[tile] = op.result
 
 
 def copies_beside(ctx: Context, sinks: Sequence[Sink]) -> list[Copy]:
     """The costly tiles that loops compute and that others read later, who find them in scratch then."""
     made: list[Copy] = []
-    for tile in dict.fromkeys(part for sink in sinks for part in _parts(sink.tile)):
+    for tile in _parts([sink.tile for sink in sinks]):
         value = ctx.costly.get(tile)
         if value is None or (tile.axes, tile.type.shape) != (sinks[0].axes, sinks[0].tile.type.shape):
             continue
@@ -65,24 +65,42 @@ def copies_beside(ctx: Context, sinks: Sequence[Sink]) -> list[Copy]:
     return made
 
 
-def _parts(tile: Tile) -> list[Tile]:
-    """A tile, and those that it is computed from."""
-    found, waiting = dict.fromkeys([tile]), [tile]
-    for part in waiting:
-        operands = part.operands if isinstance(part, Mapped) else (part.source,) if isinstance(part, Converted) else ()
-        waiting += [operand for operand in dict.fromkeys(operands) if operand not in found]
-        found.update(dict.fromkeys(operands))
+def _parts(tiles: Sequence[Tile]) -> list[Tile]:
+    """Tiles, and those that they are computed from: each with its own before the next."""
+    found: dict[Tile, None] = {}
+    for tile in tiles:
+        waiting = [tile] if tile not in found else []
+        found.update(dict.fromkeys(waiting))
+        for part in waiting:
+            more = [operand for operand in dict.fromkeys(_operands(part)) if operand not in found]
+            waiting += more
+            found.update(dict.fromkeys(more))
     return list(found)
 
 
-def tile_cost(tile: Tile) -> int:
-    """Operations that one element of a tile takes."""
+def _operands(tile: Tile) -> Sequence[Tile]:
     match tile:
         case Mapped():
-            return sum(map(operation_cost, tile.op.body.ops)) + sum(map(tile_cost, tile.operands))
-        case Gathered():
-            return sum(GATHER_COST + tile_cost(index) for index, _ in tile.indices)
+            return tile.operands
         case Converted():
-            return 1 + tile_cost(tile.source)
+            return (tile.source,)
         case _:
-            return 0
+            return ()
+
+
+def is_costly(tile: Tile) -> bool:
+    """Whether an element of a tile takes more operations than a light body has. The count stops there: tiles share
+    what they are computed from, so that a whole one may be as long as all ways through a kernel."""
+    cost, waiting = 0, [tile]
+    while waiting and cost <= LIGHT_BODY:
+        part = waiting.pop()
+        match part:
+            case Mapped():
+                cost += sum(map(operation_cost, part.op.body.ops))
+            case Gathered():
+                cost += GATHER_COST * len(part.indices)
+                waiting += [index for index, _ in part.indices]
+            case Converted():
+                cost += 1
+        waiting += _operands(part)
+    return cost > LIGHT_BODY

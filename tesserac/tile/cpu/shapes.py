@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import add
 
 from tesserac.ir.core import Block, Op
 from tesserac.ir.types import MemRefType, ScalarType
@@ -10,7 +11,7 @@ from tesserac.numerics.elementary import PROGRAMS
 from tesserac.numerics.order import Blocks, Free
 from tesserac.tile.cpu.dialect import Shape
 from tesserac.tile.cpu.target import CpuTarget
-from tesserac.tile.cpu.tiles import Tile, contiguous_dim, identity, leaves
+from tesserac.tile.cpu.tiles import Loaded, Places, Stored, Tile, contiguous_dim, identity, parts
 
 LIGHT_BODY = 12
 """Operations up to which four vectors of a body fit any register file."""
@@ -34,13 +35,27 @@ def best_dim(tiles: Sequence[Tile], destinations: Sequence[int | None]) -> int:
     for dim in destinations:
         if dim is not None:
             votes[dim] += WHOLE_VOTE
+    known: dict[tuple[Tile, Places], list[int]] = {}
     for tile in tiles:
-        for leaf, places in leaves(tile, identity(tile)):
-            dim = contiguous_dim(leaf)
-            place = None if dim is None else places[dim]
-            if place is not None:
-                votes[place] += WHOLE_VOTE if len({p for p in places if p is not None}) == rank else 1
+        votes = list(map(add, votes, _votes(tile, identity(tile), rank, known)))
     return max(range(rank), key=lambda d: (votes[d], d), default=0)
+
+
+def _votes(tile: Tile, at: Places, rank: int, known: dict[tuple[Tile, Places], list[int]]) -> list[int]:
+    """For each dim how often the memory that a tile is computed from is read along it: once for each way from the tile
+    to it. `known` are tiles seen before, which others share."""
+    found = known.get((tile, at))
+    if found is None:
+        found = [0] * rank
+        if isinstance(tile, Loaded | Stored):
+            dim = contiguous_dim(tile)
+            if dim is not None and (place := at[dim]) is not None:
+                found[place] = WHOLE_VOTE if len({p for p in at if p is not None}) == rank else 1
+        for part, places in parts(tile):
+            inside = at if places is None else tuple(None if p is None else at[p] for p in places)
+            found = list(map(add, found, _votes(part, inside, rank, known)))
+        known[tile, at] = found
+    return found
 
 
 def loop_shape(target: CpuTarget, body: Block) -> Shape:

@@ -6,7 +6,7 @@ stored between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field
 
 from tesserac.base.dataclass import dataclass
@@ -145,6 +145,10 @@ class Accumulator(Stored):
         return Stored(self.type, self.memory, self.offsets, self.axes, self.prefix)
 
 
+Block = Loaded | Stored
+"""What lies in memory."""
+Places = tuple[int | None, ...]
+"""Which dim of another tile each dim follows, if any."""
 Tile = Scalar | Filled | Counted | Loaded | Grouped | Gathered | Mapped | Converted | Stored
 
 
@@ -158,37 +162,37 @@ def mapped_axes(op: Op, operands: Sequence[Tile]) -> Axes:
     return tuple(axes)
 
 
-def leaves(tile: Tile, at: tuple[int | None, ...]) -> Iterator[tuple[Loaded | Stored, tuple[int | None, ...]]]:
-    """The memory that a tile is computed from, and which dim of the outermost tile each of its dims follows. Tables
-    that it reads anywhere are not among them: no kernel writes those."""
+def parts(tile: Tile) -> Iterable[tuple[Tile, Places | None]]:
+    """The tiles that a tile is computed from, each with the dims of this one that it follows; None: the same."""
     match tile:
-        case Loaded() | Stored():
-            yield tile, at
         case Gathered():
-            for index, places in tile.indices:
-                yield from leaves(index, tuple(None if p is None else at[p] for p in places))
+            return tile.indices
         case Mapped():
-            for operand, places in zip(tile.operands, operand_maps(tile.op), strict=True):
-                yield from leaves(operand, tuple(None if p is None else at[p] for p in places))
+            return zip(tile.operands, operand_maps(tile.op), strict=True)
         case Converted():
-            yield from leaves(tile.source, at)
+            return ((tile.source, None),)
+        case _:
+            return ()
+
+
+def leaves(tile: Tile, at: Places, seen: set[tuple[Tile, Places]] | None = None) -> Iterator[tuple[Block, Places]]:
+    """The memory that a tile is computed from, and which dim of the outermost tile each of its dims follows, each once.
+    Tables that it reads anywhere are not among them: no kernel writes those."""
+    seen = set() if seen is None else seen
+    if (tile, at) in seen:
+        return
+    seen.add((tile, at))
+    if isinstance(tile, Loaded | Stored):
+        yield tile, at
+    for part, places in parts(tile):
+        yield from leaves(part, at if places is None else tuple(None if p is None else at[p] for p in places), seen)
 
 
 def memories(tile: Tile, known: dict[Tile, frozenset[Value]]) -> frozenset[Value]:
     """The memory that a tile is computed from. Tiles share what they are computed from: `known` are those seen."""
     if tile not in known:
-        match tile:
-            case Loaded() | Stored():
-                found = frozenset([tile.memory])
-            case Gathered():
-                found = frozenset().union(*(memories(index, known) for index, _ in tile.indices))
-            case Mapped():
-                found = frozenset().union(*(memories(operand, known) for operand in tile.operands))
-            case Converted():
-                found = memories(tile.source, known)
-            case _:
-                found = frozenset()
-        known[tile] = found
+        own = [tile.memory] if isinstance(tile, Loaded | Stored) else []
+        known[tile] = frozenset(own).union(*(memories(part, known) for part, _ in parts(tile)))
     return known[tile]
 
 
