@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tesserac.graph.interp import run_function
 from tests.support.folding import folded
@@ -150,9 +151,9 @@ def cubic(s: float, a: float) -> float:
     return a * (((s - 5) * s + 8) * s - 4) if s < 2 else 0.0
 
 
-def resizing(n: int, m: int, mode: str, corners: bool, antialias: bool) -> Array:
+def resizing(n: int, m: int, mode: str, corners: bool, antialias: bool, step: float | None = None) -> Array:
     """The matrix of one axis, from n points to m."""
-    w, step = np.zeros((m, n)), n / m
+    w, step = np.zeros((m, n)), n / m if step is None else step
     for o in range(m):
         if mode == "area":
             first, last = int(np.floor(o * step)), int(np.ceil((o + 1) * step))
@@ -203,6 +204,37 @@ def test_images_in_other_sizes(i: int) -> None:
     (got,) = run_function(resize_program(), f"m.f{i}", [X])
     rows, columns = (resizing(n, m, *how) for n, m in zip((7, 5), size, strict=True))
     np.testing.assert_allclose(got, np.einsum("ah,bw,nchw->ncab", rows, columns, X), atol=1e-14)
+
+
+FACTORS = [(factor, mode) for factor in (1.5, 2.0, 0.6) for mode in ("nearest", "linear", "cubic")]
+
+
+@folded("factor, mode", FACTORS, one_in=12)
+def test_images_by_a_factor(factor: float, mode: str) -> None:
+    """Points are as far apart as the factor says, whole or not, and as many as fit."""
+    text = f"""def f(x: Tensor[2, 2, 7, 5, f64]):
+    return interpolate(x, scale_factor={factor}, mode="{mode}")
+def g(x: Tensor[2, 2, 7, 5, f64]):
+    return resize(x, scale={factor}, axes=(2, 3), mode="{mode}", coordinates="asymmetric", nearest_mode="floor")
+"""
+    forms = compile_to_forms(text)
+    (got,), (other,) = (run_function(forms, name, [X]) for name in ("m.f", "m.g"))
+    rows, columns = (resizing(n, int(n * factor), mode, False, False, 1 / factor) for n in (7, 5))
+    np.testing.assert_allclose(got, np.einsum("ah,bw,nchw->ncab", rows, columns, X), atol=1e-14)
+    assert other.shape == got.shape
+    if mode == "nearest":
+        np.testing.assert_array_equal(other, got)
+
+
+def test_a_factor_of_sizes_that_only_a_run_knows() -> None:
+    text = """def f(x: Tensor[B, 2, H, W, f64]) -> Tensor[B, 2, 3 * H // 2, W // 2, f64]:
+    return interpolate(x, scale_factor=(1.5, 0.5))
+"""
+    (got,) = run_function(compile_to_forms(text), "m.f", [X])
+    assert got.shape == (2, 2, 10, 2)
+    for factor in ("1.3", "s"):
+        with pytest.raises(AssertionError, match="E0217"):
+            compile_to_forms(f"def f(x: Tensor[B, 2, H, f64], s: f64):\n    return interpolate(x, scale_factor={factor})\n")
 
 
 def test_an_infinity_stays_in_its_windows() -> None:

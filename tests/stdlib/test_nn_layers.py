@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessera
+from tesserac.graph.interp import run_function
 from tests.support.cpu_kernels import same_bits
 from tests.support.sampling import examples
-from tests.support.source_support import normal
+from tests.support.source_support import compile_to_forms, normal
 from tests.support.source_support import run_both as run
 
 Array = np.ndarray
@@ -155,6 +156,38 @@ def test_labels_of_any_integer_type_and_rank() -> None:
     exact = -np.take_along_axis(log_softmax(x), y[..., None], -1)[..., 0]
     for name, dtype in (("i64", np.int64), ("u8", np.uint8)):
         np.testing.assert_allclose(run(program.format(name), x, y.astype(dtype)), exact, atol=1e-6)
+
+
+def test_classes_along_another_axis() -> None:
+    """Rows are those of the axis that the call says; floats are probabilities of the classes."""
+    x, y = normal(0, 2, 5, 3, 4), np.random.default_rng(0).integers(0, 5, (2, 3, 4))
+    program = """def f(x: Tensor[B, C, H, W, f32], y: Tensor[B, H, W, i64], w: Tensor[C, f32]):
+    p = moveaxis(one_hot(y, C, dtype=f32), -1, 1)
+    a, b = cross_entropy(x, y, weight=w, axis=1), nll(log_softmax(x, axis=C), y, weight=w, axis=C)
+    c, d = cross_entropy(x, p, weight=w, axis=1, label_smoothing=0.25), cross_entropy(x, p, reduction="mean", axis=1)
+    return a, b, c, d
+"""
+    weight = np.float32([0.5, 1, 2, 1, 3])
+    log = log_softmax(np.moveaxis(x, 1, -1))
+    exact = -np.take_along_axis(log, y[..., None], -1)[..., 0]
+    got = run_function(compile_to_forms(program), "m.f", [x, y, weight])
+    for one in got[:2]:
+        np.testing.assert_allclose(one, exact * weight[y], atol=2e-6)
+    np.testing.assert_allclose(got[2], 0.75 * exact * weight[y] - 0.25 * (log * weight).mean(-1), atol=2e-6)
+    np.testing.assert_allclose(got[3], exact.mean(), atol=1e-6)
+
+
+def test_norms_over_several_dims() -> None:
+    x, s = normal(0, 3, 4, 5), normal(1, 4, 5)
+    program = """def f(x: Tensor[A, B, C, f32], s: Tensor[B, C, f32]):
+    return layernorm(x, s, s, axis=-2), layernorm_safe(x, s, s, axis=B), rmsnorm(x, s, axis=1), rmsnorm(x, axis=0)
+"""
+    got = run_function(compile_to_forms(program), "m.f", [x, s])
+    centred = x - x.mean((1, 2), keepdims=True)
+    exact = centred / np.sqrt((centred**2).mean((1, 2), keepdims=True) + 1e-5) * s + s
+    root = x / np.sqrt((x * x).mean((1, 2), keepdims=True) + 1e-5) * s
+    for one, other in zip(got, (exact, exact, root, x / np.sqrt((x * x).mean() + 1e-5)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 def test_nll_and_kl_div() -> None:

@@ -19,12 +19,12 @@ import numpy as np
 import tessera
 from tests.tools import peer_cases
 from tests.tools.peer_attention import attention_cases, rotary_cases
-from tests.tools.peer_losses import ctc_cases, norm_cases
+from tests.tools.peer_losses import class_cases, ctc_cases, norm_cases
 from tests.tools.peer_recurrent import recurrent_cases
 from tests.tools.peer_signals import stft_cases
 
 BOUND = 1e-11
-MORE = (attention_cases, rotary_cases, stft_cases, ctc_cases, norm_cases, recurrent_cases)
+MORE = (attention_cases, rotary_cases, stft_cases, ctc_cases, norm_cases, class_cases, recurrent_cases)
 Peer = Callable[..., Any]
 Case = tuple[str, Peer]
 IMAGE, GRID, SPACE = (2, 4, 7, 5), (2, 3, 7, 2), (2, 2, 3, 4, 5)
@@ -40,6 +40,17 @@ def resizes(f: Any) -> Iterator[Case]:
                 text = f'interpolate(x, {size}, mode="{mode}", align_corners={corners}, antialias={anti})'
                 options = {"mode": mode, "align_corners": corners, "antialias": anti}
                 yield text, lambda x, g, v, s=size, o=options: f.interpolate(x, s, **o)
+
+
+def scaled(f: Any) -> Iterator[Case]:
+    """By factors that are no whole numbers."""
+    modes = ("nearest", "nearest-exact", "area", "bilinear", "bicubic"), (1.5, 2.0, 0.6, (0.7, 2.3)), (False, True)
+    for mode, factor, again in product(*modes):
+        for anti in (False, True) if mode in ("bilinear", "bicubic") else (False,):
+            size = f"scale_factor={factor}, recompute_scale_factor={again}"
+            text = f'interpolate(x, {size}, mode="{mode}", antialias={anti})'
+            options = {"mode": mode, "antialias": anti, "recompute_scale_factor": again or None}
+            yield text, lambda x, g, v, s=factor, o=options: f.interpolate(x, None, s, **o)
 
 
 def samples(f: Any) -> Iterator[Case]:
@@ -96,7 +107,7 @@ def main() -> int:
     import torch
     from torch.nn import functional
 
-    cases = [case for make in (resizes, samples, pools, activations) for case in make(functional)]
+    cases = [case for make in (resizes, scaled, samples, pools, activations) for case in make(functional)]
     lines, worst = [f"Beside PyTorch {torch.__version__}, f64: difference of values, of gradients"], 0.0
     more = [case for make in MORE for case in make(torch)]
     for case, values, slopes in (*differences(cases, torch), *peer_cases.differences(more, torch)):

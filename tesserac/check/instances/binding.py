@@ -12,6 +12,7 @@ from types import UnionType
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.model.library_annotations import KNOWN, annotation_of
 from tesserac.check.model.operator_types import is_of, sized, with_policy
 from tesserac.check.model.specs import (
     AnyDType,
@@ -104,6 +105,7 @@ class CallBinding:
         self._leading: tuple[Dim, ...] | None = None
         self._expressions: dict[Dim, Dim] = {}
         self._untyped = any(_takes_any(parameter.spec) for parameter in signature.parameters)
+        self._keeps_floats = annotation_of(signature.node, KNOWN) is not None
         self._storages: dict[str, Storage] = {}
         self._known: dict[str, Dim] = {}
         self._flexible = set(signature.symbols)
@@ -354,7 +356,8 @@ class CallBinding:
 
     def _rename(self, found: Type, reason: Reason, out: list[tuple[Dim, Dim, Reason]]) -> Type:
         """The argument's type with the caller's symbols under names of the callee's own."""
-        return open_floats(map_dims(found, lambda dim: self._rename_dim(dim, reason, out)))
+        renamed = map_dims(found, lambda dim: self._rename_dim(dim, reason, out))
+        return renamed if self._keeps_floats else open_floats(renamed)
 
     def _rename_dim(self, dim: Dim, reason: Reason, out: list[tuple[Dim, Dim, Reason]]) -> Dim:
         if dim in self._expressions:

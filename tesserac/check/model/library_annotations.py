@@ -5,6 +5,8 @@
     @beyond("-inf")         in a kernel, what the argument has beyond the valid part of its last dim counts as this
     @of_blocks("parts")     gives parts of the last dim of its argument; a function that `joins` takes them, behind what
                             a loop over blocks carries of them, and gives that on: no block shows in what comes out
+    @known("floats")        floats that are known while compiling stay so in its parameters without a type, so that sizes
+                            may follow from them; it is compiled for each
     @form_of(f, "diagonal") computes what f of a matrix does where the matrix is known to be of this structure; it takes
                             the parts of that, see `transforms/form_rules.py`
 """
@@ -16,13 +18,14 @@ from tesserac.syntax import ast
 FORM_OF = "form_of"
 DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED = "diagonal", "lower", "upper", "kronecker", "update", "applied"
 STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED)
-ALONG_AXIS, BEYOND, OF_BLOCKS = "along_axis", "beyond", "of_blocks"
+ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN = "along_axis", "beyond", "of_blocks", "known"
 PARTS, JOINS = "parts", "joins"
 WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
 WORDS: dict[str, tuple[str, ...]] = {
     ALONG_AXIS: (WEIGHTS, NORMALISED, ORDERED),
     BEYOND: ("-inf", "inf", "0"),
     OF_BLOCKS: (PARTS, JOINS),
+    KNOWN: ("floats",),
 }
 
 
