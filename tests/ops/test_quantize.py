@@ -13,7 +13,7 @@ PROGRAM = """
 def given(x: Tensor[M, N, f32], s: Tensor[N, f32], z: Tensor[N, u8], b: Tensor[M, 3, f32]):
     whole = quantize(x, 0.05, 128, dtype=u8), quantize(x, s, z, dtype=u8), quantize(x, b, block=4)
     rest = quantize(x, b, block=4, dtype=u4), quantize(x, 0.001, 7, dtype=u16), quantize(x, s, dtype=fp8_e4m3)
-    return whole + rest + (dequantize(quantize(x, s, z, dtype=u8), s, z),)
+    return whole + rest + (dequantize(quantize(x, s, z, dtype=u8), s, z), quantize(x, 9.0 * s, dtype=fp4))
 
 def own(x: Tensor[M, N, f32]):
     by_row = dynamic_quantize(x, axis=0, dtype=i8, symmetric=True)
@@ -51,6 +51,8 @@ def test_given_scales() -> None:
         eighths = np.clip(x / S, -448, 448).astype(ml_dtypes.float8_e4m3fn)
     np.testing.assert_array_equal(found[5].astype(np.float32), eighths.astype(np.float32))
     np.testing.assert_array_equal(found[6], (wanted[1].astype(np.float32) - Z) * S)
+    fourths = np.clip(x / (np.float32(9) * S), -6, 6).astype(ml_dtypes.float4_e2m1fn)
+    np.testing.assert_array_equal(found[7].astype(np.float32), fourths.astype(np.float32))
 
 
 def test_scales_of_their_own() -> None:

@@ -237,6 +237,52 @@ def test_a_factor_of_sizes_that_only_a_run_knows() -> None:
             compile_to_forms(f"def f(x: Tensor[B, 2, H, f64], s: f64):\n    return interpolate(x, scale_factor={factor})\n")
 
 
+def test_frames_may_be_uneven() -> None:
+    """A padding is one number for an axis, or what is before and behind: `pad`, or a slice of what is transposed."""
+    text = """def f(x: Tensor[2, 2, 7, 5, f64], w: Tensor[3, 2, 3, 2, f64], u: Tensor[2, 2, 2, f64]):
+    wide = pad(x, ((0, 0), (0, 0), (1, 0), (2, 1)))
+    a, b = conv2d(x, w, padding=((1, 0), (2, 1)), stride=2), conv2d(wide, w, stride=2)
+    c, d = conv1d(x[:, :, 0], u, padding=(2, 0)), conv1d(pad(x[:, :, 0], 2, 0, axis=2), u)
+    k = permute(w, (1, 0, 2, 3))
+    e = conv_transpose2d(x, k, stride=2, padding=((1, 0), (2, 1)))
+    g = conv_transpose2d(x, k, stride=2)[:, :, 1:, 2:9]
+    return a, b, c, d, e, g, conv_transpose1d(x[:, :, 0], u, padding=(0, 2)), conv_transpose1d(x[:, :, 0], u)[:, :, :4]
+"""
+    got = run_function(compile_to_forms(text), "m.f", [X, RNG.normal(size=(3, 2, 3, 2)), RNG.normal(size=(2, 2, 2))])
+    for one, other in zip(got[::2], got[1::2], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_windows_in_space_and_on_a_line() -> None:
+    """<unfold(x), y> is <x, fold(y)>, in one and three spatial dims."""
+    text = """def f(x: Tensor[2, 2, 3, 4, 5, f64], y: Tensor[2, 24, 18, f64], u: Tensor[2, 3, 7, f64], v: Tensor[2, 6, 5, f64]):
+    a, b = unfold(x, (2, 3, 2), padding=((1, 0), 0, 1), stride=(1, 1, 2)), unfold(u, 2, dilation=2)
+    c = fold(y, (3, 4, 5), (2, 3, 2), padding=((1, 0), 0, 1), stride=(1, 1, 2))
+    return a, c, b, fold(v, (7,), 2, dilation=2)
+"""
+    shapes = (2, 2, 3, 4, 5), (2, 24, 18), (2, 3, 7), (2, 6, 5)
+    x, y, u, v = (RNG.normal(size=shape) for shape in shapes)
+    a, c, b, d = run_function(compile_to_forms(text), "m.f", [x, y, u, v])
+    np.testing.assert_allclose([(a * y).sum(), (b * v).sum()], [(x * c).sum(), (u * d).sum()], rtol=1e-12)
+    np.testing.assert_array_equal(b.reshape(2, 3, 2, 5), np.stack([u[..., :5], u[..., 2:]], 2))
+
+
+def test_gates_that_see_the_cell() -> None:
+    text = f"""def f(x: Tensor[{T}, {B}, {D}, f64], w: Tensor[8, {D}, f64], u: Tensor[8, 2, f64], p: Tensor[3, 2, f64]):
+    y, (h, c) = lstm(x, [(w, u)], peepholes=[(p[0], p[1], p[2])])
+    return y, c[0]
+"""
+    x, w, u, p = (RNG.normal(size=shape) for shape in ((T, B, D), (8, D), (8, 2), (3, 2)))
+    got, cell = run_function(compile_to_forms(text), "m.f", [x, w, u, p])
+    h = c = np.zeros((B, 2))
+    for t in range(T):
+        i, f, g, o = np.split(x[t] @ w.T + h @ u.T, 4, axis=-1)
+        c = sigmoid(f + p[1] * c) * c + sigmoid(i + p[0] * c) * np.tanh(g)
+        h = sigmoid(o + p[2] * c) * np.tanh(c)
+        np.testing.assert_allclose(got[t], h, atol=1e-14)
+    np.testing.assert_allclose(cell, c, atol=1e-14)
+
+
 def test_an_infinity_stays_in_its_windows() -> None:
     text = """def f(x: Tensor[1, 1, 6, f64]):
     return interpolate(x, 3, mode="area"), interpolate(x, 3, mode="linear", antialias=True), adaptive_avg_pool1d(x, 3)
