@@ -232,9 +232,10 @@ def test_a_factor_of_sizes_that_only_a_run_knows() -> None:
 """
     (got,) = run_function(compile_to_forms(text), "m.f", [X])
     assert got.shape == (2, 2, 10, 2)
+    open_size = "def f(x: Tensor[B, 2, H, f64], s: f64):\n    return interpolate(x, scale_factor={})\n"
     for factor in ("1.3", "s"):
         with pytest.raises(AssertionError, match="E0217"):
-            compile_to_forms(f"def f(x: Tensor[B, 2, H, f64], s: f64):\n    return interpolate(x, scale_factor={factor})\n")
+            compile_to_forms(open_size.format(factor))
 
 
 def test_frames_may_be_uneven() -> None:
@@ -255,7 +256,8 @@ def test_frames_may_be_uneven() -> None:
 
 def test_windows_in_space_and_on_a_line() -> None:
     """<unfold(x), y> is <x, fold(y)>, in one and three spatial dims."""
-    text = """def f(x: Tensor[2, 2, 3, 4, 5, f64], y: Tensor[2, 24, 18, f64], u: Tensor[2, 3, 7, f64], v: Tensor[2, 6, 5, f64]):
+    text = """
+def f(x: Tensor[2, 2, 3, 4, 5, f64], y: Tensor[2, 24, 18, f64], u: Tensor[2, 3, 7, f64], v: Tensor[2, 6, 5, f64]):
     a, b = unfold(x, (2, 3, 2), padding=((1, 0), 0, 1), stride=(1, 1, 2)), unfold(u, 2, dilation=2)
     c = fold(y, (3, 4, 5), (2, 3, 2), padding=((1, 0), 0, 1), stride=(1, 1, 2))
     return a, c, b, fold(v, (7,), 2, dilation=2)

@@ -5,8 +5,8 @@
     @beyond("-inf")         in a kernel, what the argument has beyond the valid part of its last dim counts as this
     @of_blocks("parts")     gives parts of the last dim of its argument; a function that `joins` takes them, behind what
                             a loop over blocks carries of them, and gives that on: no block shows in what comes out
-    @known("floats")        floats that are known while compiling stay so in its parameters without a type, so that sizes
-                            may follow from them; it is compiled for each
+    @known("floats")        floats that are known while compiling stay so in its parameters without a type: sizes may
+                            follow from them, and it is compiled for each
     @form_of(f, "diagonal") computes what f of a matrix does where the matrix is known to be of this structure; it takes
                             the parts of that, see `transforms/form_rules.py`
 """
