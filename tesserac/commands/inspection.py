@@ -18,6 +18,7 @@ from tesserac.commands.rewriting import show_rewrites
 from tesserac.commands.select import read, select_one
 from tesserac.commands.targets import find_target
 from tesserac.driver.session import NO_SIZES, Session, Sizes
+from tesserac.graph.passes.inline import ALONE
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 
@@ -66,8 +67,16 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
     about += f"numerics: {levels.numerics()}\n" if levels.numerics() else ""
     about += not_taken(session, reached, tiled, asked_places(levels.shared))
     known = {other.symbol: other for other in reached}
-    about += kernel_choices(levels.choices(), called([function], known.__getitem__).values())
-    return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in told)
+    functions = called([function], known.__getitem__).values()
+    about += kernel_choices(levels.choices(), functions)
+    return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in [*told, *apart(told, functions)])
+
+
+def apart(told: list[tuple[str, str]], functions: Iterable[TypedFunction]) -> list[tuple[str, str]]:
+    """Kernels that are computed as what they mean before a target is asked, each with the reason."""
+    known = {symbol.partition("$")[0] for symbol, _ in told}  # what is mapped goes by the same name
+    kernels = [f for f in functions if (f.program is not None or f.apart) and f.symbol.removesuffix(ALONE) not in known]
+    return [(kernel.symbol, kernel.apart or DIFFERENTIATED) for kernel in kernels]
 
 
 def _runs(why: str) -> str:

@@ -16,7 +16,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.numerics.philox import BUMPS, MULTIPLIERS, ROUNDS
 from tesserac.ops.lowering import Scalars, map_form
 from tesserac.ops.registry import Array, Operator, register
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import I64, U64
 from tesserac.types.ty import TensorType
 
@@ -87,22 +87,30 @@ class RandomBits(Operator):
         return _joined(philox_words(each, counters, DRAW), 2 if self.high else 0)
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        return self.lower_part(builder, operands, result, (ZERO,) * len(self.shape))
+
+    def lower_part(
+        self, builder: Builder, operands: Sequence[Value], result: TensorType, starts: Sequence[Dim]
+    ) -> Value:
+        """Those elements of the draw that the result has room for, from `starts` on."""
         keys = tensor_type(operands[0]).rank
 
         def body(s: Scalars, args: list[Value]) -> Value:
-            counter = s.cast(self._position(s, keys), U64)
+            counter = s.cast(self._position(s, keys, starts), U64)
             return s.primitive(
                 "philox_high" if self.high else "philox", s.cast(args[0], U64), counter, s.constant(DRAW, U64)
             )
 
         return map_form(builder, operands, result, body, [tuple(range(keys))])
 
-    def _position(self, s: Scalars, first: int) -> Value:
+    def _position(self, s: Scalars, first: int, starts: Sequence[Dim]) -> Value:
         """The row-major index of an element; its dims begin at `first`."""
         position = s.constant(0, I64)
-        for axis, size in enumerate(self.shape):
+        for axis, (size, start) in enumerate(zip(self.shape, starts, strict=True)):
             before = s.primitive("mul", position, s.dim(size, I64)) if axis else position
-            position = s.primitive("add", before, s.index(first + axis, I64))
+            place = s.index(first + axis, I64)
+            place = place if start == ZERO else s.primitive("add", s.dim(start, I64), place)
+            position = s.primitive("add", before, place)
         return position
 
 

@@ -8,6 +8,7 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tests.support.checking import diagnose
+from tests.support.source_support import check_text, library
 
 KINDS = {"flag": "bool", "mode": "str", "other": "str"}
 FIT: tuple[tuple[str, tuple[object, ...], tuple[object, ...]], ...] = (
@@ -91,3 +92,28 @@ def test_equations_from_python() -> None:
         m.contract("ij", a, a)
     with pytest.raises(tessera.TesseraError, match="E0217"):
         m.contract("", a, a)
+
+
+FLOATS = """
+param w: f32
+
+def g(x: Tensor[N, f32], *, p: float = 0.0, s: float = 1.0):
+    if not p: return x * s
+    if p > 1.0 and s == 1.0: return x * w
+    return dropout(x, p) * s if s < 4.0 else x
+
+def none(x: Tensor[N, f32]): return g(x)
+def also(x: Tensor[N, f32]): return g(x, p=0, s=2.0)
+def both(x: Tensor[N, f32]): return g(x, p=0.0) + g(x, p=0.5, s=5.0) + g(x, p=-0.0, s=5.0)
+def reads(x: Tensor[N, f32]): return g(x, p=2.0)
+def draws(x: Tensor[N, f32]): return g(x, p=0.5)
+def run(x: Tensor[N, f32], p: float): return g(x, p=p)
+"""
+
+
+def test_a_float_that_a_test_asks_for_is_known_where_the_call_knows_it() -> None:
+    """Then the branches that it excludes have no effects and read no params; 0.0 and -0.0 are two numbers."""
+    functions = check_text(FLOATS, "m", library()).functions.values()
+    read = {f.symbol: {param.name.split(".")[-1] for param in f.reads} for f in functions}
+    assert not read["m.none"] and not read["m.also"] and read["m.reads"] == {"w"}
+    assert read["m.draws"] == {"random$stream"} and read["m.run"] == {"w", "random$stream"} and read["m.both"] == {"w"}

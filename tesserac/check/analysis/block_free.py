@@ -15,6 +15,7 @@ from tesserac.base.source import Span
 from tesserac.check.analysis.walking import Find, Mark, Marks, Names, Problem, Walk, leaves, marked
 from tesserac.check.model import library_annotations, typed
 from tesserac.check.model.kernel_state import Kernel
+from tesserac.ops.random import RandomBits
 from tesserac.ops.shape import Slice
 from tesserac.ops.update import Insert
 from tesserac.types.dims import ZERO, Dim
@@ -26,7 +27,7 @@ JOINS = {"add": "sum", "maximum": "max", "minimum": "min"}
 """What joins parts with what a loop carries."""
 SHAPED = ("reshape", "expand", "permute", "squeeze", "unsqueeze")
 """What changes the shape alone."""
-MADE = ("zeros", "ones", "full", "empty", "cast", "wide", "stop_gradient", "power", "random_bits", "stochastic_round")
+MADE = ("zeros", "ones", "full", "empty", "cast", "wide", "stop_gradient", "power", "stochastic_round")
 """What works on every element by itself, or makes it; so does every operator of the family `aligned`."""
 _CARRIED, _PART, _WRONG = "carried ", "part", "wrong"
 
@@ -74,6 +75,12 @@ class _Blocks(Walk):
                 return self._cut.get(name) or self._cut[(counted or ZERO).symbol or ""]
         return ""
 
+    def _drawn(self, op: RandomBits) -> Iterator[Dim]:
+        """Sizes of a draw that are no block of this program or of a loop around: an element of any other has its place
+        in the problem, by which it is drawn."""
+        own = {*self._kernel.own, *self._turning}
+        yield from (dim for dim in op.shape if dim.substitute(self._dims) not in own)
+
     def _is_part(self, block: str) -> bool:
         """Whether a loop around goes over the blocks, and the grid does not."""
         own = {self._kernel.block_name(dim) for dim in self._kernel.own}
@@ -103,7 +110,8 @@ class _Blocks(Walk):
             return None
         name = expression.op.name
         problems = [mark.problem for operand in operands for mark in leaves(operand) if mark.problem is not None]
-        mixed = list(dict.fromkeys(filter(None, map(self._block, _mixed(expression)))))
+        sizes = self._drawn(expression.op) if isinstance(expression.op, RandomBits) else _mixed(expression)
+        mixed = list(dict.fromkeys(filter(None, map(self._block, sizes))))
         if len(mixed) == 1 and not problems and name in PARTS and self._is_part(mixed[0]):
             return Mark(Problem(expression.span, mixed[0], "is of one block alone", kind=PARTS[name]))
         if mixed:

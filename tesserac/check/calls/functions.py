@@ -207,7 +207,7 @@ def _finish(
             body.add_effect(effect, callee.at)
     for param in function.reads:
         if param.name != typed.STREAM or key is None:
-            body.doing.reads.setdefault(param.name, param)
+            body.read(param)
     args = tuple(_pass(body, type_, value) for type_, value in zip(taken, values, strict=True))
     dims = tuple((name, sizes[name]) for name in dict.fromkeys((*function.symbols, *axes)) if name in sizes)
     reads = tuple(param.name for param in function.reads)

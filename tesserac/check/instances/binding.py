@@ -8,6 +8,7 @@ See Note [Two views of one argument].
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import copysign, isfinite
 from types import UnionType
 
 from tesserac.base.dataclass import dataclass
@@ -285,7 +286,7 @@ class CallBinding:
             out.append((Dim.sym(name), found.value, Reason(position, spec.span)))
             return IntType(self._known.get(name, Dim.sym(name)))
         if spec.kind == "float" and (isinstance(found, FloatType | IntType | RunIntType) or is_one_float(found)):
-            return FloatType()
+            return self._adapt_float(name, found)
         if spec.kind == "int" and isinstance(found, RunIntType) and name not in _sizes_of(self._signature):
             self._flexible.discard(name)
             return found
@@ -295,6 +296,15 @@ class CallBinding:
             return self._rename(found, Reason(position, spec.span), out)
         fits = {"bool": BoolType, "str": StrType}.get(spec.kind)
         return found if fits is not None and isinstance(found, fits) else None
+
+    def _adapt_float(self, name: str, found: Type) -> Type:
+        """A number that only a run knows, but for one that a test of the callee asks for and the caller knows: then
+        compiling decides. No type tells 0.0 from -0.0, nor a NaN from itself."""
+        value = found.value if isinstance(found, FloatType) else None
+        if isinstance(found, IntType) and found.value.constant is not None:
+            value = float(found.value.constant)
+        known = value is not None and isfinite(value) and (value != 0.0 or copysign(1.0, value) > 0.0)
+        return FloatType(value if known and name in self._signature.deciding else None)
 
     def _adapt_tensor(
         self, name: str, spec: TensorSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]

@@ -387,7 +387,8 @@ def instance_symbol(module: str, signature: Signature, types: tuple[Type, ...]) 
     if is_test(name):  # a title is any text, a symbol is a name
         name = f"test_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
     base = f"{module}.{name}"
-    if not is_generic(signature):
+    decided = any(isinstance(type_, FloatType) and type_.value is not None for type_ in types)
+    if not is_generic(signature) and not decided:
         return base
     parts = [_slug(type_) for type_ in types]
     digest = hashlib.sha256("; ".join(map(_key, types)).encode()).hexdigest()[:6]

@@ -19,6 +19,7 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.model.specs import Signature
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body
+from tesserac.check.state.effects import RANDOM
 from tesserac.check.transforms.meaning_rule import backward_rule, forward_rule, stored
 from tesserac.check.values.tangents import has_tangent
 from tesserac.check.values.tuples import tuple_items
@@ -33,7 +34,6 @@ from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, F64
 from tesserac.types.ty import Aggregate, FloatType, TensorType, Type, parts
 
-_RANDOM = "random"
 MEANT, BY = ".meant", ".by"
 """What is added to the symbol of a kernel for what it implements, and for a function that calls it."""
 
@@ -54,14 +54,15 @@ def implementing(
         return None
     if isinstance(expected, typed.Call):
         expected = replace(expected, meant=True)  # else a call of what it implements could be one of the kernel
-    if _RANDOM in function.effects:
+    if RANDOM in function.effects:
         # each draws its own numbers: a derivative replays those of the kernel
         return replace(function, closed=False, program=None)
     guards = dict.fromkeys([*function.guards, *inner.sizes.guards.values()])
     reads = {param.name: param for param in (*function.reads, *inner.doing.reads.values())}
     if reads:
         # a rule is given no params, and the body is what the meaning is
-        function = replace(function, closed=False, program=None)
+        apart = function.apart or f"what it implements reads the param `{min(reads)}`"
+        function = replace(function, closed=False, program=None, apart=apart)
     else:
         function = _with_rule(body, function, expected)
     function = replace(function, guards=tuple(guards), reads=tuple(reads.values()))

@@ -32,7 +32,7 @@ from tesserac.check.model.scope import Binding
 from tesserac.check.model.specs import BareTileSpec, Signature
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body
-from tesserac.check.state.effects import check_effects
+from tesserac.check.state.effects import RANDOM, check_effects
 from tesserac.check.values.tuples import make_tuple
 from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511, E0515, E0523
 from tesserac.ops.convert import Wide
@@ -86,14 +86,24 @@ def check_kernel(
     block = (*block, typed.Return(program.span, whole))
     guards = _guards(body, signature, kernel)
     function = typed_function(body, signature, types, symbol, block, whole.type, names, guards)
-    return replace(function, closed=True, program=_program(kernel, program, leading))
+    apart = _apart(kernel, program)
+    return replace(function, closed=True, apart=apart, program=None if apart else _program(kernel, program, leading))
 
 
-def _program(kernel: Kernel, program: typed.TypedFunction, leading: tuple[Dim, ...]) -> typed.Program | None:
-    """What the kernel does block by block; None where its programs do more than compute, or read params, of which each
-    would have its own."""
-    if program.effects or program.reads:
-        return None
+def _apart(kernel: Kernel, program: typed.TypedFunction) -> str:
+    """Why a kernel is no tile program: its programs do what has an order, or read params, of which each would have its
+    own. Empty for one that is. Each program has its own stream of random numbers, unless it has parts of a loop."""
+    if RANDOM in program.effects and kernel.meant:
+        return "it draws random numbers block by block; those of a `key=` belong to elements"
+    ordered = program.effects - {RANDOM}
+    if ordered:
+        return f"its programs have the effect {min(ordered)}, which has an order"
+    params = [param.name for param in program.reads if param.name != typed.STREAM]
+    return f"it reads the param `{params[0]}`; as an argument it would be loaded by blocks" if params else ""
+
+
+def _program(kernel: Kernel, program: typed.TypedFunction, leading: tuple[Dim, ...]) -> typed.Program:
+    """What the kernel does block by block."""
     cuts = [(block, cut) for block, cut in kernel.cuts.items() if block != kernel.blocks["d"]]
     blocks = tuple(typed.Cut(block, cut.size) for block, cut in cuts)
     own = tuple(block for block, _ in cuts if block in kernel.own)

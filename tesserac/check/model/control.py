@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.syntax import ast
+from tesserac.syntax.walk import descendants
 
 Updates = Callable[[ast.Expr], ast.Expr | None]
 """What a statement that is an expression binds, if it does."""
@@ -142,3 +143,22 @@ def _target_names(target: ast.Expr) -> Iterator[str]:
                 yield from _target_names(item)
         case ast.Subscript(value=value) | ast.Attribute(value=value):
             yield from _target_names(value)
+
+
+def tested_names(statements: Sequence[ast.Stmt]) -> set[str]:
+    """Names that a test of an `if` or of a conditional expression asks for: by themselves, or compared."""
+    nodes = (node for statement in statements for node in descendants(statement))
+    return {name for node in nodes if isinstance(node, ast.If | ast.Conditional) for name in _asked(node.test)}
+
+
+def _asked(test: ast.Expr) -> Iterator[str]:
+    match test:
+        case ast.Name(id=name):
+            yield name
+        case ast.UnaryOp(op="not", operand=operand):
+            yield from _asked(operand)
+        case ast.LogicalOp(left=left, right=right):
+            yield from (*_asked(left), *_asked(right))
+        case ast.Comparison(first=first, links=links):
+            asked = (first, *(link.operand for link in links))
+            yield from (node.id for node in asked if isinstance(node, ast.Name))

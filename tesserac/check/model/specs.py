@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.model.control import tested_names
 from tesserac.check.model.typed import GuardKind
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
@@ -268,6 +270,12 @@ class Signature:
     @property
     def name(self) -> str:
         return self.node.name
+
+    @cached_property
+    def deciding(self) -> frozenset[str]:
+        """The floats that a test of the body asks for by name."""
+        floats = {p.name for p in self.parameters if isinstance(p.spec, ScalarSpec) and p.spec.kind == "float"}
+        return frozenset(floats & tested_names(self.node.body)) if floats else frozenset()
 
     @property
     def has_open_parameters(self) -> bool:

@@ -375,10 +375,11 @@ class TypedFunction:
     is what the library says of its results: every element lies there if the arguments are finite. `promises` are what
     `@verify.numerics` asks of the results. `donated` are the parameters whose memory a caller from outside gives away.
     A kernel is `closed`: not differentiated through its body; its body is the meaning, and `program` what it does block
-    by block. `forward` is the rule of what it implements, `backward` that where there is only one for reverse mode.
-    `collectives` are the axes across which it and its callees communicate. `requests` are what its own text asks of
-    where and how it runs. `graph` is what `@graph.module` calls it. `alternatives` are the kernels of the program that
-    implement it. `pinned` are the sizes of blocks that the program of a kernel means. A `pattern`
+    by block; one that is no tile program says in `apart` why. `forward` is the rule of what it implements, `backward`
+    that where there is only one for reverse mode. `collectives` are the axes across which it and its callees
+    communicate. `requests` are what its own text asks of where and how it runs. `graph` is what `@graph.module` calls
+    it. `alternatives` are the kernels of the program that implement it. `pinned` are the sizes of blocks that the
+    program of a kernel means. A `pattern`
     is what a kernel implements, as the program writes it, wherever that stands; that of a `law` is of the library.
     `expected` are sizes that `@sizes` tells to expect.
     """
@@ -400,6 +401,7 @@ class TypedFunction:
     donated: tuple[str, ...] = ()
     closed: bool = False
     program: Program | None = None
+    apart: str = ""
     forward: str = ""
     backward: str = ""
     collectives: tuple[Across, ...] = ()

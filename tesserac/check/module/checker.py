@@ -355,7 +355,7 @@ class ModuleChecker(ModuleScope):
         inner = Body(checker, body.sink if owner == self.name else Sink(), name)
         value = apart(inner, lambda: checker.expression(inner, checker.names.constants[name].value))
         checker._constants.pop()
-        body.doing.reads.update(inner.doing.reads)
+        body.read(*inner.doing.reads.values())
         body.requests.extend(inner.requests)
         for effect in inner.doing.effects:
             body.add_effect(effect, span)

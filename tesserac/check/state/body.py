@@ -152,12 +152,17 @@ class Body:
         """Notes the use of a size: one of the module is told by a param, which must be at hand at run time."""
         teller = None if name in self.sizes.own_symbols else self.rules.teller(name)
         if teller is not None:
-            self.doing.reads.setdefault(teller.name, teller)
+            self.read(teller)
 
     def draw(self, at: Span) -> None:
         """Notes that the function takes random numbers from its stream."""
         self.add_effect("random", at)
-        self.doing.reads.setdefault(typed.STREAM, typed.Param(typed.STREAM, TensorType((), U64), at))
+        self.read(typed.Param(typed.STREAM, TensorType((), U64), at))
+
+    def read(self, *params: typed.Param) -> None:
+        """Notes that a run reads params; a branch that is never taken reads none."""
+        for param in params if self.flow.dead == 0 else ():
+            self.doing.reads.setdefault(param.name, param)
 
     def add_effect(self, effect: str, span: Span) -> None:
         if self.flow.dead == 0:

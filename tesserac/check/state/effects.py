@@ -12,8 +12,8 @@ from tesserac.diag.codes.effects import E0601, E0602, W0601
 from tesserac.ir.ordering import COLLECTIVE
 from tesserac.syntax import ast
 
-STATE = "state"
-EFFECTS = ("random", "io", STATE, COLLECTIVE, "nondet")
+STATE, RANDOM = "state", "random"
+EFFECTS = (RANDOM, "io", STATE, COLLECTIVE, "nondet")
 UPDATES = frozenset((STATE, COLLECTIVE))
 """What a statement does not do by itself: an update, or a collective, gives a new value, which has to be kept."""
 

@@ -68,7 +68,7 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
             return typed.Static(FunctionType(owner, name), node.span)
         case ParamRef(owner, name):
             param = body.rules.param(owner, name)
-            body.doing.reads.setdefault(param.name, param)
+            body.read(param)
             known = not isinstance(param.type, ErrorType)
             return typed.Weight(param.type, node.span, param.name) if known else body.error(node.span)
         case DTypeRef(dtype):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tesserac.graph.autodiff.dialect import smooth
+from tesserac.graph.block_draws import stream_place
 from tesserac.graph.dialect import (
     ALTERNATIVES,
     FORWARD_RULE,
@@ -85,11 +86,15 @@ def _keep_kernels(mapping: Mapping, op: Op, flags: Sequence[bool], mapped: Op) -
 
 def _has_programs(mapping: Mapping, op: Op, flags: Sequence[bool], program: Program) -> bool:
     """Whether every operand has a part for each program, or is the same for all of them."""
-    tiles = [tensor_type(arg).rank for arg in mapping.functions.lookup(program.symbol).body.args]
+    function = mapping.functions.lookup(program.symbol)
+    if stream_place(function) is not None:  # each element of the mapped dim numbers its programs by itself
+        return False
+    tiles = [tensor_type(arg).rank for arg in function.body.args]
     leads = [tensor_type(value).rank - rank for value, rank in zip(op.operands, tiles, strict=True)]
     own = len(program.leading)
     each = zip(flags, leads, tiles, strict=True)
     return all(lead == own and rank > 0 if flag else lead == 0 for flag, lead, rank in each)
+
 
 def _mapped_call(mapping: Mapping, op: Op, operands: Sequence[Value], flags: Sequence[bool]) -> Op:
     """The same of a function that is called: what is made of it is called too, and its rules are made where they are

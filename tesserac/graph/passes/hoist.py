@@ -34,10 +34,13 @@ After:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.graph.dialect import is_operator, operator_of
 from tesserac.graph.substitute import copy_op, mentions
 from tesserac.ir.core import Block, Module, Op, Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.kernels import block_loop
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.rewrite import is_pure
 from tesserac.types.dims import ONE
@@ -57,11 +60,12 @@ def hoist(module: Module) -> Module:
 
 
 def _hoist(loop: Op, body: Block) -> None:
-    counter = str(loop.attrs.get("counter", ""))
+    cut = block_loop(loop)
+    turning = [str(loop.attrs.get("counter", "")), *([cut.block.symbol or ""] if cut is not None else ())]
     invariant: set[Op] = set()
     moved: dict[Value, Value] = {}
     for op in list(body.ops[:-1]):
-        if not _is_invariant(op, body, invariant, counter):
+        if not _is_invariant(op, body, invariant, turning):
             continue
         invariant.add(op)
         if op.name == SIZE or not (operator_of(op).again and _grows(op)):
@@ -73,9 +77,10 @@ def _hoist(loop: Op, body: Block) -> None:
             op.erase()
 
 
-def _is_invariant(op: Op, body: Block, invariant: set[Op], counter: str) -> bool:
-    """Whether an operation gives the same in every iteration, and may as well be done where there is none."""
-    if not (is_operator(op) or op.name == SIZE) or not is_pure(op) or mentions(op, counter):
+def _is_invariant(op: Op, body: Block, invariant: set[Op], turning: Sequence[str]) -> bool:
+    """Whether an operation gives the same in every iteration, and may as well be done where there is none. What has the
+    size of a block belongs to it: the last block is smaller than the others."""
+    if not (is_operator(op) or op.name == SIZE) or not is_pure(op) or any(mentions(op, name) for name in turning):
         return False
     if op.name != SIZE and operator_of(op).may_fail(tuple(tensor_type(v) for v in op.operands)):
         return False

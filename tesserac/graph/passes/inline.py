@@ -57,12 +57,14 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.calls import CALLED, INVOKE, call_dims
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, VerifyError, attr, tuple_of
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.ordering import behind
+from tesserac.ir.ordering import ORDERED, behind
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.types.dims import Dim
 
 MEANING = ".meaning"
 """What is added to the symbol of a kernel that is an entry, for what it calls."""
+ALONE = ".alone"
+"""What is added to the symbol of a kernel that a debug build compares with what it implements."""
 
 
 @pass_(GRAPH, GRAPH, "inline")
@@ -155,7 +157,9 @@ def _call_kernel(module: Module, function: Op) -> None:
     builder = Builder(body, function.span)
     found = {name for arg in body.args for dim in tensor_type(arg).dims for name in dim.symbols()}
     dims = tuple((name, Dim.sym(name)) for name in sorted(found))
-    call = builder.op(CUSTOM, body.args, types, {"callee": symbol, "dims": dims})
+    effects = tuple_of(attrs.get("effects", ()), str)
+    places: dict[str, Attr] = {effect: (0,) for effect in ORDERED if effect in effects}
+    call = builder.op(CUSTOM, body.args, types, {"callee": symbol, "dims": dims, **places})
     builder.op("graph.return", call.results)
     module.block.append(meaning)
 

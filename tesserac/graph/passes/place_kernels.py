@@ -31,6 +31,7 @@ from functools import reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.applying import apply_operator
+from tesserac.graph.block_draws import draw_in_place, program_streams, stream_place
 from tesserac.graph.dialect import (
     DIGEST,
     KERNEL_CALL,
@@ -42,7 +43,7 @@ from tesserac.graph.dialect import (
     runs,
     set_numerics,
 )
-from tesserac.graph.passes.inline import MEANING, erase_unreached, inline_call
+from tesserac.graph.passes.inline import ALONE, MEANING, erase_unreached, inline_call
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import call_dims
@@ -194,7 +195,7 @@ def _all_within(builder: Builder, limits: Sequence[tuple[Dim, int]]) -> Value:
 
 def _name(callee: Op) -> str:
     """The kernel's own symbol: an entry calls its meaning under another one, and so does one that is checked."""
-    return callee.symbol.removesuffix(MEANING).removesuffix(".alone")
+    return callee.symbol.removesuffix(MEANING).removesuffix(ALONE)
 
 
 def _replace(call: Op, kernel: Op) -> None:
@@ -222,7 +223,8 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     dims = call_dims(call)
     leading = tuple(dim.substitute(dims) for dim in program.leading)
     wanted = {position: tensor_type(call.results[position]) for position in _wanted(call)}
-    known = [_constant(value) for value in call.operands]
+    given = _given(module, call, program, leading)
+    known = [_constant(value) for value in given]
     body = _program_body(module, program, dims, tiles.passes, wanted, known, call.attrs.get(NUMERICS))
     digest = str(module.lookup(str(call.attrs["callee"])).attrs.get(DIGEST, ""))
     programs = product(leading) if leading else ONE
@@ -230,7 +232,7 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     flat = Builder.before(call)
     parts = [
         _flat(flat, value, leading, rank)
-        for value, rank, constant in zip(call.operands, ranks, known, strict=True)
+        for value, rank, constant in zip(given, ranks, known, strict=True)
         if constant is None
     ]
     attrs: dict[str, Attr] = {
@@ -252,6 +254,14 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     operands = [part.value for part in parts]
     names = [call.results[position].name for position in wanted]
     return Op(OPDEFS[KERNEL], operands, types, attrs, [Region(body)], call.span, names)
+
+
+def _given(module: Module, call: Op, program: Program, leading: tuple[Dim, ...]) -> list[Value]:
+    """What the programs of a call are given: of the stream that they draw from, one of its own for each."""
+    given, place = list(call.operands), stream_place(module.lookup(program.symbol))
+    if place is not None:
+        given[place] = program_streams(Builder.before(call), given[place], leading, product(leading))
+    return given
 
 
 def _constant(value: Value) -> list[Op] | None:
@@ -353,6 +363,7 @@ def _program_body(
     block = _with_constants(copy_block(function.body, {}, {**dims, **fixed}), known)
     for op in block.ops:
         set_numerics(op, mode)
+    draw_in_place(block, program, dims)
     end = block.terminator
     rounded = [_rounded(Builder.before(end), end.operands[position], ty) for position, ty in wanted.items()]
     block.append(Op(end.opdef, rounded, (), end.attrs, span=end.span))
