@@ -178,7 +178,6 @@ CASES: tuple[Case, ...] = (
 
 SLOW: dict[str, str] = {
     "cummax": "ranks, their running extreme and its parts are a pass over memory each",
-    "gelu": "erfc is within 4 ulp, also in its tail",
     "cross_entropy": "rows of 32 classes are folded one by one",
     "stft": "frames are written out before they are transformed",
 }

@@ -21,7 +21,8 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 | pow      | 1.1           | as IEEE 754 has it; an exact result comes out exact                                   |
 | tanh     | 1.5           | odd, also for -0                                                                      |
 | erf      | 1.2           | odd, also for -0                                                                      |
-| erfc     | 4.0           | relative, also in the tail; 1 at 0                                                    |
+| erfc     | 6.0           | relative, also in the tail; 1 at 0                                                    |
+| xndtr    | 6.0           | x times the normal distribution at x; relative, also in the tail; zeros keep signs    |
 | sin, cos | 1.7           | for every finite x; NaN at infinities; sin is odd, also for -0                        |
 | atan     | 1.5           | odd, also for -0; pi/2 at infinity                                                    |
 | atan2    | 1.6           | as IEEE 754 has it: zeros keep their signs, infinities lie on axes and diagonals      |
@@ -72,6 +73,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "tanh": (1, exponential.tanh),
     "erf": (1, error_function.erf),
     "erfc": (1, error_function.erfc),
+    "xndtr": (1, error_function.xndtr),
     "sin": (1, trigonometric.sin),
     "cos": (1, trigonometric.cos),
     "atan": (1, arctangent.atan),

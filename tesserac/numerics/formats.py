@@ -13,9 +13,12 @@ from tesserac.types.dtype import F32, F64, DType
 
 @dataclass(frozen=True)
 class Format:
-    """Limits of one dtype. Beyond `exp_low` and `exp_high` exp is 0 or inf; `huge_angle` is where the reduction of
+    """Limits of one dtype, and the bits of its significand.
+
+    Beyond `exp_low` and `exp_high` exp is 0 or inf; `huge_angle` is where the reduction of
     sin and cos needs more of pi, as an exponent of 2."""
 
+    significand: int
     lowest_exponent: int
     highest_exponent: int
     largest: float
@@ -24,12 +27,13 @@ class Format:
     exp_high: float
     erf_limit: float
     erfc_limit: float
+    ndtr_limit: float
     huge_angle: int
 
 
 _FORMATS = {
-    F32: Format(-126, 127, F32.largest, 2.0**20, -104.0, 89.0, 4.0, 10.125, 17),
-    F64: Format(-1022, 1023, F64.largest, 2.0**49, -746.0, 710.0, 6.0, 27.25, 30),
+    F32: Format(24, -126, 127, F32.largest, 2.0**20, -104.0, 89.0, 4.0, 10.125, 14.5, 17),
+    F64: Format(53, -1022, 1023, F64.largest, 2.0**49, -746.0, 710.0, 6.0, 27.25, 38.75, 30),
 }
 
 

@@ -23,6 +23,7 @@ an fma or replaced by an approximation, so every target computes the same bits.
 |                 | by an addition and a shift: f32 `bits(n + 12583039.0) << 23`, f64                        |
 |                 | `bits(n + 6755399441056767.0) << 52`. Elsewhere these bits are its value too, whatever   |
 |                 | they mean, except of NaN; programs clamp first                                           |
+| exponent b      | bits(b) << 23, f64 bits(b) << 52: `pow2 n` where b is n + 12583039.0, or the f64 above   |
 | logb x          | the exponent of a positive normal number, as an integer of the float type                |
 | significand x   | a positive normal number scaled into [1, 2): its fraction bits under the exponent of 1   |
 | and or xor      | bit by bit, of integers                                                                  |
@@ -93,11 +94,14 @@ _Evaluator: TypeAlias = Callable[..., Array]
 
 def _pow2(n: Array) -> Array:
     """Adding 1.5 * 2**fraction_bits + bias leaves n + bias in the low bits; the shift drops all others."""
-    if n.dtype == np.float32:
-        bits = np.asarray(n + np.float32(12583039.0)).view(np.uint32)
-        return np.asarray(bits << np.uint32(23)).view(np.float32)
-    bits = np.asarray(n + np.float64(6755399441056767.0)).view(np.uint64)
-    return np.asarray(bits << np.uint64(52)).view(np.float64)
+    return _exponent(np.asarray(n + n.dtype.type(12583039.0 if n.dtype == np.float32 else 6755399441056767.0)))
+
+
+def _exponent(biased: Array) -> Array:
+    """The low bits of a number in the place of its exponent."""
+    if biased.dtype == np.float32:
+        return np.asarray(biased.view(np.uint32) << np.uint32(23)).view(np.float32)
+    return np.asarray(biased.view(np.uint64) << np.uint64(52)).view(np.float64)
 
 
 def _logb(x: Array) -> Array:
@@ -108,7 +112,13 @@ def _significand(x: Array) -> Array:
     return np.asarray(np.frexp(x)[0] * x.dtype.type(2))
 
 
-_OWN: dict[str, _Evaluator] = {"fma": fma, "pow2": _pow2, "logb": _logb, "significand": _significand}
+_OWN: dict[str, _Evaluator] = {
+    "fma": fma,
+    "pow2": _pow2,
+    "exponent": _exponent,
+    "logb": _logb,
+    "significand": _significand,
+}
 _NUMPY = {
     "add": "add",
     "sub": "subtract",

@@ -12,6 +12,7 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     einsum,
     elementary,
     elementwise,
+    error_functions,
     exponents,
     index,
     join,

@@ -75,6 +75,7 @@ _ROWS = (
     Primitive("tanh", 1, "f", "same", "Hyperbolic tangent."),
     Primitive("erf", 1, "f", "same", "Error function."),
     Primitive("erfc", 1, "f", "same", "1 - erf(x), also where that is tiny."),
+    Primitive("xndtr", 1, "f", "same", "x times the normal distribution at x, also where that is tiny."),
     Primitive("sin", 1, "f", "same", "Sine of radians."),
     Primitive("cos", 1, "f", "same", "Cosine of radians."),
     Primitive("atan", 1, "f", "same", "The angle in radians, from -pi/2 to pi/2, of a tangent."),

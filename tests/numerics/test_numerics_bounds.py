@@ -57,6 +57,7 @@ WIDE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "tanh": np.tanh,
     "erf": np.vectorize(math.erf),
     "erfc": np.vectorize(math.erfc),
+    "xndtr": np.vectorize(lambda x: max(x, 0.0) - abs(x) * math.erfc(abs(x) * math.sqrt(0.5)) / 2),
     "sin": np.sin,
     "cos": np.cos,
     "atan": np.arctan,
@@ -72,6 +73,7 @@ POINTS = {
     "tanh": [spread(-10, 10), spread(-1e-3, 1e-3), spread(0.5, 0.7)],
     "erf": [spread(-4.5, 4.5), spread(0.8, 0.95), signed(sizes(-149, 0))],
     "erfc": [spread(-5, 10.2), spread(-1, 1), signed(sizes(-149, 0))],
+    "xndtr": [spread(-14.5, 5), spread(-1, 1), signed(sizes(-149, 0))],
     "sin": [spread(-10, 10), spread(-(2.0**17), 2.0**17), signed(sizes(-149, 24))],
     "cos": [spread(-10, 10), spread(-(2.0**17), 2.0**17), signed(sizes(-149, 24))],
     "atan": [spread(-3, 3), spread(0.99, 1.01), signed(sizes(-149, 127))],
@@ -114,6 +116,7 @@ EXACT: dict[str, Callable[[mpmath.mpf], mpmath.mpf]] = {
     name: getattr(mpmath, name)
     for name in ("exp", "expm1", "log", "log1p", "log10", "tanh", "erf", "erfc", "sin", "cos", "atan")
 }
+EXACT |= {"xndtr": lambda x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2}
 EXACT |= {"exp2": lambda x: mpmath.power(2, x), "log2": lambda x: mpmath.log(x) / mpmath.log(2)}
 RANGES_F64 = {
     "exp": [(-745, 709.7), (-1, 1)],
@@ -126,6 +129,7 @@ RANGES_F64 = {
     "tanh": [(1e-5, 20), (0.4, 0.8)],
     "erf": [(-6, 6), (0.8, 0.95), (-1e-10, 1e-10)],
     "erfc": [(-6, 27.2), (0, 1), (20, 26.5)],
+    "xndtr": [(-38, 6), (-1, 1), (-38.6, -30)],
     "sin": [(-10, 10), (-(2.0**30), 2.0**30)],
     "cos": [(-10, 10), (-(2.0**30), 2.0**30)],
     "atan": [(-3, 3), (0.99, 1.01), (1e10, 1e20)],

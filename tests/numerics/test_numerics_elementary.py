@@ -12,7 +12,17 @@ from tesserac.numerics.elementary import ELEMENTARY, program
 from tesserac.numerics.formats import parts
 from tesserac.numerics.program import PRIMITIVES, Program, Step, evaluate
 from tesserac.types.dtype import F32, F64, DType
-from tests.tools.fit_elementary import CONSTANTS, FITS, Fit, constant_parts, fit_rounded, two_over_pi_pieces
+from tests.tools.fit_elementary import (
+    CONSTANTS,
+    FITS,
+    QUOTIENTS,
+    Fit,
+    Quotient,
+    constant_parts,
+    fit_rounded,
+    quotient_rounded,
+    two_over_pi_pieces,
+)
 
 INF, NAN = np.inf, np.nan
 DTYPES = {"f32": F32, "f64": F64}
@@ -46,6 +56,7 @@ CORNERS = [
     ("log1p", [NAN, INF, -INF, 0.0, -0.0, -1.0, -2.0, 1e-40], [NAN, INF, NAN, 0.0, -0.0, -INF, NAN, 1e-40]),
     ("erf", [NAN, INF, -INF, 0.0, -0.0, 100, -1e30], [NAN, 1, -1, 0.0, -0.0, 1, -1]),
     ("erfc", [NAN, INF, -INF, 0.0, -0.0, 100, -1e30], [NAN, 0, 2, 1, 1, 0, 2]),
+    ("xndtr", [NAN, INF, -INF, 0.0, -0.0, 10, -1e30], [NAN, INF, -0.0, 0.0, -0.0, 10, -0.0]),
     ("sin", [NAN, INF, -INF, 0.0, -0.0, 1e-40, -1e-40], [NAN, NAN, NAN, 0.0, -0.0, 1e-40, -1e-40]),
     ("cos", [NAN, INF, -INF, 0.0, -0.0, 1e-40], [NAN, NAN, NAN, 1, 1, 1]),
     ("log10", [NAN, INF, -INF, 0.0, -0.0, 1.0, -1.0, 1000], [NAN, INF, NAN, -INF, -INF, 0, NAN, 3]),
@@ -135,8 +146,18 @@ def test_coefficients_are_those_of_the_fit(fit: Fit) -> None:
     assert tuple(fit_rounded(fit)[0]) == TABLE[fit.name, "f32"]
 
 
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("fit", [f for f in QUOTIENTS if f.dtype == "f32"], ids=lambda fit: fit.name)
+def test_coefficients_are_those_of_the_quotient(fit: Quotient) -> None:
+    above, below, _ = quotient_rounded(fit)
+    assert tuple(above) == TABLE[f"{fit.name}_above", "f32"]
+    assert tuple(below) == TABLE[f"{fit.name}_below", "f32"]
+
+
 def test_the_table_has_what_the_tool_prints_and_no_more() -> None:
     found = {(fit.name, fit.dtype): fit.terms for fit in FITS}
+    found |= {(f"{fit.name}_above", fit.dtype): fit.terms for fit in QUOTIENTS}
+    found |= {(f"{fit.name}_below", fit.dtype): fit.terms + 1 for fit in QUOTIENTS}
     for dtype in DTYPES:
         for name in CONSTANTS:
             assert tuple(constant_parts(name, dtype)) == TABLE[name, dtype]
@@ -240,7 +261,7 @@ def test_programs_are_well_formed(name: str, dtype: str) -> None:
 
 
 LENGTHS = {"exp": 28, "exp2": 30, "expm1": 22, "log": 33, "log2": 34, "log1p": 42, "pow": 112, "tanh": 31, "erf": 36}
-LENGTHS |= {"erfc": 41, "sin": 30, "cos": 29, "log10": 50, "atan": 23, "atan2": 34}
+LENGTHS |= {"erfc": 35, "xndtr": 35, "sin": 30, "cos": 29, "log10": 50, "atan": 23, "atan2": 34}
 
 
 @pytest.mark.parametrize("name", LENGTHS)

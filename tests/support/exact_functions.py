@@ -108,6 +108,7 @@ FUNCTIONS: dict[str, Exact] = {
     "tanhshrink": _tanhshrink,
     "threshold": lambda x: x if x > 1 else mp.mpf(0),
     "trunc": lambda x: mp.floor(x) if x > 0 else mp.ceil(x),
+    "xndtr": lambda x: FUNCTIONS["gelu"](x),
 }
 
 STEPS = {"ceil", "floor", "rint", "round", "sign", "trunc"}

@@ -1,4 +1,4 @@
-"""Fits the polynomials of `tesserac/numerics/` and prints `tesserac/numerics/coefficients.py`.
+"""Fits the polynomials and quotients of `tesserac/numerics/` and prints `tesserac/numerics/coefficients.py`.
 
     python tests/tools/fit_elementary.py > tesserac/numerics/coefficients.py
 
@@ -67,6 +67,71 @@ def solve_levelled(fit: Fit, points: list[mp.mpf], terms: int) -> list[mp.mpf]:
         matrix[row, terms] = (-1) ** row / fit.weight(x)
         right[row] = fit.function(x)
     return list(mp.lu_solve(matrix, right))[:terms]
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """`function(x)` on [0, high] by a polynomial of `terms` coefficients over one of a term more that starts with 1."""
+
+    name: str
+    dtype: str
+    function: Function
+    high: mp.mpf
+    terms: int
+    centre: mp.mpf
+    """Half of the points of a fit lie below: the functions bend near 0 and are smooth far out."""
+
+    def points(self, count: int) -> list[mp.mpf]:
+        """From 0 to `high`: Chebyshev's, in (x - centre) / (x + centre)."""
+        low, top = mp.mpf(-1), (self.high - self.centre) / (self.high + self.centre)
+        places = ((low + top) / 2 - (top - low) / 2 * mp.cos(mp.pi * i / (count - 1)) for i in range(count))
+        return [self.centre * (1 + q) / (1 - q) for q in places]
+
+
+def fit_quotient(fit: Quotient) -> tuple[list[mp.mpf], list[mp.mpf]]:
+    """Remez exchange for the relative error; it ends where rounding hides the alternation."""
+    count = 2 * fit.terms + 1
+    points, grid = fit.points(count), fit.points(GRID + 1)
+    level = mp.mpf(0)
+    for _ in range(10):
+        above, below, level = levelled_quotient(fit, points, level)
+        found = [horner(above, x) / horner(below, x) / fit.function(x) - 1 for x in grid]
+        try:
+            points = alternating_extrema(grid, found, count)
+        except ValueError:
+            break
+    return above, below
+
+
+def levelled_quotient(
+    fit: Quotient, points: list[mp.mpf], level: mp.mpf
+) -> tuple[list[mp.mpf], list[mp.mpf], mp.mpf]:
+    """The quotient whose relative error is equal and alternating at the points: a linear system per guess of it."""
+    terms, count = fit.terms, len(points)
+    for _ in range(6):
+        matrix, right = mp.zeros(count), mp.ones(count, 1)
+        for row, x in enumerate(points):
+            sign = (-1) ** row
+            for power in range(terms):
+                matrix[row, power] = x**power / fit.function(x)
+                matrix[row, terms + power] = -(1 + sign * level) * x ** (power + 1)
+            matrix[row, count - 1] = -sign
+        solution = list(mp.lu_solve(matrix, right))
+        level = solution[-1]
+    return solution[:terms], [mp.mpf(1), *solution[terms:-1]], level
+
+
+def quotient_rounded(fit: Quotient) -> tuple[list[float], list[float], float]:
+    """Both polynomials in the dtype, and the base-2 logarithm of their largest relative error. The one above is fitted
+    again to what the one below was rounded to, and exact at 0."""
+    below = [round_to(c, fit.dtype) for c in fit_quotient(fit)[1]]
+    product = cache(lambda x: fit.function(x) * horner(below, x))
+    start = fit.function(mp.mpf(0))
+    slope = cache(lambda x: (product(x) - start) / x)
+    again = Fit(fit.name, fit.dtype, slope, lambda x: x / product(x), mp.mpf(2) ** -6, fit.high, fit.terms - 1)
+    above = [round_to(c, fit.dtype) for c in (start, *remez(again))]
+    error = max(abs(horner(above, x) / product(x) - 1) for x in fit.points(GRID + 1))
+    return above, below, float(mp.log(error, 2))
 
 
 def alternating_extrema(grid: list[mp.mpf], errors: list[mp.mpf], count: int) -> list[mp.mpf]:
@@ -176,24 +241,14 @@ def erf_far(x: mp.mpf) -> mp.mpf:
     return -mp.log(mp.erfc(x)) / x - 1
 
 
-@cache
-def erfc_slope(q: mp.mpf) -> mp.mpf:
-    """(1 / (exp(x**2) erfc(x)) - 1) / x with q = (x - 3) / (x + 3)"""
-    x = erfc_argument(q)
-    return (mp.exp(-x * x) / mp.erfc(x) - 1) / x if x > mp.mpf(10) ** -20 else 2 / mp.sqrt(mp.pi)
+def scaled_erfc(x: mp.mpf) -> mp.mpf:
+    """exp(x**2) erfc(x)"""
+    return mp.exp(x * x) * mp.erfc(x)
 
 
-def erfc_weight(q: mp.mpf) -> mp.mpf:
-    x = erfc_argument(q)
-    return x * mp.exp(x * x) * mp.erfc(x) + mp.mpf(1e-3)
-
-
-def erfc_argument(q: mp.mpf) -> mp.mpf:
-    return 3 * (1 + q) / (1 - q)
-
-
-def erfc_place(x: float) -> mp.mpf:
-    return (mp.mpf(x) - 3) / (mp.mpf(x) + 3)
+def scaled_ndtr(x: mp.mpf) -> mp.mpf:
+    """exp(x**2 / 2) times the normal distribution at -x"""
+    return scaled_erfc(x / mp.sqrt(2)) / 2
 
 
 def erf_far_weight(x: mp.mpf) -> mp.mpf:
@@ -219,9 +274,14 @@ FITS = (
     *both("erf_near", erf_near, lambda z: mp.mpf(1), 0, mp.mpf(0.875) ** 2, 6, 12),
     Fit("erf_far", "f32", erf_far, erf_far_weight, mp.mpf(0.875), mp.mpf(4), 6),
     Fit("erf_far", "f64", erf_far, erf_far_weight, mp.mpf(0.875), mp.mpf(6), 20),
-    Fit("erfc", "f32", erfc_slope, erfc_weight, mp.mpf(-1), erfc_place(10.125), 10),
-    Fit("erfc", "f64", erfc_slope, erfc_weight, mp.mpf(-1), erfc_place(27.25), 27),
     *both("atan", atan_tail, atan_weight, 0, 1, 10, 22),
+)
+
+QUOTIENTS = (
+    Quotient("erfc", "f32", scaled_erfc, mp.mpf("10.1875"), 5, mp.mpf("1.77")),
+    Quotient("erfc", "f64", scaled_erfc, mp.mpf("27.375"), 11, mp.mpf("1.77")),
+    Quotient("ndtr", "f32", scaled_ndtr, mp.mpf("14.5"), 5, mp.mpf("2.5")),
+    Quotient("ndtr", "f64", scaled_ndtr, mp.mpf("38.75"), 11, mp.mpf("2.5")),
 )
 
 CONSTANTS = {
@@ -262,6 +322,11 @@ def rows() -> Iterator[tuple[str, str, list[float], str]]:
     for fit in FITS:
         coefficients, error = fit_rounded(fit)
         yield fit.name, fit.dtype, coefficients, f"  # weighted error 2**{error:.1f}"
+    for quotient in QUOTIENTS:
+        above, below, error = quotient_rounded(quotient)
+        remark = f"  # over {quotient.name}_below: relative error 2**{error:.1f}"
+        yield f"{quotient.name}_above", quotient.dtype, above, remark
+        yield f"{quotient.name}_below", quotient.dtype, below, ""
     for dtype in ("f32", "f64"):
         for name in CONSTANTS:
             yield name, dtype, constant_parts(name, dtype), ""

@@ -158,10 +158,14 @@ def _compare(predicate: str) -> Callable[[Builder, Value, Value], Value]:
 
 def _pow2(b: Builder, n: Value) -> Value:
     """Adding the magic number leaves n + bias in the low bits; shifted into place they are the exponent of 2**n."""
-    bits = n.type.bits
-    ints = like(n.type, integer(bits))
-    biased = b.cast("bitcast", b.fadd(n, const_float(n.type, _POW2_MAGIC[bits])), ints)
-    return b.cast("bitcast", b.binary("shl", biased, const_int(ints, _FRACTION_BITS[bits])), n.type)
+    return _exponent(b, b.fadd(n, const_float(n.type, _POW2_MAGIC[n.type.bits])))
+
+
+def _exponent(b: Builder, biased: Value) -> Value:
+    bits = biased.type.bits
+    ints = like(biased.type, integer(bits))
+    shifted = b.binary("shl", b.cast("bitcast", biased, ints), const_int(ints, _FRACTION_BITS[bits]))
+    return b.cast("bitcast", shifted, biased.type)
 
 
 def _logb(b: Builder, x: Value) -> Value:
@@ -197,6 +201,7 @@ _STEPS: dict[str, Callable[..., Value]] = {
     "eq": _compare("oeq"),
     "select": Builder.select,
     "pow2": _pow2,
+    "exponent": _exponent,
     "logb": _logb,
     "significand": _significand,
 }

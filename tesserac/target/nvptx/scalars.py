@@ -301,11 +301,14 @@ class _Shape:
 
 def _pow2(b: Builder, x: Value) -> Value:
     """2**n by an addition that leaves the biased exponent in the low bits, and a shift."""
-    ty = x.type
-    shape = _Shape(ty)
-    magic = 1.5 * 2.0**shape.fraction + shape.bias
-    shifted = b.binary("shl", _bits(b, b.fadd(x, const_float(ty, magic))), const_int(shape.word, shape.fraction))
-    return b.cast("bitcast", shifted, ty)
+    shape = _Shape(x.type)
+    return _exponent(b, b.fadd(x, const_float(x.type, 1.5 * 2.0**shape.fraction + shape.bias)))
+
+
+def _exponent(b: Builder, biased: Value) -> Value:
+    shape = _Shape(biased.type)
+    shifted = b.binary("shl", _bits(b, biased), const_int(shape.word, shape.fraction))
+    return b.cast("bitcast", shifted, biased.type)
 
 
 def _logb(b: Builder, x: Value) -> Value:
@@ -343,6 +346,7 @@ _FLOAT: dict[str, Row] = {
     "min": _extreme("minimum", "olt"),
     "max": _extreme("maximum", "ogt"),
     "pow2": _pow2,
+    "exponent": _exponent,
     "logb": _logb,
     "significand": _significand,
 }
