@@ -115,6 +115,7 @@ FILES = {
     "table-aarch64": "loops, sums, scans, sorts and products beside NumPy, PyTorch and numba",
     "table-x86_64": "sums, scans, scatters and products on 16 x86 cores beside NumPy and PyTorch",
     "training": "training the examples",
+    "transformer-memory-aarch64": "what the forward pass of a transformer of 24 layers holds, beside its lower bound",
 }
 PEERS = re.compile(r"(tessera|jax|torch) ([\d.]+) and ([\d.]+) ms")
 

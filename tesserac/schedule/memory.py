@@ -34,7 +34,7 @@ class _Slot:
 @function_pass(SCHEDULE, SCHEDULE, "assign_slots")
 def assign_slots(host: Op) -> None:
     slots: list[_Slot] = []
-    for life in sorted(_lives(host), key=lambda x: x.first):
+    for life in sorted(lives(host), key=lambda x: x.first):
         ty = memory(life.buffer.result)
         number = _free_slot(slots, life.first, ty)
         slots[number].free_from = life.last + 1
@@ -51,7 +51,7 @@ def _free_slot(slots: list[_Slot], place: int, ty: MemRefType) -> int:
     return len(slots) - 1
 
 
-def _lives(host: Op) -> list[_Life]:
+def lives(host: Op) -> list[_Life]:
     places: dict[Op, tuple[int, int]] = {}
     _number(host.body, 0, places)
     found: list[_Life] = []
