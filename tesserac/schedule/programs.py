@@ -191,11 +191,14 @@ def _is_narrow(kernel: Op) -> bool:
 
 
 def staged_bytes(kernel: Op, product: Op, sizes: dict[Dim, int], depth: int = GPU_STAGES) -> int:
-    """What the operands of a product take: as often as blocks are in flight, for those that are copied ahead."""
+    """What the operands of a product take: as often as blocks are in flight, for those that are copied ahead. One that
+    is computed stays in registers where matrix units take it from there."""
     moving = {cut.block for cut in kernel_blocks(kernel)} - set(kernel_own(kernel))
-    total = 0
+    total, held = 0, _is_narrow(kernel)
     for value in product.operands:
         loaded = view_source(value)[0].owner is kernel.body
+        if held and not loaded:
+            continue
         ahead = loaded and not moving.isdisjoint(tensor_type(value).dims)
         total += _elements(value, sizes) * element_bytes(tensor_type(value).dtype) * (depth if ahead else 1)
     return total

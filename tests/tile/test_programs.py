@@ -25,6 +25,7 @@ from tesserac.tile.trial import tiles_of
 from tests.support import tile_eval, tile_kernel_eval
 from tests.support.cpu_kernels import same_bits
 from tests.support.kernel_programs import BLOCKS, PROGRAMS, arguments, scheduled
+from tests.support.native_runs import compiled_equals_oracle
 from tests.support.source_support import check_text, compile_to_forms, library
 
 
@@ -176,3 +177,13 @@ def test_numbers_and_roundings_are_in_the_program_and_parts_are_stored_one_by_on
     module = tessera.compile(text)
     for got in (module.f(given), module.g(given, 3.0)):
         assert np.array_equal(np.asarray(got, np.float32), wanted.astype(given.dtype).astype(np.float32))
+
+
+def test_a_number_of_the_run_is_read_by_every_program() -> None:
+    """It lies in memory without dims, which programs share parts of their code over."""
+    run = compiled_equals_oracle(
+        "def f(q: Tensor[B, S, 4, f64], k: Tensor[B, T, 4, f64], v: Tensor[B, T, 4, f64], t: Tensor[f64]):\n"
+        "    return attention(q, k, v, causal=True, scale=t)\n"
+    )
+    q, k, v = np.random.default_rng(0).normal(size=(3, 2, 5, 4))
+    np.testing.assert_array_equal(run("f", q, k, v, np.float64(0.5)), run("f", q, k, v, np.array(0.5)))

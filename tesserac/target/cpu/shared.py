@@ -120,7 +120,7 @@ def _numbers(memory: Memory) -> Iterator[tuple[int, Value]]:
 def _places(memory: Memory) -> list[int]:
     """For each dim and stride the place whose number it is: a stride that is the next dim has that one's."""
     rank = len(memory.dims)
-    nexts = [*(dim.text for dim in memory.dims[1:]), None]
+    nexts = [*(dim.text for dim in memory.dims[1:]), None][:rank]
     strides = zip(memory.strides, nexts, strict=True)
     return [*range(rank), *(place + (1 if s.text == dim else rank) for place, (s, dim) in enumerate(strides))]
 
