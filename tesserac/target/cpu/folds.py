@@ -16,7 +16,7 @@ from tesserac.numerics.order import Blocks
 from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
 from tesserac.target.cpu.frame import Frame, Lanes, Mode, Run
-from tesserac.target.cpu.groups import group_index, loop_over, modes
+from tesserac.target.cpu.groups import group_index, known_count, loop_over, modes
 from tesserac.target.cpu.registers import constant, register_type
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.llvm_types import LType, Value, array, const_i64, vector
@@ -75,11 +75,12 @@ def _folded_group(frame: Frame, op: Op, folds: Sequence[_Fold], i: Value, mode: 
 
 
 def _fold_halves(frame: Frame, fold: _Fold, values: Sequence[Value]) -> Value:
-    """r[i] = r[i] + r[i + half] until one is left; the count is a power of two."""
+    """r[i] = r[i] + r[i + half] until one is left; what has none beside it stays, as of three the middle one."""
     held = list(values)
     while len(held) > 1:
-        half = len(held) // 2
-        held = [fold.combine(frame, held[i], held[i + half]) for i in range(half)]
+        half = (len(held) + 1) // 2
+        beside = dict(enumerate(held[half:]))
+        held = [fold.combine(frame, value, beside[i]) if i in beside else value for i, value in enumerate(held[:half])]
     return held[0]
 
 
@@ -101,7 +102,7 @@ class _AnyOrderFold:
 
     def results(self) -> list[Value]:
         low, high = (self.frame.value(v) for v in self.op.operands)
-        ways = modes(self.op)
+        ways = modes(self.op, known_count(low, high))
         held = [v for fold in self.folds for v in fold.starts(self.frame, ways[0])]
         for mode in ways:
             held = self._narrowed(held, mode)
@@ -126,8 +127,9 @@ class _AnyOrderFold:
 class _BlockFold:
     """A fold of at most one block in the order of its lanes.
 
-    Where a group is as long as all lanes, their accumulators stay in registers. Else they stand in memory: a lane is
-    used again only after all others, so the way through memory is never waited for.
+    Where a group is as long as all lanes, or all elements are known to be fewer whole vectors, their accumulators stay
+    in registers. Else they stand in memory: a lane is used again only after all others, so the way through memory is
+    never waited for.
     """
 
     def __init__(self, frame: Frame, op: Op, folds: Sequence[_Fold], order: Blocks) -> None:
@@ -137,6 +139,9 @@ class _BlockFold:
 
     def results(self) -> list[Value]:
         widest, *narrower = modes(self.op)
+        few = known_count(self.low, self.high)
+        if few is not None and widest.lanes and 0 < few <= self.count and few % widest.lanes == 0:
+            return self._of_few(Mode(widest.lanes, few // widest.lanes))
         assert self.count % widest.size == 0, "whole groups must fill the lanes"
         if widest.size == self.count:
             starts = [v for fold in self.folds for v in fold.starts(self.frame, widest)]
@@ -148,6 +153,18 @@ class _BlockFold:
         for mode in narrower:
             (low,) = loop_over(self.frame, low, self.high, mode, [], self._in_memory)
         return [self._fold_lanes(fold, memory, widest) for fold, memory in zip(self.folds, self.lanes, strict=True)]
+
+    def _of_few(self, mode: Mode) -> list[Value]:
+        """All elements at once; the other lanes hold what they start with."""
+        starts = [fold.starts(self.frame, mode) for fold in self.folds]
+        held = [value for each in starts for value in each]
+        totals = _folded_group(self.frame, self.op, self.folds, self.low, mode, held)
+        missing = self.count // mode.lanes - mode.parts
+        results = []
+        for n, fold in enumerate(self.folds):
+            lanes = [*totals[n * mode.parts : (n + 1) * mode.parts], *[starts[n][0]] * missing]
+            results.append(_fold_vector(self.frame, fold, _fold_halves(self.frame, fold, lanes)))
+        return results
 
     def _in_registers(self, i: Value, mode: Mode, held: list[Value]) -> Sequence[Value]:
         return _folded_group(self.frame, self.op, self.folds, i, mode, held)

@@ -12,7 +12,8 @@ from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
 from tesserac.target.cpu.frame import REST, Entry, Frame, Mode, Run
 from tesserac.target.dims import floor_div
-from tesserac.target.flow import for_loop
+from tesserac.target.flow import LoopBody, for_loop
+from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import Value, const_i64
 from tesserac.tile.cpu.dialect import Shape
 
@@ -20,11 +21,25 @@ Group = Callable[[Value, Mode, list[Value]], Sequence[Value]]
 """Writes the group of elements that starts at an index, in a mode; takes and gives what the loop carries."""
 
 
-def modes(op: Op) -> list[Mode]:
-    """The ways of taking elements, from the widest to one by one."""
+def modes(op: Op, count: int | None = None) -> list[Mode]:
+    """The ways of taking elements, from the widest, which takes no more than there are known to be, to one by one."""
     shape = attr(op, "shape", Shape)
-    vector = [Mode(shape.lanes, 1, rest=True)] if shape.parts > 1 else []
-    return [Mode(shape.lanes, shape.parts), *vector, REST]
+    parts = shape.parts if count is None else max(1, min(shape.parts, count // shape.lanes))
+    vector = [Mode(shape.lanes, 1, rest=True)] if parts > 1 else []
+    return [Mode(shape.lanes, parts), *vector, REST]
+
+
+def known_count(low: Value, high: Value) -> int | None:
+    """How many elements a loop has, where that is known while compiling."""
+    return None if low.number is None or high.number is None else max(high.number - low.number, 0)
+
+
+def short_loop(b: Builder, low: Value, high: Value, step: int, held: Sequence[Value], body: LoopBody) -> list[Value]:
+    """A loop; one of which it is known that it runs once is its body, and one that never runs is nothing."""
+    count = known_count(low, high)
+    if count is not None and count <= step:
+        return list(body(low, list(held)) if count else held)
+    return for_loop(b, low, high, const_i64(step), held, body)
 
 
 def group_index(start: Value, mode: Mode) -> Entry:
@@ -41,7 +56,7 @@ def loop_over(frame: Frame, low: Value, high: Value, mode: Mode, held: Sequence[
     def body(i: Value, carried: list[Value]) -> Sequence[Value]:
         return group(i, mode, carried)
 
-    return [end, *for_loop(frame.b, low, end, const_i64(mode.size), held, body)]
+    return [end, *short_loop(frame.b, low, end, mode.size, held, body)]
 
 
 def _last_whole(frame: Frame, low: Value, high: Value, size: int) -> Value:
@@ -60,5 +75,5 @@ def emit_vector_loop(frame: Frame, op: Op) -> None:
         emit_body(frame, op.body, [group_index(i, mode)], mode)
         return []
 
-    for mode in modes(op):
+    for mode in modes(op, known_count(low, high)):
         (low,) = loop_over(frame, low, high, mode, [], group)

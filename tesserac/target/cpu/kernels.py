@@ -16,7 +16,7 @@ from tesserac.target.cpu.bodies import emit_simple
 from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.group_panels import emit_pack_groups
-from tesserac.target.cpu.groups import emit_vector_loop
+from tesserac.target.cpu.groups import emit_vector_loop, short_loop
 from tesserac.target.cpu.micro import call_micro_kernel
 from tesserac.target.cpu.panels import emit_pack
 from tesserac.target.cpu.place_folds import emit_fold_at
@@ -131,7 +131,7 @@ def _loop(frame: Frame, op: Op) -> None:
     def body(i: Value, carried: list[Value]) -> Sequence[Value]:
         return _emit_block(frame, op.body, [i, *carried])
 
-    results = for_loop(frame.b, low, high, const_i64(step), inits, body)
+    results = short_loop(frame.b, low, high, step, inits, body)
     frame.entries.update(zip(op.results, results, strict=True))
 
 
