@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import numpy as np
@@ -68,6 +69,9 @@ def test_rows_beside_whole_register_blocks_have_the_bits_of_the_chain() -> None:
     for rows in range(9, 27):
         a = rng.standard_normal((rows, 45)).astype("f4")
         assert np.array_equal(module.product(a, b), chain_contract(a, b)), rows
+    for rows, columns in itertools.product((1, 3, 5, 8), (1, 3, 4, 6, 7, 8, 9, 15, 19, 33, 63, 70)):
+        a = rng.standard_normal((rows, 45)).astype("f4")
+        assert np.array_equal(module.product(a, b[:, :columns]), chain_contract(a, b[:, :columns])), (rows, columns)
 
 
 @pytest.mark.one_in(12)

@@ -6,7 +6,8 @@
 Sums stand in scratch; columns are taken in strips, so wide that the sums of all rows stay in the first cache while all
 steps pass. Each is one ascending chain. Four rows of the matrix are read at
 a time: more of them share a set of the cache where the matrix is a power of two wide. What comes next is asked for
-ahead. The function is shared by all products of a module with the same types.
+ahead. Columns that fill no group, all there are in `u.T @ u` of a tall u, have their sums in registers while all steps
+pass, eight vectors of them at once. The function is shared by all products of a module with the same types.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from tesserac.tile.dialect import memref_type
 from tesserac.types.dims import ONE
 from tesserac.types.dtype import DType
 
-STEPS, PARTS = 4, 4
+STEPS, PARTS, CHAINS = 4, 4, 8
 NEAR_BYTES = 32 * 1024
 """What sums may take of the first cache."""
 GROUP = 64
@@ -95,10 +96,65 @@ class _RowProduct:
 
         def body(first: Value, _: list[Value]) -> Sequence[Value]:
             last = b.minimum_int(b.add(first, width), self.columns)
-            whole = b.binary("and", self.depth, const_i64(-STEPS))
-            for_loop(b, const_i64(0), whole, const_i64(STEPS), [], self._steps(STEPS, first, last))
-            for_loop(b, whole, self.depth, const_i64(1), [], self._steps(1, first, last))
+            column = self._whole(first, last, self.lanes * PARTS)
+            if_then(b, b.icmp("slt", first, column), lambda: self._groups(first, column))
+            for lanes, parts in narrowing(self.lanes):
+                size = max(lanes, 1) * parts
+                end = self._whole(column, last, size)
+                for_loop(b, column, end, const_i64(size), [], self._narrow(lanes, parts))
+                column = end
             return []
+
+        return body
+
+    def _whole(self, first: Value, last: Value, size: int) -> Value:
+        """The end of as many groups of this size as there are."""
+        b = self.b
+        return b.add(first, b.mul(b.binary("udiv", b.sub(last, first), const_i64(size)), const_i64(size)))
+
+    def _groups(self, first: Value, last: Value) -> None:
+        b = self.b
+        whole = b.binary("and", self.depth, const_i64(-STEPS))
+        for_loop(b, const_i64(0), whole, const_i64(STEPS), [], self._steps(STEPS, first, last))
+        for_loop(b, whole, self.depth, const_i64(1), [], self._steps(1, first, last))
+
+    def _narrow(self, lanes: int, parts: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
+        """A few columns: of the rows that are taken at once, the last stands for those that are missing, which costs no
+        time: a chain alone would wait for each of its steps."""
+        b, type_, count = self.b, self._type(lanes), CHAINS // parts
+
+        def body(column: Value, _: list[Value]) -> Sequence[Value]:
+            def rows(first: Value, _: list[Value]) -> Sequence[Value]:
+                end = b.sub(self.rows, const_i64(1))
+                places = [b.minimum_int(b.add(first, const_i64(r)), end) for r in range(count)]
+                factors = [b.gep(memory_type(self.left), self.a, b.mul(i, self.a_row)) for i in places]
+                starts = [b.gep(self.element, self.c, b.add(b.mul(i, self.c_row), column)) for i in places]
+                sums = [b.gep(self.element, start, p * max(lanes, 1)) for start in starts for p in range(parts)]
+                totals = [b.load(type_, place, _bytes(self.element)) for place in sums]
+                step = self._step(column, factors, lanes, parts)
+                totals = for_loop(b, const_i64(0), self.depth, const_i64(1), totals, step)
+                for total, place in zip(totals, sums, strict=True):
+                    b.store(total, place, _bytes(self.element))
+                return []
+
+            for_loop(b, const_i64(0), self.rows, const_i64(count), [], rows)
+            return []
+
+        return body
+
+    def _step(
+        self, column: Value, factors: Sequence[Value], lanes: int, parts: int
+    ) -> Callable[[Value, list[Value]], Sequence[Value]]:
+        b, left, right = self.b, memory_type(self.left), memory_type(self.right)
+        type_ = vector(right, lanes) if lanes else right
+
+        def body(k: Value, totals: list[Value]) -> Sequence[Value]:
+            start, term = b.gep(right, self.matrix, b.add(b.mul(k, self.pitch), column)), b.mul(k, self.a_step)
+            places = [b.gep(right, start, p * max(lanes, 1)) for p in range(parts)]
+            read = [self._widened(b.load(type_, place, _bytes(right))) for place in places]
+            given = [widen(b, b.load(left, b.gep(left, factor, term), _bytes(left)), self.left) for factor in factors]
+            pairs = [(b.splat(factor, lanes), part) for factor in given for part in read]
+            return [b.fma(factor, part, total) for (factor, part), total in zip(pairs, totals, strict=True)]
 
         return body
 
@@ -126,35 +182,27 @@ class _RowProduct:
                 b.gep(memory_type(self.right), self.matrix, b.mul(b.add(k, const_i64(j)), self.pitch))
                 for j in range(count)
             ]
-            column = first
-            for lanes, parts in ((self.lanes, PARTS), (self.lanes, 1), (0, 1)):
-                size = max(lanes, 1) * parts
-                left = b.sub(last, column)
-                end = b.add(column, b.mul(b.binary("udiv", left, const_i64(size)), const_i64(size)))
-                for_loop(b, column, end, const_i64(size), [], self._group(k, starts, (first, last), lanes, parts))
-                column = end
+            for_loop(b, first, last, const_i64(self.lanes * PARTS), [], self._group(k, starts, (first, last)))
             return []
 
         return body
 
     def _group(
-        self, k: Value, starts: Sequence[Value], strip: tuple[Value, Value], lanes: int, parts: int
+        self, k: Value, starts: Sequence[Value], strip: tuple[Value, Value]
     ) -> Callable[[Value, list[Value]], Sequence[Value]]:
         """A group of neighbouring columns: what is read of the matrix serves all rows."""
-        b, stored = self.b, memory_type(self.right)
-        type_, width = vector(stored, lanes) if lanes else stored, max(lanes, 1)
+        b, stored, width = self.b, memory_type(self.right), self.lanes
 
         def body(column: Value, _: list[Value]) -> Sequence[Value]:
-            read = [
-                [self._widened(b.load(type_, b.gep(stored, start, b.add(column, const_i64(p * width))), _bytes(stored)))
-                 for p in range(parts)]
-                for start in starts
-            ]  # fmt: skip
-            if parts > 1 and len(starts) == STEPS:
+            places = [[b.gep(stored, start, b.add(column, const_i64(p * width))) for p in range(PARTS)]
+                      for start in starts]  # fmt: skip
+            read = [[self._widened(b.load(vector(stored, width), place, _bytes(stored))) for place in parts]
+                    for parts in places]  # fmt: skip
+            if len(starts) == STEPS:
                 self._ask_ahead(starts, column, strip)
 
             def row(i: Value, _: list[Value]) -> Sequence[Value]:
-                self._row(i, k, column, read, lanes)
+                self._row(i, k, column, read)
                 return []
 
             for_loop(b, const_i64(0), self.rows, const_i64(1), [], row)
@@ -176,22 +224,27 @@ class _RowProduct:
         for start in starts:
             b.prefetch(b.gep(stored, start, place))
 
-    def _row(self, i: Value, k: Value, column: Value, read: Sequence[Sequence[Value]], lanes: int) -> None:
+    def _row(self, i: Value, k: Value, column: Value, read: Sequence[Sequence[Value]]) -> None:
         b, stored = self.b, memory_type(self.left)
-        width, type_ = max(lanes, 1), self._type(lanes)
+        width, type_ = self.lanes, self._type(self.lanes)
         sums = b.gep(self.element, self.c, b.add(b.mul(i, self.c_row), column))
         places = [b.gep(self.element, sums, p * width) for p in range(len(read[0]))]
         totals = [b.load(type_, place, _bytes(self.element)) for place in places]
         for step, parts in enumerate(read):
             term = b.add(b.mul(i, self.a_row), b.mul(b.add(k, const_i64(step)), self.a_step))
             factor = widen(b, b.load(stored, b.gep(stored, self.a, term), _bytes(stored)), self.left)
-            spread = b.splat(factor, lanes)
+            spread = b.splat(factor, width)
             totals = [b.fma(spread, part, total) for part, total in zip(parts, totals, strict=True)]
         for total, place in zip(totals, places, strict=True):
             b.store(total, place, _bytes(self.element))
 
     def _type(self, lanes: int) -> LType:
         return vector(self.element, lanes) if lanes else self.element
+
+
+def narrowing(lanes: int) -> list[tuple[int, int]]:
+    """Lanes and vectors for columns that fill no group, from two vectors to a quarter of one, then one element."""
+    return [(lanes, 2), *((lanes // part, 1) for part in (1, 2, 4) if lanes // part > 1), (0, 1)]
 
 
 def _bytes(type_: LType) -> int:
