@@ -123,7 +123,6 @@ def of_pylops(code: str, case: Case) -> Callable[[], Any]:
 
 MAKERS: dict[str, Callable[[str, Case], Callable[[], Any]]] = {
     "tessera": of_tessera,
-    "by hand": of_tessera,
     "numpy": of_numpy,
     "jax": of_jax,
     "torch": of_torch("torch"),
@@ -134,8 +133,7 @@ MAKERS: dict[str, Callable[[str, Case], Callable[[], Any]]] = {
 
 
 def code_of(library: str, case: Case) -> str:
-    own = {"tessera": case.ours, "by hand": case.hand}
-    return own[library] if library in own else case.theirs.get(library, "")
+    return case.ours if library == "tessera" else case.theirs.get(library, "")
 
 
 def best_time(call: Callable[[], Any]) -> float:
@@ -146,6 +144,19 @@ def best_time(call: Callable[[], Any]) -> float:
         took = time.perf_counter() - start
         best, count = min(best, took), count + (LEAST if took > 2.0 else 1)
     return best
+
+
+def best_of_both(one: Callable[[], Any], two: Callable[[], Any]) -> tuple[float, float]:
+    """As `best_time`, of two programs in turns: the clock of a processor changes from process to process."""
+    found = [float("inf"), float("inf")]
+    until, count = time.perf_counter() + 2 * SECONDS, 0
+    while count < LEAST or time.perf_counter() < until:
+        for place, call in enumerate((one, two)):
+            start = time.perf_counter()
+            call()
+            found[place] = min(found[place], time.perf_counter() - start)
+        count += 1
+    return found[0], found[1]
 
 
 def error_of(call: Callable[[], Any], case: Case) -> float:
@@ -237,6 +248,12 @@ def main(library: str) -> None:
         try:
             call = MAKERS[library](code, case)
             error = error_of(call, case)
+            if library == "tessera" and case.hand:
+                hand = of_tessera(case.hand, case)
+                ours, theirs = best_of_both(call, hand)
+                print(f"{case.name}\t{ours:.9f}\t{error:.3g}", flush=True)
+                print(f"by hand: {case.name}\t{theirs:.9f}\t{error_of(hand, case):.3g}", flush=True)
+                continue
             print(f"{case.name}\t{best_time(call):.9f}\t{error:.3g}", flush=True)
         except Exception as problem:  # one that fails leaves the others their figures
             print(f"{case.name}\tnan\t{type(problem).__name__}: {str(problem)[:200]!r}", flush=True)
