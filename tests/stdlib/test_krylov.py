@@ -95,3 +95,41 @@ def test_a_missed_tolerance_is_an_error(name: str) -> None:
 def test_what_may_be_missed_is_told() -> None:
     x, residual, steps = module().allowed(SPD, B)
     assert steps == 2 and residual > 1e-12 and abs(residual - relative(SPD, x, B)) < 1e-14
+
+
+COMPLEX = """
+def by_cg(a: Tensor[N, N, c128], b: Tensor[N, c128]): return cg(op.dense(a), b, 1e-12)
+def by_gmres(a: Tensor[N, N, c128], b: Tensor[N, c128]): return gmres(lambda v: a @ v, b, 1e-12, restart=12)
+def by_lsqr(a: Tensor[M, N, c128], b: Tensor[M, c128]): return lsqr(op.dense(a), b, 1e-11), lsqr(a, b, 1e-11)
+def by_powers(a: Tensor[N, N, c128]): return power_iteration(a, N, 1e-9, 5000, dtype=c128)
+def by_lanczos(a: Tensor[N, N, c128]): return lanczos(op.dense(a), N, 3, N, 1e-9, dtype=c128)
+def by_krylov(a: Tensor[N, N, c128], v: Tensor[N, c128]): return expm_action(op.dense(a), v, -0.3, 12, 1e-9)
+def by_chance(a: Tensor[M, N, c128]): return randomized_svd(a, 3, 6, 4)
+def of_operator(a: Tensor[M, N, c128]):
+    return randomized_svd(op.dense(a) ∘ (2.0 * op.eye(N)), 3, 6, 4, tolerance=1e-9, dtype=c128)
+"""
+
+
+@pytest.mark.one_in(24)
+def test_complex_numbers() -> None:
+    found, second = tessera.compile(COMPLEX), np.random.default_rng(3)
+    a = A + 1j * second.normal(size=(N, N))
+    hermitian, b = a @ a.conj().T / N + np.eye(N), B + 1j * second.normal(size=N)
+    for solve, matrix in ((found.by_cg, hermitian), (found.by_gmres, a)):
+        x, residual, _ = solve(matrix, b)
+        np.testing.assert_allclose(x, np.linalg.solve(matrix, b), rtol=1e-8)
+        assert abs(residual - relative(matrix, x, b)) < 1e-14
+    tall, long = TALL + 1j * second.normal(size=TALL.shape), LONG + 1j * second.normal(size=20)
+    for x, *_ in found.by_lsqr(tall, long):
+        np.testing.assert_allclose(x, np.linalg.lstsq(tall, long, rcond=None)[0], rtol=1e-8)
+    values, vectors = np.linalg.eigh(hermitian)
+    assert abs(found.by_powers(hermitian)[0] - values[-1]) < 1e-8
+    largest, rows, _ = found.by_lanczos(hermitian)
+    np.testing.assert_allclose(largest, values[::-1][:3], rtol=1e-10)
+    np.testing.assert_allclose(hermitian @ rows.T, rows.T * largest, atol=1e-8)
+    exact = (vectors * np.exp(-0.3 * values)) @ vectors.conj().T @ b
+    np.testing.assert_allclose(found.by_krylov(hermitian, b)[0], exact, atol=1e-9)
+    low = tall[:, :3] @ a[:3]
+    for scale, (u, s, v, residual) in ((1, found.by_chance(low)), (2, found.of_operator(low))):
+        np.testing.assert_allclose((u * s) @ v, scale * low, atol=1e-10)
+        assert residual < 1e-12

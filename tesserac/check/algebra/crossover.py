@@ -6,12 +6,25 @@ stand in the program; the sizes of one call decide nothing.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tesserac.ops.butterflies import RADICES
+from tesserac.ops.fourier import plan
 from tesserac.types.dims import Dim
 
-LEAST_TAPS = ((64, 16), (256, 16), (1024, 16), (4096, 16), (16384, 24))
+LEAST_TAPS = ((4096, 8), (16384, 12))
 """By the size of the ring up to which a row holds, from how many taps on transforms are faster: `python -m
-benchmarks.crossover` makes this table, `benchmarks/results/crossover-aarch64.md` is what it was made from. Longer rings
+benchmarks.crossover` makes this table, `benchmarks/results/crossover-*.md` are what it was made from. Longer rings
 are as the last one."""
+LEAST_TAPS_OF_PRIMES = ((128, 128), (16384, 32))
+"""The same of rings whose size has a prime factor that no step of a transform has."""
+LEAST_ROWS = 16
+"""From how many rows or columns on a Toeplitz matrix is faster by transforms than as a matrix; from the same page."""
+
+
+def is_small_matrix(sides: Sequence[Dim]) -> bool:
+    """Whether a Toeplitz matrix of these sides is applied as a matrix: they are numbers, and small."""
+    return all(side.constant is not None and side.constant < LEAST_ROWS for side in sides)
 
 
 def pays_to_transform(taps: Dim, size: Dim) -> bool:
@@ -21,5 +34,6 @@ def pays_to_transform(taps: Dim, size: Dim) -> bool:
         return taps == size
     if taps.constant is None or taps.constant > size.constant:
         return False
-    least = next((least for limit, least in LEAST_TAPS if size.constant <= limit), LEAST_TAPS[-1][1])
+    table = LEAST_TAPS if set(plan(size.constant) or [size.constant]) <= set(RADICES) else LEAST_TAPS_OF_PRIMES
+    least = next((least for limit, least in table if size.constant <= limit), table[-1][1])
     return taps.constant >= least

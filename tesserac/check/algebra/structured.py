@@ -9,6 +9,7 @@ from typing import ClassVar
 from tesserac.base.dataclass import dataclass
 from tesserac.check.algebra.base import Kind, Use
 from tesserac.check.algebra.combined import size_at
+from tesserac.check.algebra.crossover import is_small_matrix
 from tesserac.check.algebra.kinds import dims_at
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
@@ -130,7 +131,8 @@ class Toeplitz(Kind):
         return ToeplitzAdjoint(self)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("structured._toeplitz", use.value(self.column), use.value(self.row), x)
+        column, row = use.value(self.column), use.value(self.row)
+        return use.call("structured._toeplitz" + _how(column, row), column, row, x)
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,14 @@ class ToeplitzAdjoint(Kind):
         return self.of
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("structured._toeplitz_adjoint", use.value(self.of.column), use.value(self.of.row), x)
+        column, row = use.value(self.of.column), use.value(self.of.row)
+        return use.call("structured._toeplitz_adjoint" + _how(column, row), column, row, x)
+
+
+def _how(column: typed.Expr, row: typed.Expr) -> str:
+    """What the name of the function that applies a Toeplitz matrix ends with: by its matrix, or by transforms."""
+    sides = [dim for part in (column, row) if isinstance(part.type, TensorType) for dim in part.type.dims]
+    return "_matrix" if is_small_matrix(sides) else ""
 
 
 @dataclass(frozen=True)
