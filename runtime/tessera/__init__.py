@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from tessera import op as op
     from tessera.arguments import Array
+    from tessera.descriptor import Representation
     from tessera.gpu_memory import DeviceMemory
     from tessera.module import Module
     from tessera.operator import Operator
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     """The path of a public key, as PEM."""
 
 __all__ = [
-    "Event", "Operator", "Scaled", "Stream", "TesseraError", "__version__", "barrier", "compile", "device_memory",
-    "freeze", "get_num_threads", "load", "pack_i4", "release_device_memory", "set_device_memory_limit",
+    "Event", "Operator", "Representation", "Scaled", "Stream", "TesseraError", "__version__", "barrier", "compile",
+    "device_memory", "freeze", "get_num_threads", "load", "pack_i4", "release_device_memory", "set_device_memory_limit",
     "set_num_threads", "stream", "synchronize", "to_device", "to_host", "trace", "unpack_i4",
 ]  # fmt: skip
 
@@ -134,6 +135,10 @@ def __getattr__(name: str) -> object:
         from tessera.operator import Operator
 
         return Operator
+    if name == "Representation":
+        from tessera.descriptor import Representation
+
+        return Representation
     if name in ("Event", "Stream"):
         from tessera import streams
 

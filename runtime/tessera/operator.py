@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from tessera.descriptor import NAMES, Descriptor, Representation, describe
 from tessera.errors import WRONG_KIND, failure
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ _OPERATIONS = {
     "decomposed": ("a", "spectral(a)"),
     "sizes": ("a", "a.shape"),
     "flags": ("a", "a.flags"),
+    "representation": ("a", "a.representation"),
 }
 
 
@@ -77,6 +79,15 @@ class Operator:
     def flags(self) -> tuple[str, ...]:
         """What the laws prove of it: "unitary", "self_adjoint", "psd", ..."""
         return self._do("flags", self)  # type: ignore[return-value]
+
+    @property
+    def representation(self) -> Representation:
+        """DENSE, FACTORIZED, IMPLICIT or BLOCK_SPARSE: how it is held."""
+        return NAMES[str(self._do("representation", self))]
+
+    def descriptor(self) -> Descriptor:
+        """How it is held, its parts, its rule and its flags, as the numbers of a binary interface."""
+        return describe(str(self._do("representation", self)), self.tree, self.parts, self.flags)
 
     @property
     def H(self) -> object:

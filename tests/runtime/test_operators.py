@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,10 @@ import numpy as np
 import pytest
 
 import tessera
+from tessera.descriptor import TAGS, Flags, Representation
+from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.encoding import _classes
+from tesserac.check.algebra.flags import FLAGS
 
 PROGRAM = """
 struct Layer[D]:
@@ -66,6 +71,23 @@ def test_what_python_makes() -> None:
         tessera.op.nothing  # noqa: B018
     with pytest.raises(tessera.TesseraError, match="not sparse"):
         tessera.op.diag(d).to_scipy()
+
+
+@pytest.mark.one_in(12)
+def test_a_descriptor_has_the_numbers_of_the_binary_interface() -> None:
+    assert list(Representation) == [0, 1, 2, 3] and [flag.name.lower() for flag in Flags] == list(FLAGS)
+    kinds = {name for name, kind in _classes().items() if issubclass(kind, Kind) and not inspect.isabstract(kind)}
+    held = {name for name in kinds if _classes()[name].representation is Kind.representation}
+    assert held == set(TAGS) and len(set(TAGS.values())) == len(TAGS), "every rule has a number of its own"
+    d, m = np.array([1, 2], "f4"), np.array([[1, 2], [3, 4]], "f4")
+    op, made = tessera.op, {}
+    made["dense"], made["rows"] = op.dense(m).H * 2.0, op.low_rank(m, m)
+    made["diag"], made["placed"] = op.diag(d) * 3.0, op.coo(np.array([0, 1]), np.array([0, 1]), d, 2, 2)
+    found = {name: operator.descriptor() for name, operator in made.items()}
+    assert [row.repr.name for row in found.values()] == ["DENSE", "FACTORIZED", "IMPLICIT", "BLOCK_SPARSE"]
+    assert found["diag"].tag == TAGS["Diag"] and Flags.DIAGONAL in found["diag"].flags and found["rows"].tag == 0
+    assert all(made[name].representation == row.repr for name, row in found.items())
+    assert np.array_equal(found["rows"].payload[0], m)
 
 
 class Entries:

@@ -37,8 +37,16 @@ class Use(Protocol):
     def scale(self, factor: typed.Expr, y: typed.Expr, divide: bool) -> typed.Expr: ...
 
 
+DENSE, FACTORIZED, IMPLICIT, BLOCK_SPARSE = "Dense", "Factorized", "Implicit", "BlockSparse"
+"""How an operator is held: as a matrix, as factors, as the numbers of a rule, as entries or blocks at their places."""
+
+
 class Kind(Tree):
     """An operator expression in normal form."""
+
+    def representation(self) -> str:
+        """One of the four above."""
+        return IMPLICIT
 
     @abstractmethod
     def adjoint(self, pool: Pool) -> Kind:

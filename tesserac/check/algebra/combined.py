@@ -77,6 +77,9 @@ class Scaled(Kind):
     factors: tuple[Factor, ...]
     of: Kind
 
+    def representation(self) -> str:
+        return self.of.representation()
+
     def shape(self, types: Sequence[Type]) -> Shape:
         return self.of.shape(types)
 
@@ -168,6 +171,9 @@ class Conjugate(Kind):
     """The operator of the conjugated matrix; what has real numbers only is its own."""
 
     of: Kind
+
+    def representation(self) -> str:
+        return self.of.representation()
 
     def shape(self, types: Sequence[Type]) -> Shape:
         return self.of.shape(types)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.algebra.base import Kind, Use
+from tesserac.check.algebra.base import DENSE, FACTORIZED, Kind, Use
 from tesserac.check.algebra.combined import Eye, Factor, scaled, size_at
 from tesserac.check.algebra.crossover import pays_to_transform
 from tesserac.check.algebra.pool import Pool
@@ -25,6 +25,9 @@ class Dense(Kind):
     unitary: bool = False
     self_adjoint: bool = False
     psd: bool = False
+
+    def representation(self) -> str:
+        return DENSE
 
     def shape(self, types: Sequence[Type]) -> Shape:
         rows, columns = dims_at(types, self.matrix)
@@ -108,6 +111,9 @@ class Adjoint(Kind):
 
     of: Dense | Diag | Conv1d
 
+    def representation(self) -> str:
+        return self.of.representation()
+
     def shape(self, types: Sequence[Type]) -> Shape:
         domain, codomain = self.of.shape(types)
         return codomain, domain
@@ -142,6 +148,9 @@ class Projector(Kind):
 
     basis: Leaf
 
+    def representation(self) -> str:
+        return FACTORIZED
+
     def shape(self, types: Sequence[Type]) -> Shape:
         rows, _ = dims_at(types, self.basis)
         return rows, rows
@@ -168,6 +177,9 @@ class LowRank(Kind):
     left: Leaf
     right: Leaf
 
+    def representation(self) -> str:
+        return FACTORIZED
+
     def shape(self, types: Sequence[Type]) -> Shape:
         return dims_at(types, self.right)[0], dims_at(types, self.left)[0]
 
@@ -189,6 +201,9 @@ class Spectral(Kind):
     values: Leaf
     vectors: Leaf
 
+    def representation(self) -> str:
+        return FACTORIZED
+
     def shape(self, types: Sequence[Type]) -> Shape:
         rows, _ = dims_at(types, self.vectors)
         return rows, rows
@@ -208,6 +223,9 @@ class Singular(Kind):
     left: Leaf
     values: Leaf
     right: Leaf
+
+    def representation(self) -> str:
+        return FACTORIZED
 
     def shape(self, types: Sequence[Type]) -> Shape:
         return dims_at(types, self.right)[0], dims_at(types, self.left)[0]

@@ -158,11 +158,11 @@ def compare(body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed
 
 
 _FORM = ("U", "S", "V")
-ATTRIBUTES = ("H", "T", "shape", "flags", *_FORM, *FLAGS)
+ATTRIBUTES = ("H", "T", "shape", "flags", "representation", *_FORM, *FLAGS)
 
 
 def attribute(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
-    """`A.H`, the shape of its matrix, a part of a spectral form, or a flag: one of ATTRIBUTES."""
+    """`A.H`, the shape of its matrix, how it is held, a part of a spectral form, or a flag: one of ATTRIBUTES."""
     assert isinstance(value.type, OperatorType)
     pool = Pool(body)
     tree = as_kind(pool.take(value))
@@ -177,6 +177,8 @@ def attribute(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
         case "flags":
             names = tuple(StrType(flag) for flag in flags_of(pool, tree))
             return typed.Static(TupleType(names), node.span)
+        case "representation":
+            return typed.Static(StrType(tree.representation()), node.span)
     if node.name in _FORM:
         return _part_of_form(pool, tree, callee)
     return questions.flag(Application(pool, callee), tree, node.name)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.algebra.base import Kind, Use
+from tesserac.check.algebra.base import BLOCK_SPARSE, DENSE, Kind, Use
 from tesserac.check.algebra.combined import size_at
 from tesserac.check.algebra.crossover import is_small_matrix
 from tesserac.check.algebra.kinds import dims_at
@@ -49,6 +49,9 @@ class Triangular(Kind):
     matrix: Leaf
     is_lower: bool
 
+    def representation(self) -> str:
+        return DENSE
+
     def shape(self, types: Sequence[Type]) -> Shape:
         rows, columns = dims_at(types, self.matrix)
         return columns, rows
@@ -71,6 +74,9 @@ class TriangularAdjoint(Kind):
     """The adjoint of a triangle."""
 
     of: Triangular
+
+    def representation(self) -> str:
+        return DENSE
 
     def shape(self, types: Sequence[Type]) -> Shape:
         domain, codomain = self.of.shape(types)
@@ -172,6 +178,9 @@ class Placed(Kind):
     domain: Leaf
     codomain: Leaf
     is_adjoint: bool = False
+
+    def representation(self) -> str:
+        return BLOCK_SPARSE
 
     def shape(self, types: Sequence[Type]) -> Shape:
         return size_at(types, self.domain), size_at(types, self.codomain)
