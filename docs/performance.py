@@ -79,6 +79,7 @@ FILES = {
     "transforms-aarch64": "Fourier transforms on ARM, against NumPy and PyTorch",
     "transforms-x86_64": "the same on x86",
     "crossover-aarch64": "convolutions by windows and by transforms",
+    "crossover-x86_64": "the same on an x86",
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
     "attention-memory-aarch64": "how the memory of attention grows with the length of a sequence",
     "attention-memory-h200": "the same on an H200, to 131072 positions",

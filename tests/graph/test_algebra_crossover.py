@@ -10,7 +10,7 @@ from tesserac.check.algebra.crossover import is_small_matrix, pays_to_transform
 from tesserac.types.dims import Dim, parse_dim
 from tests.support.operator_cases import circulant, toeplitz
 
-SIZES = ((5, 7), (15, 15), (16, 3), (20, 33))
+SIZES = ((5, 7), (23, 23), (24, 3), (20, 33))
 PROGRAM = "\n".join(
     [
         f"def toeplitz_{m}_{n}_{dtype}(c: Tensor[{m}, {dtype}], r: Tensor[{n}, {dtype}]):\n"
@@ -38,8 +38,9 @@ def test_both_forms_are_their_matrices() -> None:
             np.testing.assert_allclose(second, first.conj().T, atol=1e-13)
     for k, n in ((2, 24), (20, 24), (20, 61), (40, 61)):
         taps = rng.normal(size=k)
-        for found, expected in zip(module[f"ring_{k}_{n}"](taps), (circulant(taps, n), circulant(taps, n).T), strict=True):
-            np.testing.assert_allclose(found, expected, atol=1e-12)
+        found, turned = module[f"ring_{k}_{n}"](taps)
+        np.testing.assert_allclose(found, circulant(taps, n), atol=1e-12)
+        np.testing.assert_allclose(turned, circulant(taps, n).T, atol=1e-12)
 
 
 def test_sizes_that_are_numbers_decide() -> None:

@@ -12,13 +12,13 @@ from tesserac.ops.butterflies import RADICES
 from tesserac.ops.fourier import plan
 from tesserac.types.dims import Dim
 
-LEAST_TAPS = ((4096, 8), (16384, 12))
+LEAST_TAPS = ((4096, 4), (16384, 8))
 """By the size of the ring up to which a row holds, from how many taps on transforms are faster: `python -m
 benchmarks.crossover` makes this table, `benchmarks/results/crossover-*.md` are what it was made from. Longer rings
 are as the last one."""
 LEAST_TAPS_OF_PRIMES = ((128, 128), (16384, 32))
 """The same of rings whose size has a prime factor that no step of a transform has."""
-LEAST_ROWS = 16
+LEAST_ROWS = 24
 """From how many rows or columns on a Toeplitz matrix is faster by transforms than as a matrix; from the same page."""
 
 
