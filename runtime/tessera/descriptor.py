@@ -3,7 +3,7 @@
     A.descriptor()      Descriptor(repr=<Representation.FACTORIZED: 1>, payload=(u, v), tag=0, flags=6)
 
 `repr` is one of four, `payload` the arrays and numbers that it is made of, in their order. `tag` says the rule of an
-implicit one, and `flags` has one bit for each thing that the laws prove. Numbers that stand here stay; new ones are added.
+implicit one, and `flags` has one bit for each thing that the laws prove. Numbers that stand here stay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 
 class Representation(IntEnum):
-    """How an operator is held: as a matrix, as factors, as the numbers of a rule, as entries or blocks at their places."""
+    """How an operator is held: as a matrix, as factors, as numbers of a rule, as entries or blocks at their places."""
 
     DENSE = 0
     FACTORIZED = 1
