@@ -25,6 +25,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import memory_of
+from tesserac.target.common_code import common_objects
 from tesserac.target.compile import Machine, data_layout, emit_object, emit_optimised
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.pool import pool_module
@@ -60,7 +61,8 @@ def build_artifact(
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
     emit_stub(module, entry, name, Shapes(_inputs(func), _outputs(func), returns_tuple, taken, takes_out))
-    objects = [emit_object(str(module), machine)]
+    objects = common_objects(module, machine)
+    objects.append(emit_object(str(module), machine))
     if not loops.is_empty:
         objects.append(emit_optimised(str(loops.module), machine))
     code = link(objects, module.tables)

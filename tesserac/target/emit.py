@@ -12,10 +12,13 @@ structured control flow in `flow.py`; here is what is around them: functions, gl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, LType, Value, array, pointer
+
+_REFERENCE = re.compile(r"@([\w.$]+)")
 
 
 class Function:
@@ -47,6 +50,8 @@ class Function:
         self.current = "entry"
         self.computes = True
         """Whether it works on elements itself, and on many; else it says only what others do, and for which of them."""
+        self.is_common = False
+        """Whether many programs have it, and it refers to nothing that is not so too."""
         self.labels = 0
         self.builder = Builder(self)
 
@@ -134,12 +139,38 @@ class Module:
                 self._globals[function.name] = f"@{function.name} = {alias}"
         self._functions = list(first.values())
 
+    def take_common(self) -> list[str]:
+        """The texts of modules with the functions that many programs have, in one those that call one another. Here
+        they are only declared from now on."""
+        aliased = {text.rpartition("@")[2] for text in self._globals.values() if " = alias " in text}
+        taken = {f.name: f for f in self._functions if f.is_common and f.name not in aliased}
+        self._functions = [f for f in self._functions if f.name not in taken]
+        for function in taken.values():
+            function.linkage = "hidden"
+            types = [arg.type for arg in function.args]
+            self.declare(function.name, function.result, types, " ".join(function.attributes), "hidden")
+        texts = {name: str(taken[name]) for name in sorted(taken)}
+        named = {name: dict.fromkeys(_REFERENCE.findall(text)) for name, text in texts.items()}
+        return [self._with_declarations([texts[n] for n in group], named, group) for group in _connected(named)]
+
+    def _with_declarations(
+        self, texts: Sequence[str], named: Mapping[str, Iterable[str]], group: Sequence[str]
+    ) -> str:
+        outside = dict.fromkeys(n for name in group for n in named[name] if n not in group)
+        if unknown := sorted(outside.keys() - self._declarations.keys()):
+            raise TypeError(f"{', '.join(unknown)} is not what many programs have, as {group[0]} is that refers to it")
+        nodes = self._nodes() if any("!" in text for text in texts) else []
+        return "\n".join([*self._head(), *texts, *(self._declarations[name] for name in outside), *nodes]) + "\n"
+
     def find_function(self, name: str) -> Function | None:
         return self._named.get(name)
 
-    def declare(self, name: str, result: LType, parameters: Sequence[LType], attributes: str = "") -> Value:
+    def declare(
+        self, name: str, result: LType, parameters: Sequence[LType], attributes: str = "", visibility: str = ""
+    ) -> Value:
         """Declares an outside function or an intrinsic once, and gives its address."""
-        text = f"declare {result} @{name}({', '.join(map(str, parameters))}){' ' if attributes else ''}{attributes}"
+        head = " ".join(filter(None, ["declare", visibility, str(result)]))
+        text = f"{head} @{name}({', '.join(map(str, parameters))}){' ' if attributes else ''}{attributes}"
         if self._declarations.setdefault(name, text) != text:
             raise TypeError(f"@{name} is declared in two ways: {text} and {self._declarations[name]}")
         return Value(pointer(), f"@{name}")
@@ -194,11 +225,28 @@ class Module:
         return self._loop_metadata
 
     def __str__(self) -> str:
+        named = [f"!{name} = !{{{', '.join(nodes)}}}" for name, nodes in self._named_metadata.items()]
+        functions = [str(f) for f in self._functions]
+        declared = self._declarations.values()
+        parts = [*self._head(), *self._globals.values(), *functions, *declared, *named, *self._nodes()]
+        return "\n".join(parts) + "\n"
+
+    def _head(self) -> list[str]:
         head = [f"; {self.name}"]
         head += [f'target datalayout = "{self.layout}"'] if self.layout else []
         head += [f'target triple = "{self.triple}"'] if self.triple else []
-        named = [f"!{name} = !{{{', '.join(nodes)}}}" for name, nodes in self._named_metadata.items()]
-        nodes = [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
-        functions = [str(f) for f in self._functions]
-        parts = [*head, *self._globals.values(), *functions, *self._declarations.values(), *named, *nodes]
-        return "\n".join(parts) + "\n"
+        return head
+
+    def _nodes(self) -> list[str]:
+        return [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
+
+
+def _connected(named: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The names in groups, in which nobody refers to one of another."""
+    group_of = {name: [name] for name in named}
+    for name, others in named.items():
+        for other in others:
+            if other in named and group_of[other] is not group_of[name]:
+                joined = sorted(group_of[name] + group_of[other])
+                group_of.update(dict.fromkeys(joined, joined))
+    return list({id(group): group for group in group_of.values()}.values())

@@ -69,6 +69,7 @@ class _MicroKernel:
         parameters = [PTR, PTR, PTR, I64, I64, I64]
         attributes = ("nounwind", "noinline")
         self.function = module.function(name, VOID, parameters, attributes=attributes, linkage="internal")
+        self.function.is_common = True
         self.b: Builder = self.function.builder
         self.left, self.right, self.block, self.stride, self.depth, self.done = self.function.args
 

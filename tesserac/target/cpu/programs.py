@@ -78,6 +78,7 @@ def _function(
         return found
     result = structure(*[types[0]] * len(pattern))
     made = module.function(name, result, types, attributes=("nounwind", "memory(none)"), linkage="internal")
+    made.is_common = True
     b, given = made.builder, undefined(result)
     for place, value in enumerate(_run(b, steps, [[made.args[i] for i in row] for row in pattern], {})):
         given = b.insert_value(given, value, place)
@@ -116,6 +117,7 @@ def _rare_function(module: Module, rare: Program, type_: LType) -> Function:
         return found
     attributes = ("nounwind", "noinline", "cold", "memory(none)")
     made = module.function(name, type_, [type_] * rare.arity, attributes=attributes, linkage="internal")
+    made.is_common = True
     [result] = _run(made.builder, rare, [made.args], {})
     made.builder.ret(result)
     return made

@@ -66,6 +66,7 @@ def _row_product(frame: Frame, left: DType, right: DType, accum: DType, by_colum
         return found
     attributes = ("nounwind", "noinline")
     function = frame.module.function(name, VOID, list(_PARAMETERS), attributes=attributes, linkage="internal")
+    function.is_common = True
     if by_columns:
         return ColumnProduct(function, left, right, accum, lanes).build()
     return _RowProduct(function, left, right, accum, lanes).build()

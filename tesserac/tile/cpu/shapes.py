@@ -20,6 +20,8 @@ LIGHT_SUM = 4
 ELEMENTARY_COST = 16
 MANY_STORES = 8
 """Stores of one iteration from which its values fill the registers by themselves."""
+FEW_STREAMS, MANY_STREAMS = 4, 8
+"""Accesses of one iteration up to which four vectors, and two, are taken at a time."""
 WHOLE_VOTE = 64
 """What an access that varies along all dims counts beside one that does not."""
 
@@ -66,10 +68,15 @@ def loop_shape(target: CpuTarget, body: Block) -> Shape:
 
 
 def _parts(target: CpuTarget, body: Block) -> int:
-    """Vectors at a time. A body that writes much has as many values at once, and enough to do between them."""
-    if sum(op.name == "cpu.store" for op in _inside(body)) >= MANY_STORES:
+    """Vectors at a time. A body that writes much has as many values at once, and enough to do between them; one that
+    reads much waits for memory, and its values at once would not hold in registers."""
+    names = [op.name for op in _inside(body)]
+    stores = names.count("cpu.store")
+    if stores >= MANY_STORES:
         return 1
-    return 4 if target.registers >= 32 or _body_cost(body) <= LIGHT_BODY else 2
+    most = 4 if target.registers >= 32 or _body_cost(body) <= LIGHT_BODY else 2
+    streams = stores + names.count("cpu.load")
+    return most if streams <= FEW_STREAMS else min(most, 2 if streams <= MANY_STREAMS else 1)
 
 
 def fold_shape(target: CpuTarget, body: Block, order: Blocks | Free) -> Shape:

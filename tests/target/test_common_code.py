@@ -1,0 +1,95 @@
+"""Functions that many programs have: taken out of a module they are compiled once, and the linker finds them."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tessera
+from tessera.loader import load_image
+from tessera.threads import resolve_libc
+from tesserac.target import common_code
+from tesserac.target.common_code import common_objects
+from tesserac.target.compile import Machine, data_layout, emit_object, host_machine, parse
+from tesserac.target.emit import Function, Module
+from tesserac.target.link import link
+from tesserac.target.llvm_types import I64, const_i64
+from tests.support.caches import new_cache
+
+
+def calling(
+    module: Module, name: str, others: list[Function], *, is_common: bool, linkage: str = "internal"
+) -> Function:
+    """name(x) = 1 + max(x, 5) + what the others give for x."""
+    function = module.function(name, I64, [I64], linkage=linkage)
+    function.is_common = is_common
+    b, x = function.builder, function.args[0]
+    total = b.add(const_i64(1), b.maximum_int(x, const_i64(5)))
+    for other in others:
+        total = b.add(total, b.call(other, [x]))
+    b.ret(total)
+    return function
+
+
+def example() -> Module:
+    """`all` calls three, of which two are connected by a fourth."""
+    module = Module("test", host_machine().triple, data_layout(host_machine()))
+    rare = calling(module, "rare.a", [], is_common=True)
+    parts = [calling(module, name, [rare], is_common=True) for name in ("rest.b", "rest.a")]
+    alone, own = calling(module, "micro", [], is_common=True), calling(module, "part1", [], is_common=False)
+    calling(module, "all", [*parts, alone, own], is_common=False, linkage="")
+    return module
+
+
+def test_what_calls_one_another_is_one_text() -> None:
+    module, again = example(), example()
+    texts = module.take_common()
+    names = ("micro", "rare.a", "rest.a", "rest.b")
+    defined = [[name for name in names if f"define hidden i64 @{name}(" in text] for text in texts]
+    assert defined == [["micro"], ["rare.a", "rest.a", "rest.b"]]
+    assert texts == again.take_common() and module.take_common() == []
+    for text in (*texts, str(module)):
+        parse(text)
+    assert "define internal i64 @part1(" in str(module) and "declare hidden i64 @micro(i64) nounwind" in str(module)
+
+
+def test_the_parts_run_together() -> None:
+    module = example()
+    objects = common_objects(module, host_machine())
+    image = load_image(link([*objects, emit_object(str(module), host_machine())]), resolve_libc)
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(image.address("all"))
+    assert [run(x) for x in (2, 7)] == [7 * 6, 7 * 8]
+
+
+def test_common_code_that_needs_more_is_a_fault() -> None:
+    module = example()
+    own = module.find_function("part1")
+    assert own is not None
+    calling(module, "wrong", [own], is_common=True)
+    with pytest.raises(TypeError, match="part1"):
+        module.take_common()
+
+
+def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in one process nor, from disk, in the next."""
+    made: list[str] = []
+
+    def counted(text: str, machine: Machine) -> bytes:
+        made.append(text)
+        return emit_object(text, machine)
+
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path))
+    monkeypatch.setattr(common_code, "emit_object", counted)
+    common_code._object.cache_clear()
+    x = np.ones((2, 3), np.float32)
+    counts = []
+    for number in (1, 2, 3):
+        source = f"def f(x: Tensor[M, N, f32]):\n    return exp(x) * {number}.0\n"
+        assert np.allclose(np.asarray(tessera.compile(source).f(x)), np.e * number)
+        counts.append(len(made))
+        if number == 2:
+            common_code._object.cache_clear()
+    assert 0 < counts[0] == counts[1] == counts[2]
