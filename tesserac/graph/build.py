@@ -100,9 +100,8 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
 def _program(program: typed.Program) -> Program:
     cuts = tuple(Cut(cut.block, cut.over) for cut in program.blocks)
     own, numbers, fixed = program.own, program.numbers, program.fixed
-    tuned = tuple(name for name, _ in program.space)
-    schedule, pinned = program.schedule, program.pinned
-    return Program(program.symbol, program.leading, cuts, own, numbers, fixed, schedule, tuned, pinned)
+    schedule, space, pinned = program.schedule, program.space, program.pinned
+    return Program(program.symbol, program.leading, cuts, own, numbers, fixed, schedule, space, pinned)
 
 
 def _pin(program: Op, pinned: Mapping[str, int]) -> None:

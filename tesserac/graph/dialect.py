@@ -103,7 +103,8 @@ _BESIDE = (MEANT, NUMERICS, REPLAY, SCHEDULE, *ORDERED)
 class Program:
     """What a kernel does in one program: the function `symbol`, over blocks. See `form.kernel`; `leading` are the dims
     whose indices are a program each, `fixed` the sizes of the function that are known, `tuned` the settings of the
-    schedule that are only a first guess, `pinned` the sizes of blocks that the result depends on."""
+    schedule that tuning chooses, each with the values of its space, `pinned` the sizes of blocks that the result
+    depends on."""
 
     symbol: str
     leading: tuple[Dim, ...]
@@ -112,7 +113,7 @@ class Program:
     numbers: tuple[str, ...]
     fixed: tuple[tuple[str, Dim], ...]
     schedule: tuple[tuple[str, int | str], ...]
-    tuned: tuple[str, ...]
+    tuned: tuple[tuple[str, tuple[int | str, ...]], ...]
     pinned: tuple[tuple[str, int], ...] = ()
 
 

@@ -10,7 +10,8 @@
         is put together of what all programs give. `blocks` say which symbol is a block of which dim; `numbers[i]` is
         the symbol that says which of the blocks of `blocks[i]` is the program's. A `form.loop` with the attribute `cut`
         goes over the blocks of a dim. `schedule` has the settings that the program gives, as pairs; a target chooses
-        the others. `digest` is by which tuning knows the program.
+        the others, sizes of blocks among those that `space` has for them. `digest` is by which tuning knows the
+        program.
 
 A block at the end of its dim is cut there: its tiles have fewer elements, reductions and contractions fewer terms.
 Results depend on the sizes of no blocks but those that are `pinned`: the meaning has these, and of any other dim one
@@ -30,7 +31,7 @@ from tesserac.types.dims import ONE, Dim
 KERNEL = "form.kernel"
 CUT = "cut"
 """The attribute of a loop over the blocks of a dim."""
-REPEATS = "repeats"
+REPEATS, SPACE = "repeats", "space"
 PINNED = "pinned"
 """Of such a loop the size of a whole block, where results depend on it; of a kernel the sizes of all such blocks."""
 
@@ -93,6 +94,14 @@ def kernel_schedule(op: Op) -> dict[str, int | str]:
 def kernel_settings(op: Op) -> dict[str, int]:
     """Those of the settings that are numbers."""
     return {name: value for name, value in kernel_schedule(op).items() if isinstance(value, int)}
+
+
+def kernel_space(op: Op) -> dict[str, tuple[int, ...]]:
+    """The sizes of blocks that the program would have tried, by what a schedule calls them."""
+    found = op.attrs.get(SPACE, ())
+    assert isinstance(found, tuple)
+    pairs = [pair for pair in found if isinstance(pair, tuple)]
+    return {str(name): tuple(v for v in values if isinstance(v, int)) for name, values in pairs}  # type: ignore[union-attr]
 
 
 def setting_name(block: str) -> str:

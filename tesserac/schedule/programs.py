@@ -12,7 +12,17 @@ from collections.abc import Iterator
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.kernels import KERNEL, Cut, kernel_blocks, kernel_own, kernel_schedule, kernel_settings, setting_name
+from tesserac.ir.kernels import (
+    KERNEL,
+    Cut,
+    kernel_blocks,
+    kernel_own,
+    kernel_pinned,
+    kernel_schedule,
+    kernel_settings,
+    kernel_space,
+    setting_name,
+)
 from tesserac.schedule.access import view_source
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.dialect import Loop, launch_ins, launch_space
@@ -34,6 +44,8 @@ ASYNC_BLOCKS = ((128, 128), (128, 64), (64, 64))
 """The same where they run beside the warps that feed them; the first size is of whole warp groups."""
 GPU_STAGES = 2
 WARP, LEAST_WARPS, MOST_WARPS = 32, 4, 8
+UNIT_TERMS, NARROW_BITS = 16, 16
+"""What the matrix units of GPUs add at a time, of numbers of so many bits."""
 WARPGROUP, GROUP_ROWS = 4, 64
 THREAD_REGISTERS = 255
 """What a thread of a GPU has at most."""
@@ -82,11 +94,15 @@ def schedule_program(launch: Op, machine: Machine) -> None:
     sizes = _blocks(kernel, machine)
     if machine.warps:
         _require_room(kernel, sizes, machine)
+    _require_unit(kernel, sizes, machine)
     loops = [Loop((0,), launch_space(launch)[0], 1, "parallel")]
     for axis, cut in enumerate(kernel_blocks(kernel), 1):
         size, given = sizes[cut.block], _setting(cut) in settings
         loops.append(Loop((axis,), cut.over, size, "parallel" if cut.block in own else "serial"))
         because(launch, f"blocks {cut.block} of {size}{', as its schedule says' if given else ''}")
+        held = 1 << (size - 1).bit_length()
+        if machine.warps and held != size:
+            because(launch, f"threads hold blocks of {held} for these, and use {size} of them")
     launch.attrs["loops"] = tuple(loops)
     used = {_setting(cut) for cut in kernel_blocks(kernel)}
     if machine.warps:
@@ -142,11 +158,13 @@ def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
 
 
 def _sizes(kernel: Op, own_block: int, loop_block: int) -> dict[Dim, int]:
-    settings, own = kernel_settings(kernel), kernel_own(kernel)
+    settings, own, space = kernel_settings(kernel), kernel_own(kernel), kernel_space(kernel)
     sizes: dict[Dim, int] = {}
     for cut in kernel_blocks(kernel):
-        given = settings.get(_setting(cut))
-        sizes[cut.block] = given or _fitting(cut, own_block if cut.block in own else loop_block)
+        given, wanted = settings.get(_setting(cut)), own_block if cut.block in own else loop_block
+        able = space.get(_setting(cut), ())
+        best = min(able, key=lambda size: (abs(size - wanted), size)) if able else wanted
+        sizes[cut.block] = given or _fitting(cut, best)
     return sizes
 
 
@@ -175,6 +193,26 @@ def _require_room(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> None:
         need = f"results of products are {held} numbers at {blocks}"
         room = f"{warps} warps of {machine.arch} hold {warps * WARP * THREAD_REGISTERS}"
         raise ImpossibleSchedule(f"{need}; {room} in registers", kernel)
+
+
+def _require_unit(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> None:
+    """Raises ImpossibleSchedule where blocks end inside what a matrix unit adds at a time: sums would have another
+    order than under other schedules. Blocks that the kernel means are part of its order."""
+    for product in products_of(kernel):
+        left = tensor_type(product.operands[0])
+        terms, block = _terms(product, machine), left.dims[-1]
+        size = sizes.get(block)
+        if size is not None and terms and size % terms and block.symbol not in kernel_pinned(kernel):
+            unit = f"the matrix unit of {machine.arch} adds {terms} terms of {left.dtype} at a time"
+            raise ImpossibleSchedule(f"{unit}, and blocks {block} are of {size}", kernel)
+
+
+def _terms(product: Op, machine: Machine) -> int:
+    """How many terms of a product of narrow numbers are added at a time; 0 where each is added by itself."""
+    left, result = tensor_type(product.operands[0]), tensor_type(product.result)
+    if machine.matrix_unit is not None and machine.uses_tiles(left.dtype, result.dtype):
+        return machine.matrix_unit.terms(left.dtype)
+    return UNIT_TERMS if machine.warps and left.dtype.bits == NARROW_BITS else 0
 
 
 def _warps(kernel: Op, sizes: dict[Dim, int]) -> int:

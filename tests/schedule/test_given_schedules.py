@@ -163,6 +163,18 @@ def test_what_the_machine_cannot_have_is_an_error_with_figures(call: str, figure
     assert problem.code == "E0513" and all(figure in problem.title for figure in figures) and place in call
 
 
+def test_blocks_that_end_inside_what_a_matrix_unit_adds_are_an_error_with_figures() -> None:
+    """Their sums would have another order than under other schedules; of any other block inspect says what is held."""
+    narrow = PRODUCT.replace("K, f32", "K, bf16 @accum(f32)").replace("K, L, f32", "K, L, bf16 @accum(f32)")
+    program = narrow.format(own=".schedule(Schedule(block=(10, 20, 7)))", call="product(a, b)")
+    with pytest.raises(ProgramError) as caught:
+        levels(program, SM_90A)
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "E0513" and "16 terms of bf16" in problem.title and "T_k are of 7" in problem.title
+    [launch] = [op for op in levels(program.replace("7)", "16)"), SM_90A).schedule.walk() if "loops" in op.attrs]
+    assert "hold blocks of 32 for these, and use 20" in str(launch.attrs["reason"])
+
+
 @pytest.mark.parametrize("k", [48, 192, 3000])
 def test_terms_that_do_not_divide_a_chain_are_an_error_with_figures(k: int) -> None:
     program = PRODUCT.format(own="", call=f"op.matmul(a, b, tile_shape=(96, 96, {k}))")

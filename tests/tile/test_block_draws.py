@@ -9,6 +9,8 @@ from tesserac.base.source import SourceFile
 from tesserac.commands.inspection import DIFFERENTIATED, apart
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.place_kernels import placed_kernels
+from tesserac.tile.dialect import tile_type
+from tesserac.types.dtype import BF16
 from tests.support import tile_eval
 from tests.support.checking import check_text as diagnose
 from tests.support.cpu_kernels import same_bits
@@ -79,6 +81,9 @@ def test_the_kernel_of_the_seeds_is_one_launch_without_scores_in_memory() -> Non
     buffers = [op for op in module.walk() if op.name == "schedule.buffer"]
     assert buffers
     assert len(kernels(module)) == 1 and not [op for op in buffers if op.attrs["role"] == "workspace"]
+    dots = [op for op in module.walk() if op.name == "tile.dot"]
+    kinds = {tile_type(value).dtype for op in dots for value in op.operands[:2]}
+    assert kinds == {BF16}, "values behind the length of a cache are zeros of their type: matrix units take them"
 
 
 def test_a_kernel_that_is_no_tile_program_says_why() -> None:

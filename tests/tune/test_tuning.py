@@ -35,7 +35,7 @@ def f(a: KTile[S, K, f32], b: KTile[K, L, f32]) -> Tile[S, L, f32]:
         acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
     return acc
 """
-SPACE = ".autotune(space=dict(BM=[1, 64], BN=[48]), metric='latency_ms', budget_ms=20)"
+SPACE = ".autotune(space=dict(BM=[1, 260], BN=[48]), metric='latency_ms', budget_ms=20)"
 
 
 @pytest.fixture(autouse=True)
@@ -74,7 +74,7 @@ def test_the_user_goes_before_the_tuner_and_that_before_the_compiler() -> None:
     assert blocks(plain, Schedules())[1:] == (128, 128)
     assert blocks(plain, found)[1:] == (24, 40)
     assert blocks(PROGRAM.format(how=".schedule(Schedule(BM=8))"), found)[1:] == (8, 40)
-    assert blocks(PROGRAM.format(how=SPACE), Schedules())[1:] == (1, 48)
+    assert blocks(PROGRAM.format(how=SPACE), Schedules())[1:] == (1, 48)  # of a space what is nearest to 128
     assert blocks(PROGRAM.format(how=SPACE), found)[1:] == (24, 40)
 
 
@@ -178,16 +178,16 @@ def test_a_planted_slow_default_is_found_once_and_taken_by_all(tmp_path: Path) -
     sizes, shown = read_tuning_sizes(["S=192,K=96", "L=96"]), list[tuple[int, int]]()
     wanted = Wanted(str(path), sizes, None, None, str(out))
     text = tune(Session(), wanted, lambda done, count: shown.append((done, count))).output
-    assert "taken: m=64 n=48" in text and "2 of 2 schedules measured" in text and shown[-1] == (3, 3), text
+    assert "taken: m=260 n=48" in text and "2 of 2 schedules measured" in text and shown[-1] == (3, 3), text
     found = read_schedules(out)
     assert read_schedules(own / "schedules.json") == found == read_schedules(default_path())
     default_path().unlink()
-    assert taken_elsewhere(path) == ["m=64 n=48", "0 measured"], "by what the kernel names alone"
+    assert taken_elsewhere(path) == ["m=260 n=48", "0 measured"], "by what the kernel names alone"
     build_bundle(Session(), str(path), None, "cpu", None, {})
     (own / "schedules.json").unlink()
     assert taken_elsewhere(path) == ["0 measured"]
     tune(Session(), Wanted("", {}, None, str(path.with_suffix(".tessb")), None), lambda done, count: None)
-    assert read_schedules(default_path()) == found and taken_elsewhere(path) == ["m=64 n=48", "0 measured"]
+    assert read_schedules(default_path()) == found and taken_elsewhere(path) == ["m=260 n=48", "0 measured"]
 
 
 def taken_elsewhere(path: Path) -> list[str]:

@@ -19,7 +19,7 @@ from tesserac.check.instances.errors import report_instance
 from tesserac.check.kernels.extents import within
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK
-from tesserac.check.model.library_annotations import ALONG_AXIS, BEYOND, OF_BLOCKS, annotation_of
+from tesserac.check.model.library_annotations import ALONG_AXIS, BEYOND, IN_KERNELS, OF_BLOCKS, annotation_of
 from tesserac.check.model.specs import (
     FunctionSpec,
     OptionalSpec,
@@ -52,6 +52,7 @@ from tesserac.ops.shape import Reshape
 from tesserac.types.dims import ONE, ZERO, Dim, DimError, product
 from tesserac.types.ty import (
     BoolType,
+    DTypeType,
     ErrorType,
     FloatType,
     IntType,
@@ -75,7 +76,7 @@ def call_function(
     given = sort_arguments(body, callee, _gather_shape(signature, args, callee), slots)
     if given is None:
         return body.error(callee.span)
-    values = _fill_in(body, ref, signature, given)
+    values = _fill_in(body, ref, signature, {**_stored(body, signature, callee), **given})
     if is_kernel(signature.node):
         values = [_merge_leading(p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
     values = [meet_spec(body, p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
@@ -91,6 +92,14 @@ def call_function(
     if body.kernel is not None and word is not None:
         body.kernel.said[call] = word
     return call
+
+
+def _stored(body: Body, signature: Signature, callee: Callee) -> dict[str, typed.Expr]:
+    """In a kernel, the dtype that a function takes for what it makes, where the call says none."""
+    stored = None if body.kernel is None else body.kernel.narrow
+    if body.kernel is None or stored is None or annotation_of(signature.node, IN_KERNELS) is None:
+        return {}
+    return {"dtype": typed.Static(DTypeType(stored, body.kernel.policies[stored]), callee.span)}
 
 
 def _valid(body: Body, signature: Signature, values: list[typed.Expr], callee: Callee) -> list[typed.Expr]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import field
+from math import frexp
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import Policy
 from tesserac.types.ty import IntType, RecordType, Type
 
@@ -66,6 +67,13 @@ class Kernel:
         sizes: list[tuple[str, Type]] = [(name, IntType(dim)) for name, dim in self.blocks.items()]
         settings = [(name, IntType(Dim.const(self.settings.get(name, 1)))) for name in SETTINGS]
         return RecordType(CONTEXT, (*sizes, *settings))
+
+    @property
+    def narrow(self) -> DType | None:
+        """The narrow dtype with the exponents of f32 in which parameters are stored, if they are in one."""
+        found = [dtype for dtype in self.policies if dtype.is_float and dtype.bits < F32.bits]
+        exponents = [frexp(dtype.largest)[1] for dtype in found]
+        return found[0] if exponents == [frexp(F32.largest)[1]] else None
 
     def block_name(self, block: Dim) -> str:
         """A block as a program writes it."""

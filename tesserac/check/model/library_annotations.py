@@ -5,6 +5,8 @@
     @beyond("-inf")         in a kernel, what the argument has beyond the valid part of its last dim counts as this
     @of_blocks("parts")     gives parts of the last dim of its argument; a function that `joins` takes them, behind what
                             a loop over blocks carries of them, and gives that on: no block shows in what comes out
+    @in_kernels("stored")   in a kernel, the `dtype` that a call leaves open is the one that its tiles are stored in,
+                            where that is narrow and has the exponents of f32: its products are those of matrix units
     @known("floats")        floats that are known while compiling stay so in its parameters without a type: sizes may
                             follow from them, and it is compiled for each
     @form_of(f, "diagonal") computes what f of a matrix does where the matrix is known to be of this structure; it takes
@@ -18,7 +20,7 @@ from tesserac.syntax import ast
 FORM_OF = "form_of"
 DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED = "diagonal", "lower", "upper", "kronecker", "update", "applied"
 STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED)
-ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN = "along_axis", "beyond", "of_blocks", "known"
+ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
 PARTS, JOINS = "parts", "joins"
 WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
 WORDS: dict[str, tuple[str, ...]] = {
@@ -26,6 +28,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     BEYOND: ("-inf", "inf", "0"),
     OF_BLOCKS: (PARTS, JOINS),
     KNOWN: ("floats",),
+    IN_KERNELS: ("stored",),
 }
 
 

@@ -1,5 +1,5 @@
 """Contractions read narrow numbers as they are stored, where both operands only widen them to the accumulation type,
-and arrange them: windows of an image in its frame.
+and arrange them (windows of an image in its frame), or have zeros in place of some: what lies behind a length.
 
 The products of two bf16 or f16 numbers are exact in f32, so a chain has the same bits; matrix units that take narrow
 numbers then serve, in the order of their architecture, and half as much is read. What is summed stays wide: `wide(a) @ wide(b)` hands on its accumulator. A constant
@@ -87,9 +87,28 @@ def _stored_kinds(value: Value, accum: DType) -> set[Kind | None]:
     made = value.defining_op
     if _is_exact(value):
         return set()
-    if made is None or made.name not in ARRANGED:
+    picked = _picked(made)
+    if made is None or (made.name not in ARRANGED and picked is None):
         return {None}
-    return {kind for operand in made.operands for kind in _stored_kinds(operand, accum)}
+    return {kind for operand in picked or made.operands for kind in _stored_kinds(operand, accum)}
+
+
+def _picked(op: Op | None) -> list[Value] | None:
+    """Of a map that chooses between its operands and constants that every type has, the operands that it chooses from;
+    None of any other."""
+    if op is None or op.name != "form.map" or not op.operands:
+        return None
+    *constants, choice, end = op.body.ops if len(op.body.ops) > 1 else (*op.body.ops, None)
+    exact = all(inner.name == "scalar.constant" and inner.attrs["value"] in EXACT for inner in constants)
+    if choice is None or end is None or choice.name != "scalar.select" or not exact:
+        return None
+    picked = [op.operands[op.body.args.index(v)] for v in choice.operands[1:] if v in op.body.args]
+    whole = all(None not in places and len(places) == tensor_type(op.result).rank for places in _places(op, picked))
+    return picked if picked and whole and list(end.operands) == [choice.result] else None
+
+
+def _places(op: Op, picked: list[Value]) -> list[tuple[int | None, ...]]:
+    return [places for value, places in zip(op.operands, operand_maps(op), strict=True) if value in picked]
 
 
 def _in_other_order(stored: tuple[int, ...], own: tuple[int, ...], out: tuple[int, ...]) -> bool:
@@ -134,9 +153,18 @@ def _narrowed(value: Value, kind: Kind) -> Value:
     if made.name in ARRANGED:
         operands = [_narrowed(operand, kind) for operand in made.operands]
         return Builder.before(made).value(made.name, operands, ty, made.attrs, hint=value.name)
+    picked = _picked(made)
+    if picked is not None:
+        operands = [_narrowed(operand, kind) if operand in picked else operand for operand in made.operands]
+        return Builder.before(made).value("form.map", operands, ty, made.attrs, (_copied(made.body),), value.name)
     if made.operands:
         return _permuted(made, tuple(place for place in operand_maps(made)[0] if place is not None))
-    block, values = Block(), dict[Value, Value]()
-    for inner in made.body.ops:
+    return Builder.before(made).value("form.map", (), ty, {"maps": ()}, (_copied(made.body),), value.name)
+
+
+def _copied(body: Block) -> Block:
+    block = Block([arg.type for arg in body.args], [arg.name for arg in body.args])
+    values: dict[Value, Value] = dict(zip(body.args, block.args, strict=True))
+    for inner in body.ops:
         block.append(clone_op(inner, values))
-    return Builder.before(made).value("form.map", (), ty, {"maps": ()}, (block,), value.name)
+    return block

@@ -50,7 +50,7 @@ from tesserac.ir.calls import call_dims
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.index import dim_value
-from tesserac.ir.kernels import KERNEL, PINNED, REPEATS, block_loop, setting_name, spanning
+from tesserac.ir.kernels import KERNEL, PINNED, REPEATS, SPACE, block_loop, setting_name, spanning
 from tesserac.ir.passes import GRAPH, Pass, pass_, run_passes
 from tesserac.ir.types import TensorType
 from tesserac.ops.compare import BitAnd, LessEqual
@@ -245,6 +245,8 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
         "numbers": program.numbers,
         "schedule": _settings(program, call, tiles.tuned(digest, dims)),
     }
+    if program.tuned:
+        attrs[SPACE] = program.tuned
     if program.pinned:
         attrs[PINNED] = program.pinned
     if any(part.is_repeated for part in parts):
@@ -281,14 +283,14 @@ def _wanted(call: Op) -> list[int]:
 
 
 def _settings(program: Program, call: Op, found: Mapping[str, int]) -> Attr:
-    """What the call says goes before what the kernel says itself, and that before what tuning found; first guesses of a
-    space come last. Blocks that the kernel means are what it says."""
+    """What the call says goes before what the kernel says itself, and that before what tuning found. Blocks that the
+    kernel means are what it says."""
     said = call.attrs.get(SCHEDULE, ())
     assert isinstance(said, tuple)
-    guessed = {name: value for name, value in program.schedule if name in program.tuned}
-    own = {name: value for name, value in program.schedule if name not in program.tuned}
+    tuned = {name for name, _ in program.tuned}
+    own = {name: value for name, value in program.schedule if name not in tuned}
     meant = {setting_name(block): size for block, size in program.pinned}
-    return tuple(sorted({**guessed, **found, **own, **dict(said), **meant}.items()))
+    return tuple(sorted({**found, **own, **dict(said), **meant}.items()))
 
 
 def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType:
