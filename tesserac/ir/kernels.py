@@ -101,7 +101,7 @@ def kernel_space(op: Op) -> dict[str, tuple[int, ...]]:
     found = op.attrs.get(SPACE, ())
     assert isinstance(found, tuple)
     pairs = [pair for pair in found if isinstance(pair, tuple)]
-    return {str(name): tuple(v for v in values if isinstance(v, int)) for name, values in pairs}  # type: ignore[union-attr]
+    return {str(name): tuple(v for v in values if isinstance(v, int)) for name, values in pairs}
 
 
 def setting_name(block: str) -> str:

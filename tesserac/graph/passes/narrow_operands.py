@@ -98,9 +98,9 @@ def _picked(op: Op | None) -> list[Value] | None:
     None of any other."""
     if op is None or op.name != "form.map" or not op.operands:
         return None
-    *constants, choice, end = op.body.ops if len(op.body.ops) > 1 else (*op.body.ops, None)
-    exact = all(inner.name == "scalar.constant" and inner.attrs["value"] in EXACT for inner in constants)
-    if choice is None or end is None or choice.name != "scalar.select" or not exact:
+    *constants, end = op.body.ops
+    choice = constants.pop() if constants else end
+    if choice.name != "scalar.select" or not all(map(_is_exact_number, constants)):
         return None
     picked = [op.operands[op.body.args.index(v)] for v in choice.operands[1:] if v in op.body.args]
     whole = all(None not in places and len(places) == tensor_type(op.result).rank for places in _places(op, picked))
@@ -141,7 +141,11 @@ def _is_exact(value: Value) -> bool:
     op = value.defining_op
     if op is None or op.name != "form.map" or op.operands or len(op.body.ops) != 2:
         return False
-    return op.body.ops[0].name == "scalar.constant" and op.body.ops[0].attrs["value"] in EXACT
+    return _is_exact_number(op.body.ops[0])
+
+
+def _is_exact_number(op: Op) -> bool:
+    return op.name == "scalar.constant" and op.attrs["value"] in EXACT
 
 
 def _narrowed(value: Value, kind: Kind) -> Value:
