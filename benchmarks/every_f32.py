@@ -26,15 +26,18 @@ from tesserac.numerics import elementary  # noqa: E402
 CHUNK = 1 << 24
 TWO_ROUNDINGS = {"rsqrt": 1.5, "sqrt": 0.5}
 PROGRAM = """
-def worst(x: Tensor[N, f32]) -> (Tensor[f64], Tensor[i64]):
+def errors(start: i64) -> Tensor[CHUNK, f64]:
+    x = bitcast(cast(arange(CHUNK) + start, i32), f32)
     y, exact = cast(FUNCTION(x), f64), FUNCTION(cast(x, f64))
     power = (bitcast(abs(exact), i64) >> 52) - 1023
     unit = bitcast((minimum(maximum(power, -126), 127) + 1000) << 52, f64)
     rounded = cast(cast(exact, f32), f64)
     same = (y == rounded) | (isnan(y) & isnan(rounded))
     wrong = where(same, 0.0 * unit, INF)
-    error = where(isfinite(y) & isfinite(exact), abs(y - exact) / unit, wrong)
-    return max(error), argmax(error)
+    return where(isfinite(y) & isfinite(exact), abs(y - exact) / unit, wrong)
+
+def worst(start: i64) -> Tensor[f64]:
+    return max(errors(start))
 """
 
 
@@ -48,16 +51,12 @@ def stated_bounds() -> dict[str, float]:
     return {name: found[name] for name in sorted(found) if name not in ("pow", "atan2", "exp_frac")}
 
 
-def worst(function: str) -> tuple[float, float]:
-    """The largest error over all numbers, and where."""
-    program = tessera.compile(PROGRAM.replace("FUNCTION", function)).worst
-    found, place = 0.0, 0.0
-    for start in range(0, 1 << 32, CHUNK):
-        x = np.arange(start, start + CHUNK, dtype=np.uint32).view(np.float32)
-        error, index = program(x)
-        if not error <= found:
-            found, place = float(error), float(x[int(index)])
-    return found, place
+def worst(function: str, low: int = -(1 << 31), high: int = 1 << 31) -> tuple[float, float]:
+    """The largest error over all numbers whose bits are in a range, and where."""
+    program = tessera.compile(PROGRAM.replace("FUNCTION", function).replace("CHUNK", str(CHUNK)))
+    found, place = max((float(program.worst(start)), start) for start in range(low, high, CHUNK))
+    bits = np.int32(place + int(np.argmax(program.errors(place))))
+    return found, float(bits.view(np.float32))
 
 
 def main() -> None:

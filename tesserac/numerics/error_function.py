@@ -73,5 +73,5 @@ def _bell(d: Draft, size: Ref, factor: float) -> tuple[Ref, Ref]:
     large = d.constant(1.5 * 2.0 ** (f.significand - 1) + f.highest_exponent + _lift(d))
     sum_ = d.fma(square, high, large)
     r = d.fma(rest, high, d.fma(square, low, d.fma(square, high, large - sum_)))
-    more = r * d.fma(fitted(d, "exp2", r), r, d.constant(parts("ln2", d.dtype)[0]))
+    more = r * d.fma(fitted(d, "exp2", r, stepwise=True), r, d.constant(parts("ln2", d.dtype)[0]))
     return more, d.step("exponent", sum_)

@@ -46,6 +46,6 @@ def parts(name: str, dtype: DType) -> tuple[float, ...]:
     return coefficients.TABLE[name, dtype.name]
 
 
-def fitted(d: Draft, name: str, x: Ref) -> Ref:
+def fitted(d: Draft, name: str, x: Ref, *, stepwise: bool = False) -> Ref:
     """The polynomial that `tests/tools/fit_elementary.py` fitted under that name, at x."""
-    return d.polynomial(coefficients.TABLE[name, d.dtype.name], x)
+    return d.polynomial(coefficients.TABLE[name, d.dtype.name], x, stepwise=stepwise)

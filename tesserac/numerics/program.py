@@ -224,10 +224,12 @@ class Draft:
         at_least = self.select(bottom < x, x, bottom)
         return self.select(at_least < top, at_least, top)
 
-    def polynomial(self, coefficients: Sequence[float], x: Ref) -> Ref:
-        """c[0] + c[1] x + ...: halves in parallel (Estrin) until three terms are left, then fma by fma (Horner)."""
+    def polynomial(self, coefficients: Sequence[float], x: Ref, *, stepwise: bool = False) -> Ref:
+        """c[0] + c[1] x + ...: halves in parallel (Estrin) until three terms are left, then fma by fma (Horner).
+        `stepwise` is fma by fma from the first term on: longer alone, but without squares, and without a register for
+        each half where an fma overwrites one of its operands."""
         terms = [self.constant(c) for c in coefficients]
-        while len(terms) > 3:
+        while len(terms) > 3 and not stepwise:
             paired = [self.fma(terms[i + 1], x, terms[i]) for i in range(0, len(terms) - 1, 2)]
             terms, x = paired + terms[len(paired) * 2 :], x * x
         total = terms.pop()
