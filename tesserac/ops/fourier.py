@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import combinations, pairwise
 from math import prod
 
 from tesserac.base.dataclass import dataclass
@@ -39,6 +40,8 @@ PASS = 2.0
 """What it costs a point to be read and written once more, in the units of `WORK`."""
 WORK = {2: 1, 3: 1.7, 4: 1.5, 5: 2.6, 6: 2.2, 7: 3.6, 8: 2.2, 9: 2.9, 10: 3.1, 11: 6, 12: 2.7, 13: 7, 15: 3.6, 16: 3}
 """What a step of each radix computes for a point, beside that of two."""
+TOGETHER = 4096
+"""Points that go through several steps together in a long transform."""
 _ODD_PARTS = (1, 3, 5, 9, 15)
 """Of the lengths of convolutions."""
 
@@ -91,7 +94,7 @@ class Steps:
         length = tensor_type(x).dims[-1].constant
         assert length is not None, "a demanded size is a number before operators are lowered"
         radices = plan(length)
-        return self._convolved(x, length) if radices is None else self._in_steps(x, length, radices)
+        return self._convolved(x, length) if radices is None else self._in_steps(x, radices)
 
     def of_pairs(self, x: Value, dtype: DType) -> Value | None:
         """The transform of numbers whose parts are neighbours among real points; none where no step reads them."""
@@ -100,45 +103,39 @@ class Steps:
         radices = plan(half)
         if not radices or radices[0] not in RADICES:
             return None
-        left = half // radices[0]
-        pairs = self._reshaped(x, (*batch, *map(_dim, (radices[0], left, 1, 2))))
-        x = self._step(pairs, dtype)
-        return self._later_steps(x, (*batch, _dim(half)), radices)
+        first, *later = _passes(radices)
+        pairs = self._reshaped(x, (*batch, *map(_dim, (first.radix, *first.left, *first.done, 2))))
+        return self._in_turn(self._step(pairs, first, dtype), (*batch, _dim(half)), later)
 
-    def _in_steps(self, x: Value, length: int, radices: Sequence[int]) -> Value:
+    def _in_steps(self, x: Value, radices: Sequence[int]) -> Value:
+        return self._in_turn(x, tensor_type(x).dims, _passes(radices)) if radices else self._scaled(x)
+
+    def _in_turn(self, x: Value, dims: tuple[Dim, ...], passes: Sequence[_Pass]) -> Value:
         """Between the steps a tensor is [..., points still to be transformed, frequencies done]."""
-        ty = tensor_type(x)
-        if not radices:
-            return self._scaled(x)
-        first = self._reshaped(x, (*ty.dims[:-1], *map(_dim, (radices[0], length // radices[0], 1))))
-        return self._later_steps(self._one_step(first), ty.dims, radices)
-
-    def _later_steps(self, x: Value, dims: tuple[Dim, ...], radices: Sequence[int]) -> Value:
-        done, left = radices[0], prod(radices[1:])
-        for radix in radices[1:]:
-            left //= radix
-            x = self._one_step(self._reshaped(x, (*dims[:-1], *map(_dim, (radix, left, done)))))
-            done *= radix
+        for one in passes:
+            if one.radix in RADICES:
+                points = self._reshaped(x, (*dims[:-1], *map(_dim, (one.radix, *one.left, *one.done))))
+                x = self._step(points, one, tensor_type(x).dtype)
+            else:
+                x = self._long_step(self._reshaped(x, (*dims[:-1], *map(_dim, (one.radix, prod(one.left), prod(one.done))))))
         return self._reshaped(x, dims)
-
-    def _one_step(self, x: Value) -> Value:
-        return self._step(x, tensor_type(x).dtype) if _radix(x) in RADICES else self._long_step(x)
 
     # ------------------------------------------------------------------------------------------------- one step
 
-    def _step(self, x: Value, dtype: DType) -> Value:
+    def _step(self, x: Value, one: _Pass, dtype: DType) -> Value:
         """[..., points, left, done] to [..., left, frequency, done], turned for the next step. The numbers may be real
         ones of which two in a last dim are one."""
         ty = TensorType(tensor_type(x).dims, dtype)
         paired = tensor_type(x).dtype != dtype
-        *batch, points, left, done = ty.dims[:-1] if paired else ty.dims
-        radix, last = points.evaluate({}), left == ONE
-        places: list[int | None] = [*range(len(batch)), None, None]
-        for dim, size in ((-2, left), (-1, done)):
-            places[dim] = None if size == ONE else sum(place is not None for place in places)
-        reads: DimMap = (*places[:-2], None, *places[-2:], *([None] if paired else []))
-        writes: DimMap = (*places[:-1], None, places[-1])
-        result = TensorType((*batch, left, points, done), ty.dtype)
+        batch = ty.dims[: ty.rank - 1 - len(one.left) - len(one.done) - paired]
+        places: list[int | None] = [*range(len(batch))]
+        for size in (*one.left, *one.done):
+            places.append(None if size == 1 else sum(place is not None for place in places))
+        here, left, done = places[: len(batch)], places[len(batch) : len(places) - len(one.done)], places[-len(one.done) :]
+        reads: DimMap = (*here, None, *left, *done, *([None] if paired else []))
+        writes: DimMap = (*here, *left, None, *done)
+        result = TensorType((*batch, *map(_dim, (*one.left, one.radix, *one.done))), ty.dtype)
+        last = prod(one.left) == 1
 
         def body(s: Scalars, args: list[list[Value]]) -> list[Value]:
             butterfly = Butterfly(s, self.sign, component(ty.dtype))
@@ -152,8 +149,10 @@ class Steps:
 
         if last:
             return lines_form(self.builder, (x,), (reads,), result, writes, body)
-        table = self.roots(radix * left.evaluate({}), "product", (points, left), ty)
-        return lines_form(self.builder, (x, table), (reads, (None, places[-2])), result, writes, body)
+        order = one.radix * prod(one.left)
+        table = self.roots(order, "product", (_dim(one.radix), _dim(prod(one.left))), ty)
+        table = self._reshaped(table, tuple(map(_dim, (one.radix, *one.left))))
+        return lines_form(self.builder, (x, table), (reads, (None, *left)), result, writes, body)
 
     def _long_step(self, x: Value) -> Value:
         """A step by a product with the roots of 1: of a prime that has no butterfly."""
@@ -239,9 +238,39 @@ def _dim(size: int) -> Dim:
     return Dim.const(size)
 
 
-def _radix(x: Value) -> int:
-    """Of the next step of [..., points, left, done]."""
-    return tensor_type(x).dims[-3].evaluate({})
+@dataclass(frozen=True)
+class _Pass:
+    """A step: how many points of what is `left` it transforms beside those that are `done`, in dims that go through
+    several steps. See Note [Steps that go together]."""
+
+    radix: int
+    left: tuple[int, ...]
+    done: tuple[int, ...]
+
+
+def _passes(radices: Sequence[int]) -> list[_Pass]:
+    passes: list[_Pass] = []
+    groups = _together(radices)
+    for number, group in enumerate(groups):
+        before, after = (prod(map(prod, part)) for part in (groups[:number], groups[number + 1 :]))
+        for place, radix in enumerate(group):
+            rest, found = prod(group[place + 1 :]), prod(group[:place])
+            left, done = (tuple(n for n in pair if n > 1) or (1,) for pair in ((rest, after), (found, before)))
+            passes.append(_Pass(radix, left, done))
+    return passes
+
+
+def _together(radices: Sequence[int]) -> list[Sequence[int]]:
+    """Steps that follow each other, in as few groups of at most `TOGETHER` points as there can be, as even as can be."""
+    for cuts in range(len(radices)):
+        ways = [
+            [radices[i:j] for i, j in pairwise((0, *places, len(radices)))]
+            for places in combinations(range(1, len(radices)), cuts)
+        ]
+        best = min(ways, key=lambda groups: max(map(prod, groups)))
+        if max(map(prod, best)) <= TOGETHER or cuts + 1 == len(radices):
+            return best
+    return []
 
 
 # Note [The plan of a transform]
@@ -252,6 +281,13 @@ def _radix(x: Value) -> int:
 # step. Frequencies found first vary fastest in the end, so each step leaves its new index before those: the result
 # comes out in order, without a shuffle at the end (Stockham). The largest radix comes first, because from then on a
 # step walks at least so many neighbours in memory.
+#
+# Note [Steps that go together]
+# Of a long transform the first steps only mix points whose numbers agree in their last digits, and the last steps only
+# frequencies that agree in their first ones. So a group of steps has a dim that goes through all of them: what comes
+# after the group in what is left, and what came before it in what is done. A program that has a part of it takes its
+# numbers through all steps of the group without going back to memory (`schedule/line_chains.py`). Memory and bits are
+# those of steps with one dim each, which is how schedules walk them that gain nothing from it.
 #
 # Note [Few radices, many lengths]
 # A step is one launch: a point of its space reads r numbers, transforms them in registers, turns them and writes r

@@ -18,6 +18,7 @@ from tesserac.schedule.aligned import LONG_RUNS, align_products
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
+from tesserac.schedule.line_chains import schedule_chains
 from tesserac.schedule.long_rows import cut_rows, may_be_cut
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
@@ -69,7 +70,8 @@ def launch_pass(machine: Machine) -> Pass:
         if not machine.packs_operands:
             shift_windows(host)
             align_products(host)
-        for launch in [op for op in host.walk() if op.name == "schedule.launch"]:
+        chained = set() if machine.packs_operands else schedule_chains(host)
+        for launch in [op for op in host.walk() if op.name == "schedule.launch" and op not in chained]:
             schedule_launch(launch, machine)
 
     return decide

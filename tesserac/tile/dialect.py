@@ -16,11 +16,13 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
                                                  the dims of the result that coordinate i follows. An integer out of
                                                  range is written to `status`, one i64 per such tile, and reads zero;
                                                  `bounds` as of form.gather
-    tile.store(tile, mem, at...)                 elements outside the axes are not written
+    tile.store(tile, mem, at...) {apart}         elements outside the axes are not written; several stores into scratch
+                                                 that are `apart` never write one place twice before it is read
     tile.scatter(tile, mem, at..., status?) {bounds, kind}
                                                  as a store, and a coordinate may be one integer, a tile without dims;
                                                  `kind` as of form.scatter
     tile.alloc() : memref<..., local>            scratch of this program
+    tile.view(mem) : memref<..., local>          the same scratch under other dims and strides
     tile.full() {value} : tile                   the same element everywhere
     tile.iota(axis) : tile                       the indices of an axis
     tile.map(tile...) {maps} { body }            as form.map, on blocks
@@ -92,6 +94,8 @@ class Config:
 TENSORS = "tensors"
 """The attribute of a kernel that is launched for several tensors at once: how many."""
 
+
+APART = "apart"
 
 register_attribute("stage", Stage)
 register_attribute("config", Config)
@@ -210,6 +214,11 @@ def _verify_store(op: Op) -> None:
 
 def _verify_alloc(op: Op) -> None:
     require(memref_type(op.result).space == "local", "scratch is local memory", op)
+
+
+def _verify_view(op: Op) -> None:
+    seen, mem = memref_type(op.result), memref_type(op.operands[0])
+    require(seen.space == mem.space == "local" and seen.dtype == mem.dtype, "sees scratch as it is", op)
 
 
 def _verify_full(op: Op) -> None:
@@ -377,6 +386,7 @@ define_op("tile.gather", pure=False, verify=_verify_gather)
 define_op("tile.store", pure=False, verify=_verify_store)
 define_op("tile.scatter", pure=False, verify=_verify_scatter)
 define_op("tile.alloc", pure=False, verify=_verify_alloc)
+define_op("tile.view", pure=True, verify=_verify_view)
 define_op("tile.full", pure=True, verify=_verify_full)
 define_op("tile.iota", pure=True, verify=_verify_iota)
 define_op("tile.map", pure=True, verify=_verify_map)

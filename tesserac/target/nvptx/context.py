@@ -47,11 +47,12 @@ def memory_type(dtype: DType) -> LType:
 
 @dataclass(frozen=True)
 class Axis:
-    """Indices start .. min(start + block, stop)."""
+    """Indices start .. min(start + block, stop). Blocks that are `whole` never reach beyond the end."""
 
     start: Value
     stop: Value
     block: int
+    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.core import Value as IRValue
+from tesserac.ir.index import constant_index
 from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
 from tesserac.target.dims import INDEX_OPS
 from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, array, const_i64, const_int, vector
 from tesserac.target.nvptx.context import Axis, Context, memory_type
-from tesserac.tile.gpu.dialect import axis_block, fragment, integer, text
+from tesserac.tile.gpu.dialect import axis_block, fragment, integer, kernel_grid, text
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dims import Dim
@@ -32,7 +33,17 @@ def emit_index(ctx: Context, op: Op) -> None:
 
 def emit_axis(ctx: Context, op: Op) -> None:
     start, stop = (ctx.indices[v] for v in op.operands)
-    ctx.axes[op.result] = Axis(start, stop, axis_block(op.result))
+    ctx.axes[op.result] = Axis(start, stop, axis_block(op.result), _is_whole(ctx.kernel, op))
+
+
+def _is_whole(kernel: Op, axis: Op) -> bool:
+    """Whether programs share out an axis whose size is a multiple of their block."""
+    start, stop = axis.operands[0].defining_op, constant_index(axis.operands[1])
+    if start is None or start.name != "index.mul" or stop is None:
+        return False
+    sizes = dict(zip(kernel.body.args, kernel_grid(kernel), strict=False))
+    programs, block = sizes.get(start.operands[0]), constant_index(start.operands[1])
+    return programs is not None and block == axis_block(axis.result) and programs * block == Dim.const(stop)
 
 
 def emit_team(ctx: Context, op: Op) -> None:

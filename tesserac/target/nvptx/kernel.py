@@ -173,6 +173,11 @@ def _emit_alloc(ctx: Context, op: Op) -> None:
         ctx.memories[op.result] = _memory(ctx, ty, address, False)
 
 
+def _emit_view(ctx: Context, op: Op) -> None:
+    assert isinstance(op.result.type, MemRefType)
+    ctx.memories[op.result] = _memory(ctx, op.result.type, ctx.memories[op.operands[0]].pointer, False)
+
+
 def _allocation_order(op: Op) -> int:
     if isinstance(op.result.type, StagesType):
         return 0
@@ -247,6 +252,7 @@ _STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
 
 _EMIT: dict[str, Emit] = {
     "gpu.alloc": _emit_alloc,
+    "gpu.view": _emit_view,
     "gpu.axis": control.emit_axis,
     "gpu.team": control.emit_team,
     "gpu.program": control.emit_program,

@@ -56,15 +56,18 @@ class Place:
 
     def inside(self) -> list[Value]:
         """Conditions under which every element of the block exists; equal in all threads."""
-        b = self.ctx.b
-        return [b.icmp("sle", b.add(axis.start, const_i64(axis.block)), axis.stop) for axis in self.axes]
+        b, cut = self.ctx.b, [axis for axis in self.axes if not axis.whole]
+        return [b.icmp("sle", b.add(axis.start, const_i64(axis.block)), axis.stop) for axis in cut]
 
     def aligned(self, width: int) -> list[Value]:
         """Conditions under which vectors of `width` elements along the last dim are aligned; equal in all threads."""
         if width == 1:
             return []
         b, size = self.ctx.b, width * self.bytes
-        address = b.cast("ptrtoint", b.gep(self.element, self.memory.pointer, self.start), I64)
+        if self.memory.type.space == "shared":  # each begins where a vector may
+            address = b.mul(self.start, const_i64(self.bytes))
+        else:
+            address = b.cast("ptrtoint", b.gep(self.element, self.memory.pointer, self.start), I64)
         places = [address, *(b.mul(s, const_i64(self.bytes)) for s in self.strides[:-1])]
         tests = [b.binary("and", p, const_i64(size - 1)) for p in places]
         return [b.icmp("eq", t, const_i64(0)) for t in tests]

@@ -5,7 +5,7 @@
                                                     %0, %1 = gpu.collect(%room)
 
 A read of memory that was written since the last barrier, and a write to memory that was read or written since, get one
-before them. In a loop the end of an iteration comes before its beginning. Stages are not looked at: their copies are in
+before them; stores that say that they write places of their own need none between them. In a loop the end of an iteration comes before its beginning. Stages are not looked at: their copies are in
 flight while others are read, and `pipeline` and `roles` order them.
 """
 
@@ -17,7 +17,8 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import MemRefType
-from tesserac.tile.gpu.dialect import fragment, integer, kernel_parameters, written_memory
+from tesserac.tile.dialect import APART
+from tesserac.tile.gpu.dialect import fragment, integer, kernel_parameters, viewed, written_memory
 from tesserac.tile.gpu.errors import LoweringError
 
 
@@ -55,7 +56,8 @@ def _walk(block: Block, open_: _Open, in_role: bool) -> None:
 
 def _visit(op: Op, open_: _Open, in_role: bool) -> None:
     reads, writes = _touched(op, open_.seen)
-    if reads & open_.written or writes & (open_.read | open_.written):
+    again = set() if APART in op.attrs else writes & open_.written
+    if reads & open_.written or writes & open_.read or again:
         if in_role:
             raise LoweringError("warps of one role exchange values through shared memory")
         Builder.before(op).op("gpu.barrier")
@@ -66,9 +68,9 @@ def _visit(op: Op, open_: _Open, in_role: bool) -> None:
 
 def _touched(op: Op, seen: set[Value]) -> tuple[set[Value], set[Value]]:
     """What of the memory that threads see of each other an operation reads and writes."""
-    written = set(written_memory(op)) & seen
+    written = set(map(viewed, written_memory(op))) & seen
     if op.name in ("gpu.load", "gpu.collect"):
-        return {op.operands[0]} & seen, written
+        return {viewed(op.operands[0])} & seen, written
     return (written if op.name == "gpu.scan_rows" else set()), written
 
 

@@ -76,6 +76,7 @@ Gone when lowering is done
     gpu.reduce(x, axis...) {kind, axes, order}  as tile.reduce                       (reduce)
     gpu.scan(x, axis, room, totals) {kind, dim} as tile.scan                         (scans)
     gpu.scratch() : memref<..., local>          as tile.alloc                        (scratch)
+    gpu.view(mem) : memref                      the same memory under other dims and strides
     gpu.convert(x) : fragment                   the same block in another layout     (convert)
 """
 
@@ -182,6 +183,12 @@ def written_memory(op: Op) -> tuple[Value, ...]:
         case "gpu.sort" | "gpu.digit_counts" | "gpu.digit_offsets" | "gpu.digit_places":
             return tuple(v for v in op.operands[1:] if isinstance(v.type, MemRefType))
     return ()
+
+
+def viewed(value: Value) -> Value:
+    """The memory that views are of."""
+    made = value.defining_op
+    return viewed(made.operands[0]) if made is not None and made.name == "gpu.view" else value
 
 
 def scalar_of(ty: FragmentType) -> ScalarType:
@@ -402,7 +409,7 @@ def _verify_multiply_held(op: Op) -> None:
 
 for _name in (
     "gpu.program", "gpu.axis", "gpu.full", "gpu.iota", "gpu.fold", "gpu.less",
-    "gpu.team", "gpu.reduce",
+    "gpu.team", "gpu.reduce", "gpu.view",
 ):
     define_op(_name, pure=True)
 for _name in (

@@ -151,12 +151,13 @@ def bits_between(dim: int, low: int, high: int) -> list[Bit]:
 
 
 def blocked(shape: Sequence[int], element_bytes: int, lane_bits: int, warp_bits: int, warps: int) -> Layout:
-    """Neighbours in 16-byte vectors, then over lanes, then over warps; what is left repeats in registers.
+    """Neighbours in 16-byte vectors, shorter ones where some threads would have none; then over lanes, then over warps;
+    what is left repeats in registers.
 
     `lane_bits` and `warp_bits` say how many threads share a block; the others hold copies.
     """
     bits = dim_bits(shape)
-    vector = min(_log2(VECTOR_BYTES // element_bytes), len(bits))
+    vector = min(_log2(VECTOR_BYTES // element_bytes), max(0, len(bits) - lane_bits - warp_bits))
     held, rest = bits[:vector], bits[vector:]
     lanes, rest = rest[:lane_bits], rest[lane_bits:]
     spread, rest = rest[:warp_bits], rest[warp_bits:]

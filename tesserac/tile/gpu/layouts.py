@@ -20,7 +20,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
-from tesserac.tile.dialect import TENSORS, Stage, kernel_memrefs, kernel_tensors, memref_type, tile_type
+from tesserac.tile.dialect import APART, TENSORS, Stage, kernel_memrefs, kernel_tensors, memref_type, tile_type
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
@@ -281,7 +281,7 @@ def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool
 
 
 _RENAMED = {"tile.alloc": "gpu.scratch"}
-_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", "dims", "descending")
+_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", "dims", "descending", APART)
 
 
 class _Conversion:

@@ -14,6 +14,7 @@ from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
 from tesserac.tile.gpu.gathers import cut_gathers
+from tesserac.tile.gpu.join_lines import join_lines
 from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
 from tesserac.tile.gpu.lifts import sink_lifts
 from tesserac.tile.gpu.matrix import WGMMA
@@ -35,7 +36,7 @@ from tesserac.tile.gpu.variants import Variant, variants
 
 def lower_module(module: Module, machine: Machine) -> Module:
     ops: list[Op] = []
-    for op in split_sorts(split_running(module)).ops:
+    for op in split_sorts(split_running(join_lines(module, machine))).ops:
         ops += lower_kernel(op, machine) if op.name == "tile.kernel" else [clone_op(op, {})]
     return Module(ops)
 

@@ -32,6 +32,10 @@ def _to_shared(op: Op) -> None:
     room = Builder.before(op).value("gpu.alloc", (), ty, hint=op.result.name)
     op.result.replace_all_uses(room)
     op.erase()
+    for view in [user for user, _ in room.uses if user.name == "gpu.view"]:
+        ty = replace(memory(view.result), space="shared")
+        view.result.replace_all_uses(Builder.before(view).value("gpu.view", (room,), ty, hint=view.result.name))
+        view.erase()
 
 
 def _to_workspace(kernel: Op, op: Op) -> None:
