@@ -117,7 +117,8 @@ class Steps:
                 points = self._reshaped(x, (*dims[:-1], *map(_dim, (one.radix, *one.left, *one.done))))
                 x = self._step(points, one, tensor_type(x).dtype)
             else:
-                x = self._long_step(self._reshaped(x, (*dims[:-1], *map(_dim, (one.radix, prod(one.left), prod(one.done))))))
+                sizes = one.radix, prod(one.left), prod(one.done)
+                x = self._long_step(self._reshaped(x, (*dims[:-1], *map(_dim, sizes))))
         return self._reshaped(x, dims)
 
     # ------------------------------------------------------------------------------------------------- one step
@@ -131,7 +132,8 @@ class Steps:
         places: list[int | None] = [*range(len(batch))]
         for size in (*one.left, *one.done):
             places.append(None if size == 1 else sum(place is not None for place in places))
-        here, left, done = places[: len(batch)], places[len(batch) : len(places) - len(one.done)], places[-len(one.done) :]
+        here, rest = places[: len(batch)], places[len(batch) :]
+        left, done = rest[: len(one.left)], rest[len(one.left) :]
         reads: DimMap = (*here, None, *left, *done, *([None] if paired else []))
         writes: DimMap = (*here, *left, None, *done)
         result = TensorType((*batch, *map(_dim, (*one.left, one.radix, *one.done))), ty.dtype)
@@ -261,7 +263,7 @@ def _passes(radices: Sequence[int]) -> list[_Pass]:
 
 
 def _together(radices: Sequence[int]) -> list[Sequence[int]]:
-    """Steps that follow each other, in as few groups of at most `TOGETHER` points as there can be, as even as can be."""
+    """Steps that follow each other, in as few groups of at most `TOGETHER` points as there can be, and as even ones."""
     for cuts in range(len(radices)):
         ways = [
             [radices[i:j] for i, j in pairwise((0, *places, len(radices)))]

@@ -91,7 +91,8 @@ def _longer(chain: list[_Link], op: Op) -> list[_Link] | None:
         return None
     going = _going_on(last, op)
     axes = {first: going[axis] for first, axis in chain[-1].axes.items() if axis in going}
-    longer = [*(_Link(link.launch, {a: b for a, b in link.axes.items() if a in axes}) for link in chain), _Link(op, axes)]
+    kept = [_Link(link.launch, {a: b for a, b in link.axes.items() if a in axes}) for link in chain]
+    longer = [*kept, _Link(op, axes)]
     together = [_together(link) for link in longer]
     return longer if all(size is not None and size <= MOST for size in together) else None
 

@@ -12,6 +12,8 @@ import tessera
 from tessera.errors import TesseraError
 from tesserac.base.source import SourceFile
 from tesserac.ir.passes import run_passes
+from tesserac.ops import fourier
+from tesserac.schedule import line_chains
 from tesserac.target.nvptx import radix as nvptx_radix
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.tile.gpu import radix as tile_radix
@@ -61,6 +63,18 @@ def halves(x: Tensor[N, f32], k: Tensor[M, f32], limit: f32):
 
 def turned(x: Tensor[12, c64]):
     return fft(x)
+
+def turned_rows(x: Tensor[B, 60, c64]):
+    return fft(x)
+
+def turned_twice(x: Tensor[2, 3, 64, c128]):
+    return ifft(x)
+
+def turned_in_groups(x: Tensor[B, 512, c64]):
+    return fft(x)
+
+def turned_from_real(x: Tensor[3, 128, f32]):
+    return rfft(x)
 
 def narrow(x: Tensor[N, fp8(e4m3)]):
     return cast(cast(x, f32) * 1.5, fp8(e5m2)), cast(x, i4), cast(cast(x, i64), bf16)
@@ -159,6 +173,32 @@ def test_computed_places() -> None:
 def test_other_memory() -> None:
     compare("joined", numbers(5, 70))
     compare("turned", (numbers(12) + 1j * numbers(12)[::-1]).astype(np.complex64))
+
+
+def complex_numbers(*shape: int) -> np.ndarray:
+    return (numbers(*shape) + 1j * numbers(*shape)[..., ::-1]).astype(np.complex64)
+
+
+def kernel_names(name: str) -> list[str]:
+    return [kernel.name.rpartition("$")[2] for kernel in program_of(FILE, name, "sm_80").kernels]
+
+
+@pytest.mark.one_in(8)
+def test_the_steps_of_a_transform_are_one_launch() -> None:
+    """Of sizes that are no powers of two, of a batch that is known and one that is not, of either type."""
+    compare("turned_rows", complex_numbers(3, 60))
+    compare("turned_twice", complex_numbers(2, 3, 64).astype(np.complex128))
+    compare("turned_from_real", numbers(3, 128))
+    assert [kernel_names(name) for name in ("turned_rows", "turned_twice")] == [["0_1"], ["0_1"]]
+
+
+@pytest.mark.one_in(8)
+def test_a_long_transform_goes_in_groups_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first group has columns that come after it beside it, the last those that came before."""
+    monkeypatch.setattr(fourier, "TOGETHER", 64)
+    monkeypatch.setattr(line_chains, "MOST", 128)
+    compare("turned_in_groups", complex_numbers(2, 512))
+    assert kernel_names("turned_in_groups") == ["0", "1_2"]
 
 
 def test_narrow_types() -> None:

@@ -5,8 +5,9 @@
                                                     %0, %1 = gpu.collect(%room)
 
 A read of memory that was written since the last barrier, and a write to memory that was read or written since, get one
-before them; stores that say that they write places of their own need none between them. In a loop the end of an iteration comes before its beginning. Stages are not looked at: their copies are in
-flight while others are read, and `pipeline` and `roles` order them.
+before them; stores into places of their own need none between them. In a loop the end of an iteration comes before its
+beginning. Stages are not looked at: their copies are in flight while others are read, and `pipeline` and `roles` order
+them.
 """
 
 from __future__ import annotations

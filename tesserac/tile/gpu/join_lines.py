@@ -8,8 +8,8 @@
     tile.launch(x, y) @a.b
 
 Enters: neutral kernels that load, compute and store blocks, and a host program. The memory between is scratch of the
-program: shared memory on a GPU, whose barriers `barriers` puts in. Programs must agree on who takes what: see
-Note [Digits of an address]. What does not is left as it is.
+program: shared memory on a GPU, whose barriers `barriers` puts in. Programs must agree on who takes what
+(`line_rooms.py`); where they do not, both kernels are left as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, att
 from tesserac.ir.types import INDEX
 from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import Config, grid, kernel_memrefs, memref_type
-from tesserac.tile.gpu.line_rooms import Access, NotJoined, Room, accesses, place_between
+from tesserac.tile.gpu.line_rooms import Access, NotJoined, accesses, place_between
 from tesserac.tile.gpu.variants import EXCHANGE_BYTES
 from tesserac.types.dims import ONE, Dim
 
@@ -111,9 +111,8 @@ class _Joined:
         self.b.op("tile.return")
         if self._scratch_bytes() > room_bytes:
             raise NotJoined
-        attrs: dict[str, Attr] = {
-            "sym_name": f"{one.symbol}.{two.symbol.rpartition('$')[2]}", "grid": sizes, "config": attr(one, "config", Config),
-        }  # fmt: skip
+        name, config = f"{one.symbol}.{two.symbol.rpartition('$')[2]}", attr(one, "config", Config)
+        attrs: dict[str, Attr] = {"sym_name": name, "grid": sizes, "config": config}
         self.kernel = Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], one.span)
 
     def _positions(self, same: dict[Value, Value]) -> tuple[Dim, ...]:

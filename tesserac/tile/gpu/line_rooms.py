@@ -264,7 +264,8 @@ class Room:
             room = self._allocated(block)
             dims = (self.size, *(size for _, size in walked))
             strides = (1, *(stride for stride, _ in walked))
-            ty = MemRefType(tuple(map(Dim.const, dims)), self.mem.dtype, self.mem.policy, tuple(map(Dim.const, strides)), space="local")
+            sizes, along = (tuple(map(Dim.const, numbers)) for numbers in (dims, strides))
+            ty = MemRefType(sizes, self.mem.dtype, self.mem.policy, along, space="local")
             self._views[walked] = b.value("tile.view", (room,), ty, hint="room")
         return self._views[walked]
 
