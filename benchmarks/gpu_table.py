@@ -25,10 +25,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 
 import tessera  # noqa: E402
+from benchmarks.gpu_table_host import host_lines, host_report  # noqa: E402
 
 TURNS, TURN_SECONDS = 7, 0.03
 LONG = 100.0
 """Milliseconds of a call that one turn measures well enough."""
+COPY = 4.1
+"""TB/s of a copy, of which some goals are a part."""
 PROGRAMS = Path(__file__).with_suffix(".tess")
 
 Call = Callable[[], Any]
@@ -76,7 +79,7 @@ def main() -> None:
         except Exception:
             failed.append(f"{line.name}: {traceback.format_exc().splitlines()[-1]}")
             print(f"FAILED {line.name}\n{traceback.format_exc()[-1500:]}", flush=True)
-    text = report(rows, failed)
+    text = report(rows, failed) + host_report([n for n in host_lines(programs) if options.only in n.name])
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "gpu_table.md").write_text(text)
@@ -171,7 +174,9 @@ def lines() -> Iterator[Line]:
     yield Line("bf16 the same, by tanh", "product_gelu_tanh", made(square, square, (4096,)), tanh, flops, "FLOP", 1.05)
     wide = made(square, square, dtype=torch.float32)
     yield Line("f32 gemm 4096", "product_wide", wide, {"@": torch.matmul}, flops, "FLOP", 0.95)
+    yield fp8_line()
     yield from attention_lines()
+    yield from cache_lines()
     yield from row_lines()
     yield from other_lines()
 
@@ -198,6 +203,49 @@ def attention_lines() -> Iterator[Line]:
             name = f"attention bf16, S {size}{', causal' if causal else ''}"
             function, goal = "attend_causal" if causal else "attend", 1.0 if size == 512 else 1.05
             yield Line(name, function, arrays, peers, work, "FLOP", goal)
+
+
+def fp8_line() -> Line:
+    import torch
+
+    def arrays() -> list[Any]:
+        return [torch.randn(8192, 8192, device="cuda").to(torch.float8_e4m3fn) for _ in range(2)]
+
+    def scaled(a: Any, b: Any) -> Any:
+        one = torch.ones((), device="cuda")
+        return torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16)
+
+    return Line("fp8 a @ b.T 8192", "product_quarter", arrays, {"_scaled_mm": scaled}, 2.0 * 8192**3, "FLOP", 0.95)
+
+
+def cache_lines() -> Iterator[Line]:
+    """Attention back, and one query against the keys and values of a cache."""
+    import torch
+    from torch.nn.functional import scaled_dot_product_attention as attend
+
+    def numbers(*shape: int) -> Any:
+        return torch.randn(*shape, device="cuda").to(torch.bfloat16)
+
+    def back(q: Any, k: Any, v: Any, w: Any) -> Any:
+        taken = [x.detach().requires_grad_() for x in (q, k, v)]
+        return torch.autograd.grad(attend(*taken), taken, w)
+
+    shape = (4, 16, 4096, 128)
+    work = 14.0 * 4 * 16 * 4096 * 4096 * 128
+    arrays = lambda: [numbers(*shape) for _ in range(4)]  # noqa: E731
+    yield Line("attention bf16 and back, S 4096", "attend_back", arrays, {"sdpa": back}, work, "FLOP", 0.9)
+
+    def decode(q: Any, k: Any, v: Any, n: Any) -> Any:
+        return attend(q[:, :, None], k, v, enable_gqa=True)[:, :, 0]
+
+    for keys, goal in ((8192, 0.6), (32768, 0.85), (131072, 0.85)):
+        size = keys  # of this line
+        given = lambda t=size: [  # noqa: E731
+            numbers(1, 32, 128), numbers(1, 8, t, 128), numbers(1, 8, t, 128),
+            torch.tensor(t, device="cuda", dtype=torch.int32),
+        ]  # fmt: skip
+        read = 4.0 * 8 * keys * 128
+        yield Line(f"decode bf16, {keys} keys", "decoded", given, {"sdpa": decode}, read, "B", goal * COPY, True)
 
 
 def row_lines() -> Iterator[Line]:
@@ -277,7 +325,7 @@ def markdown_row(row: Row) -> str:
     rate = f"{line.work / row.ours / per:.4g} T{line.unit}/s"
     theirs = f"{line.work / row.peer / per:.4g}"
     reached = line.work / row.ours / per if line.of_copy else ratio
-    goal = f"{line.goal} TB/s" if line.of_copy else f"{line.goal}"
+    goal = f"{line.goal:.3g} TB/s" if line.of_copy else f"{line.goal}"
     state = "yes" if reached >= line.goal else "no"
     times = f"{row.ours:.4g}", f"{row.peer:.4g} ({row.peer_name})"
     cells = [line.name, *times, rate, theirs, f"{ratio:.2f}", goal, state]
