@@ -19,12 +19,15 @@ from tesserac.target import flow
 from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Function, Module
 from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, pointer
-from tesserac.target.nvptx import control, copies, fragments, gathers, memory, products, radix, scans, sorts
+from tesserac.target.nvptx import (
+    control, copies, fragments, gathers, memory, products, radix, scans, sorts, wide_scans,
+)  # fmt: skip
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.dialect import kernel_tensors
-from tesserac.tile.gpu.dialect import is_persistent, kernel_grid, kernel_parameters, kernel_threads, written_memory
+from tesserac.tile.gpu.dialect import is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import ATOM_BYTES
+from tesserac.tile.gpu.touched import written_memory
 from tesserac.tile.gpu.types import BarriersType, StagesType, TensorMapType
 from tesserac.tile.gpu.variants import scratch_bytes
 from tesserac.types.dims import Dim, product
@@ -261,6 +264,8 @@ _EMIT: dict[str, Emit] = {
     "gpu.index": gathers.emit_index,
     "gpu.scan_rows": scans.emit_scan_rows,
     "gpu.subtrees": scans.emit_subtrees,
+    "gpu.scan_totals": wide_scans.emit_totals,
+    "gpu.scan_blocks": wide_scans.emit_blocks,
     "gpu.sort": sorts.emit_sort,
     "gpu.digit_counts": radix.emit_counts,
     "gpu.digit_offsets": radix.emit_offsets,

@@ -9,8 +9,9 @@
   and its launch a choice: the kernel as it was from `MANY` programs on, else the three in turn.
 
 The aligned tree over the blocks before one is made of a whole subtree for each bit of its number, joined smallest
-first: so the bits are the same. What is folded is read twice, but all blocks are folded at once. Rows that lie side by
-side have totals alone, and take the tree anew for every block.
+first: so the bits are the same. What is folded is read twice, but all blocks are folded at once; where its elements are
+folded as they are, a program takes many blocks (`wide_scans.py`). Rows that lie side by side have totals alone, and take
+the tree anew for every block.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.schedule.dialect import Predicate
 from tesserac.tile.dialect import Config, grid, tile_type
+from tesserac.tile.gpu import wide_scans
 from tesserac.types.dims import Dim, product
 
 MANY = 256
@@ -80,6 +82,8 @@ class _Split:
         sizes = (*self.programs, *levels, blocks, *map(Dim.const, total.shape))
         self.totals = MemRefType(sizes, total.dtype, total.policy)
         self.steps = (".totals", *((".subtrees",) if self.deep else ()), ".blocks")
+        self.moves = wide_scans.moves(running) if self.deep else None
+        self.wide = (*self.programs, blocks.ceil_div(wide_scans.chains(total.dtype)))
 
     def kernels(self) -> list[Op]:
         """In the order of `steps`."""
@@ -88,12 +92,15 @@ class _Split:
     def subtrees_kernel(self) -> Op:
         """The totals of all subtrees of a row, level by level."""
         (scan,) = [op for op in self.running.walk() if op.name == "tile.scan"]
-        start = _Start(self, by_rows=True)
-        start.b.op(SUBTREES, (*start.pids, start.totals), (), {"kind": scan.attrs["kind"]})
+        start = _Start(self, self.programs)
+        first = 1 if self.moves is None else wide_scans.first_level(self.total.dtype)
+        start.b.op(SUBTREES, (*start.pids, start.totals), (), {"kind": scan.attrs["kind"], "first": first})
         return start.finish(f"{self.kernel.symbol}.subtrees", SUBTREE_WARPS)
 
     def totals_kernel(self) -> Op:
         """Every block's total. What the block stores, and what it needs for that alone, is not done here."""
+        if self.moves is not None:
+            return self._wide_kernel(wide_scans.TOTALS, self.moves)
         start = _Start(self)
         body, before = self.running.regions[0].block, self.running.operands[1]
         start.bind(body, start.values[before])
@@ -106,12 +113,26 @@ class _Split:
 
     def blocks_kernel(self) -> Op:
         """What every block stores, behind the tree over the totals before it."""
+        if self.moves is not None:
+            return self._wide_kernel(wide_scans.BLOCKS, self.moves)
         start = _Start(self)
         body = self.running.regions[0].block
         start.bind(body, self._by_subtrees(start) if self.deep else self._by_tree(start))
         for op in body.ops[:-1]:
             start.b.add(clone_op(op, start.values))
         return start.finish(f"{self.kernel.symbol}.blocks")
+
+    def _wide_kernel(self, name: str, moves: wide_scans.Moves) -> Op:
+        """Many blocks for a program."""
+        (scan,) = [op for op in self.running.walk() if op.name == "tile.scan"]
+        start = _Start(self, self.wide)
+        b, writes = start.b, name == wide_scans.BLOCKS
+        rooms = wide_scans.rooms(b, self.total.dtype)
+        source = (start.values[moves.source], *wide_scans.places(b, moves.taken, start.values))
+        target = (start.values[moves.target], *wide_scans.places(b, moves.put, start.values)) if writes else ()
+        operands = (start.number, *rooms, start.totals, *start.pids, *source, *target)
+        b.op(name, operands, (), {"kind": scan.attrs["kind"], "dims": moves.dims})
+        return start.finish(f"{self.kernel.symbol}.{'blocks' if writes else 'totals'}", wide_scans.WARPS)
 
     def _by_tree(self, start: _Start) -> Value:
         """What stands before a block: the tree over all totals before it."""
@@ -171,16 +192,16 @@ class _Split:
 
 
 class _Start:
-    """A kernel that has begun: its block is a grid axis, unless it goes by rows; the memory of totals is its last
-    argument, and all that stood before the running fold is done."""
+    """A kernel that has begun: the last grid axis counts blocks, or several of them, unless it goes by rows; the memory
+    of totals is its last argument, and all that stood before the running fold is done."""
 
-    def __init__(self, split: _Split, by_rows: bool = False) -> None:
+    def __init__(self, split: _Split, sizes: tuple[Dim, ...] | None = None) -> None:
         self.split = split
         kernel, axes = split.kernel, len(split.programs)
         old = kernel.body.args
         self.block = Block([v.type for v in old[:axes]], [v.name for v in old[:axes]])
-        self.grid = split.programs if by_rows else split.grid
-        self.numbers = [] if by_rows else [self.block.add_arg(INDEX, "block")]
+        self.grid = split.grid if sizes is None else sizes
+        self.numbers = [self.block.add_arg(INDEX, "block")] if len(self.grid) > axes else []
         rest = [self.block.add_arg(v.type, v.name) for v in old[axes:]]
         self.totals = self.block.add_arg(split.totals, "totals")
         self.pids = self.block.args[:axes]

@@ -1,0 +1,101 @@
+"""Running folds of long rows whose elements are folded as they are: a program takes many blocks, a thread each.
+
+    tile.running(n, empty) { ^(b, before): s, t = scan(load x[b]); store before + s; yield t } {+}
+  as
+    gpu.scan_totals(number, room, tops, levels, r..., x, at...) {kind, dims}
+        brings `CHAINS` blocks into `room`, folds each, and joins the totals to the subtrees that they complete
+    gpu.scan_blocks(number, room, tops, levels, r..., x, at..., out, at...) {kind, dims}
+        brings the same blocks, folds each in place behind what its number says of the subtrees, and writes them
+
+Enters: the kernels that `split_running` begins. A thread alone in a warp would leave most of a multiprocessor waiting for
+one addition after another; here the threads of a warp walk as many blocks side by side.
+"""
+
+from __future__ import annotations
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value, clone_op, define_op
+from tesserac.ir.types import AxisType, IndexType, MemRefType
+from tesserac.tile.dialect import memref_type, tile_type
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import F32, F64, I32, I64, U32, U64, DType
+
+TOTALS, BLOCKS = "gpu.scan_totals", "gpu.scan_blocks"
+define_op(TOTALS, pure=False)
+define_op(BLOCKS, pure=False)
+
+LENGTH = 512
+"""Elements of a block."""
+ROW = LENGTH + 1
+"""Where the next block stands in a room: lanes that walk one each read from different banks."""
+WARPS = 8
+_DTYPES = (F32, F64, I32, I64, U32, U64)
+
+
+def chains(dtype: DType) -> int:
+    """Blocks of one program."""
+    return 32 if dtype.bits == 32 else 16
+
+
+def first_level(dtype: DType) -> int:
+    """The first level of subtrees that one program does not complete."""
+    return chains(dtype).bit_length()
+
+
+@dataclass(frozen=True)
+class Moves:
+    """What a block reads and writes: the memory, where, and along which dims of each."""
+
+    source: Value
+    target: Value
+    taken: tuple[Value, ...]
+    put: tuple[Value, ...]
+    dims: tuple[int, int]
+
+
+def moves(running: Op) -> Moves | None:
+    """Those of a running fold that does nothing else with its elements."""
+    body = running.regions[0].block
+    loads, stores = ([op for op in body.ops if op.name == name] for name in ("tile.load", "tile.store"))
+    if len(loads) != 1 or len(stores) != 1 or tile_type(loads[0].result).shape != (LENGTH,):
+        return None
+    (load,), (store,) = loads, stores
+    source, target = load.operands[0], store.operands[1]
+    dtype = memref_type(source).dtype
+    same = {dtype, memref_type(target).dtype, tile_type(running.operands[1]).dtype}
+    taken, put = load.operands[1:], store.operands[2:]
+    plain = all(_is_known(v, body) for v in (*taken, *put) if not isinstance(v.type, AxisType))
+    if len(same) != 1 or dtype not in _DTYPES or not plain or "groups" in load.attrs:
+        return None
+    dims = tuple(next(i for i, v in enumerate(at) if isinstance(v.type, AxisType)) for at in (taken, put))
+    return Moves(source, target, taken, put, (dims[0], dims[1]))
+
+
+def _is_known(value: Value, body: Block) -> bool:
+    """Whether an index is the same for all blocks."""
+    made = value.defining_op
+    return isinstance(value.type, IndexType) and (value.owner is not body and (made is None or made.parent is not body)
+                                                  or made is not None and made.name == "index.dim")  # fmt: skip
+
+
+def places(b: Builder, at: tuple[Value, ...], values: dict[Value, Value]) -> list[Value]:
+    """Where a row begins."""
+    found = []
+    for value in at:
+        made = value.defining_op
+        if isinstance(value.type, AxisType):
+            found.append(b.value("index.dim", (), IndexType(), {"dim": Dim.const(0)}))
+        elif value in values:
+            found.append(values[value])
+        else:
+            assert made is not None
+            found.append(b.add(clone_op(made, {})).result)
+    return found
+
+
+def rooms(b: Builder, dtype: DType) -> list[Value]:
+    """For the blocks, and for a number of each."""
+    sizes = chains(dtype) * ROW, chains(dtype)
+    types = (MemRefType((Dim.const(size),), dtype, space="local") for size in sizes)
+    return [b.value("tile.alloc", (), ty, hint="room") for ty in types]
