@@ -20,7 +20,16 @@ from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Function, Module
 from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, pointer
 from tesserac.target.nvptx import (
-    control, copies, fragments, gathers, memory, products, radix, scans, sorts, wide_scans,
+    control,
+    copies,
+    fragments,
+    gathers,
+    memory,
+    products,
+    radix,
+    scans,
+    sorts,
+    wide_scans,
 )  # fmt: skip
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.dialect import kernel_tensors

@@ -75,8 +75,9 @@ def moves(running: Op) -> Moves | None:
 def _is_known(value: Value, body: Block) -> bool:
     """Whether an index is the same for all blocks."""
     made = value.defining_op
-    return isinstance(value.type, IndexType) and (value.owner is not body and (made is None or made.parent is not body)
-                                                  or made is not None and made.name == "index.dim")  # fmt: skip
+    if not isinstance(value.type, IndexType) or value.owner is body:
+        return False
+    return made is None or made.parent is not body or made.name == "index.dim"
 
 
 def places(b: Builder, at: tuple[Value, ...], values: dict[Value, Value]) -> list[Value]:
