@@ -17,7 +17,9 @@ from tesserac.schedule import line_chains
 from tesserac.target.nvptx import radix as nvptx_radix
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.tile.gpu import radix as tile_radix
+from tesserac.tile.gpu import wide_scans
 from tesserac.tile.gpu.split_running import MANY
+from tesserac.types.dtype import F64
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, program_of, tile_of
@@ -122,6 +124,12 @@ def places(below: int, *shape: int) -> np.ndarray:
 @pytest.mark.parametrize("size", [0, 1, 513, 2600])
 def test_running_sums_of_several_blocks(size: int) -> None:
     compare("running", numbers(size))
+
+
+@pytest.mark.one_in(24)
+def test_running_sums_of_more_blocks_than_a_program_takes() -> None:
+    """The second program finds a subtree of the first one's, and its last block is short."""
+    compare("running_rows", numbers(2, 512 * (wide_scans.chains(F64) + 1) + 3).astype(np.float64))
 
 
 @pytest.mark.one_in(16)

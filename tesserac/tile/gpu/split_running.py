@@ -10,8 +10,8 @@
 
 The aligned tree over the blocks before one is made of a whole subtree for each bit of its number, joined smallest
 first: so the bits are the same. What is folded is read twice, but all blocks are folded at once; where its elements are
-folded as they are, a program takes many blocks (`wide_scans.py`). Rows that lie side by side have totals alone, and take
-the tree anew for every block.
+folded as they are, a program takes many blocks (`wide_scans.py`). Rows that lie side by side have totals alone, and
+take the tree anew for every block.
 """
 
 from __future__ import annotations

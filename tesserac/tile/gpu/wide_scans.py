@@ -7,8 +7,8 @@
     gpu.scan_blocks(number, room, tops, levels, r..., x, at..., out, at...) {kind, dims}
         brings the same blocks, folds each in place behind what its number says of the subtrees, and writes them
 
-Enters: the kernels that `split_running` begins. A thread alone in a warp would leave most of a multiprocessor waiting for
-one addition after another; here the threads of a warp walk as many blocks side by side.
+Enters: the kernels that `split_running` begins. A thread alone in a warp would leave most of a multiprocessor waiting
+for one addition after another; here the threads of a warp walk as many blocks side by side.
 """
 
 from __future__ import annotations
