@@ -196,27 +196,45 @@ def emit_offsets(ctx: Context, op: Op) -> None:
 
 def emit_places(ctx: Context, op: Op) -> None:
     given = _Operands(ctx, op)
-    counts, totals, row, counters, room, *moved = given.rest
+    counts, totals, row, counters, room, keys, places, *moved = given.rest
     ranks = _Ranks(ctx, given, counters)
     items = ranks.items()
     b, digit, number = ctx.b, wide(ctx, ctx.thread), ctx.indices[row]
-    total = _Words(ctx, totals, number).load(digit)
-    lower = b.sub(_scanned(ctx, _Words(ctx, room), total), total)
+    total, words = _Words(ctx, totals, number).load(digit), _Words(ctx, room)
+    lower = b.sub(_scanned(ctx, words, total), total)
     start = b.add(lower, _Words(ctx, counts, number, digit).load(given.block))
-    for warp in range(WARPS):
-        at = b.add(digit, const_i64(warp * COUNTERS))
-        count = ranks.all.load(at)
-        ranks.all.store(start, at)
-        start = b.add(start, count)
+    here = _starts_in_block(ctx, ranks, words)
+    words.store(b.sub(start, here), digit)
     barrier(ctx)
-    _Moves(ctx, op, given, moved, number).move(items, ranks.mine)
+    moves = _Moves(ctx, op, given, moved, number)
+    held = _Row(ctx, keys, (const_i64(0),), 0), _Row(ctx, places, (const_i64(0),), 0)
+    moves.put_in_order(items, ranks.mine, *held)
+    barrier(ctx)
+    moves.write(words, *held)
+
+
+def _starts_in_block(ctx: Context, ranks: _Ranks, words: _Words) -> Value:
+    """Where the keys with the digit of this thread begin when those of the block are in order; counters become the
+    starts of each warp's."""
+    b, digit = ctx.b, wide(ctx, ctx.thread)
+    at = [b.add(digit, const_i64(warp * COUNTERS)) for warp in range(WARPS)]
+    found = [ranks.all.load(place) for place in at]
+    sum_ = const_int(I32, 0)
+    for count in found:
+        sum_ = b.add(sum_, count)
+    first = start = b.sub(_scanned(ctx, words, sum_), sum_)
+    for place, count in zip(at, found, strict=True):
+        ranks.all.store(start, place)
+        start = b.add(start, count)
+    return first
 
 
 class _Moves:
-    """Keys and their places to where they belong; of the last digit, places alone."""
+    """Keys and their places to where they belong; of the last digit, places alone. They go through an order of the
+    block's own, so that keys with one digit are written side by side."""
 
     def __init__(self, ctx: Context, op: Op, given: _Operands, moved: Sequence[IRValue], row: Value) -> None:
-        self.ctx, self.b, self.last = ctx, ctx.b, op.attrs["last"] is True
+        self.ctx, self.b, self.given, self.last = ctx, ctx.b, given, op.attrs["last"] is True
         at = (row, const_i64(0))
         self.before = None if given.first else _Row(ctx, moved[0], at, 1)
         target, *rest = moved if given.first else moved[1:]
@@ -226,17 +244,33 @@ class _Moves:
         else:
             self.places = _Row(ctx, rest[0], at, 1)
 
-    def move(self, items: list[_Item], starts: _Words) -> None:
+    def put_in_order(self, items: list[_Item], starts: _Words, keys: _Row, places: _Row) -> None:
         for item in items:
-            flow.if_then(self.b, item.exists, partial(self._one, item, starts))
+            flow.if_then(self.b, item.exists, partial(self._put, item, starts, keys, places))
 
-    def _one(self, item: _Item, starts: _Words) -> None:
+    def _put(self, item: _Item, starts: _Words, keys: _Row, places: _Row) -> None:
         b = self.b
         to = wide(self.ctx, b.add(starts.load(wide(self.ctx, item.digit)), item.rank))
-        place = item.place if self.before is None else wide(self.ctx, self.before.load(item.place))
-        if self.keys is not None:
-            self.keys.store(item.key, to)
-        self.places.store(place if self.last else b.cast("trunc", place, I32), to)
+        place = b.cast("trunc", item.place, I32) if self.before is None else self.before.load(item.place)
+        keys.store(item.key, to)
+        places.store(place, to)
+
+    def write(self, apart: _Words, keys: _Row, places: _Row) -> None:
+        """`apart` is how far the keys of a digit stand from where they belong."""
+        b, ctx = self.b, self.ctx
+        present = b.sub(self.given.source.size, b.mul(self.given.block, const_i64(BLOCK)))
+
+        def one(at: Value) -> None:
+            key = keys.load(at)
+            to = wide(ctx, b.add(apart.load(wide(ctx, self.given.digit(key))), b.cast("trunc", at, I32)))
+            place = places.load(at)
+            if self.keys is not None:
+                self.keys.store(key, to)
+            self.places.store(wide(ctx, place) if self.last else place, to)
+
+        for i in range(ITEMS):
+            at = b.add(wide(ctx, ctx.thread), const_i64(i * ctx.threads))
+            flow.if_then(b, b.icmp("slt", at, present), partial(one, at))
 
 
 def _scanned(ctx: Context, words: _Words, value: Value) -> Value:

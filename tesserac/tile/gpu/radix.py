@@ -5,7 +5,8 @@
     @sort.counts.0  {grid = [`R`, `n`]}    gpu.digit_counts: how often each digit stands in each block of 4096 keys
     @sort.offsets   {grid = [`R`, 256]}    gpu.digit_offsets: of one digit, how many stand in the blocks before each
     @sort.places.0  {grid = [`R`, `n`]}    gpu.digit_places: every key goes behind those of lower digits, of earlier
-                                           blocks, and of earlier places in its own, with the place that it had in `x`
+                                           blocks, and of earlier places in its own, with the place that it had in `x`;
+                                           a block puts its keys in order first, and writes runs of them
   and its launch a choice: the kernel as it was below `LONG` elements, else all digits in turn. The first reads `x`, the
   last writes `out`; between them keys and places go back and forth between two rooms.
 
@@ -132,6 +133,7 @@ class _Split:
     def places_kernel(self, turn: int) -> Op:
         start = _Start(self, self.blocks)
         scratch = start.scratch(WARPS * COUNTERS), start.scratch(WARPS * 32)
+        scratch += start.scratch(BLOCK, self.rooms.keys[0].dtype), start.scratch(BLOCK)
         memory = start.memory
         shared = (memory["counts"], memory["totals"], start.row, *scratch)
         moved = () if turn == 0 else (memory[f"places{turn % 2}"],)
@@ -231,8 +233,8 @@ class _Start:
         for pid, size in zip(pids, split.programs, strict=True):
             self.row = index_op(self.b, "add", index_op(self.b, "mul", self.row, dim_value(self.b, size)), pid)
 
-    def scratch(self, size: int) -> Value:
-        ty = MemRefType((Dim.const(size),), I32, space="local")
+    def scratch(self, size: int, dtype: DType = I32) -> Value:
+        ty = MemRefType((Dim.const(size),), dtype, space="local")
         return Builder.before(self.block.ops[0]).value("tile.alloc", (), ty, hint="room")
 
     def finish(self, name: str) -> Op:
