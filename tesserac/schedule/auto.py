@@ -45,6 +45,8 @@ SORT_WARPS = 32
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
+GATHERED = 1024
+"""Elements that a program of a GPU gathers, at most: reads that hit anywhere want many programs at once."""
 WARP = 32
 """Points of a form of lines that a warp takes at least: a thread holds one, with all its elements."""
 FOLD_COLUMNS = 64
@@ -112,7 +114,8 @@ def _block_elements(launch: Op, machine: Machine, read: int = 1) -> int:
     else:
         room = machine.near_bytes * 0.75 / _bytes_per_point(launch)
     lines = launch_kind(launch) == "lines" and machine.warps
-    return power_of_two_below(room, WARP * machine.warps if lines else SMALLEST, LARGEST)
+    gathers = machine.warps and any(op.name == "form.gather" for op in computing(launch))
+    return power_of_two_below(room, WARP * machine.warps if lines else SMALLEST, GATHERED if gathers else LARGEST)
 
 
 def _schedule_map(launch: Op, machine: Machine) -> None:

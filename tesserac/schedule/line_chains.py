@@ -135,7 +135,7 @@ def _schedule(chain: list[_Link]) -> None:
     least = 1 if beside is None else 2 * SECTOR // (2 * size)
     if beside is None:
         beside = next(iter(first.axes), None)
-    block = max(least if together < MOST else least // 2, PROGRAM // together)
+    block = max(1, least if together < MOST else least // 2, PROGRAM // together)
     if beside is not None and space[beside].constant is not None:
         block = min(block, _power(space[beside]))
     warps = max(1, min(MOST_WARPS, together * block // (THREAD * WARP)))

@@ -123,6 +123,14 @@ done:
   ret i32 %more
 }
 
+define internal i32 @emu_ballot(i32 %tid, i1 %yes) {
+  %word = zext i1 %yes to i32
+  %same = call i32 @emu_match(i32 %tid, i32 %word)
+  %others = xor i32 %same, -1
+  %lanes = select i1 %yes, i32 %same, i32 %others
+  ret i32 %lanes
+}
+
 define internal float @emu_shuffle_float(i32 %tid, float %value, i32 %lane) {
   %word = bitcast float %value to i32
   %found = call i32 @emu_shuffle(i32 %tid, i32 %word, i32 %lane)
@@ -191,7 +199,7 @@ def translated(text: str) -> str:
     warp_barrier = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"
     text = text.replace(warp_barrier, "call void @emu_warp_barrier(i32 %emu_tid)")
     text = _SHUFFLE.sub(_shuffle, text)
-    text = text.replace("@llvm.nvvm.match.any.sync.i32(i32 -1, ", "@emu_match(i32 %emu_tid, ")
+    text = text.replace("@llvm.nvvm.vote.ballot.sync(i32 -1, ", "@emu_ballot(i32 %emu_tid, ")
     # Each thread asks for itself: what the answer skips changes nothing where it is false.
     text = re.sub(r"call i1 @llvm\.nvvm\.vote\.any\.sync\(i32 -1, i1 (\S+)\)", r"or i1 \1, false", text)
     text = text.replace("call float @llvm.nvvm.d2f.rz(", "call float @emu_to_zero(")

@@ -1,6 +1,6 @@
 """Digits of keys: how often each stands in a block, where its keys go, and the keys on their way.
 
-A warp has 512 keys of a block, 32 side by side at a time. Lanes with equal digits find each other (`match.any`); each
+A warp has 512 keys of a block, 32 side by side at a time. Lanes with equal digits find each other by ballots; each
 has its rank among them, behind those that the warp has counted before. So ranks follow the order of the keys.
 """
 
@@ -138,7 +138,7 @@ class _Ranks:
     def _ranked(self, place: Value, exists: Value, key: Value) -> _Item:
         b = self.b
         digit = b.select(exists, self.given.digit(key), const_int(I32, DIGITS))
-        same = b.intrinsic("llvm.nvvm.match.any.sync.i32", I32, [const_int(I32, -1), digit])
+        same = self._equal_lanes(digit)
         below, at = self._bits(b.binary("and", same, self.earlier)), wide(self.ctx, digit)
         before = self.mine.load(at)
         self._together()
@@ -146,6 +146,16 @@ class _Ranks:
         flow.if_then(b, b.icmp("eq", below, const_int(I32, 0)), lambda: self.mine.store(more, at))
         self._together()
         return _Item(place, exists, key, digit, b.add(before, below))
+
+    def _equal_lanes(self, digit: Value) -> Value:
+        """A bit for each lane with this digit, found bit by bit: a match of whole words asks for one word after the
+        other."""
+        b, same = self.b, const_int(I32, -1)
+        for place in range(DIGITS.bit_length()):
+            one = b.icmp("ne", b.binary("and", digit, const_int(I32, 1 << place)), const_int(I32, 0))
+            lanes = b.intrinsic("llvm.nvvm.vote.ballot.sync", I32, [const_int(I32, -1), one])
+            same = b.binary("and", same, b.select(one, lanes, b.binary("xor", lanes, const_int(I32, -1))))
+        return same
 
     def _bits(self, word: Value) -> Value:
         return self.b.intrinsic("llvm.ctpop", I32, [word], [I32])

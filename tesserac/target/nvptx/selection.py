@@ -50,7 +50,7 @@ INTRINSICS: dict[str, tuple[str, ...]] = {
 """Those of LLVM, each with the types it may have; those of the vendor stand below."""
 
 VENDOR = (
-    *("read.ptx.sreg", "shfl.sync.bfly", "vote.any.sync", "match.any.sync", "barrier.cta", "bar.warp.sync"),
+    *("read.ptx.sreg", "shfl.sync.bfly", "vote.any.sync", "vote.ballot.sync", "barrier.cta", "bar.warp.sync"),
     *("setmaxnreg", "shfl.sync.idx", "d2f.rz", "ff2bf16x2.rn"),
     *("ex2.approx.ftz", "rcp.approx.ftz", "cp.async", "mbarrier", "fence", "ldmatrix", "mma"),
 )
