@@ -1,9 +1,9 @@
-"""Whether threads of a GPU meet in shared memory: what `compute-sanitizer --tool racecheck` says of programs whose threads
-exchange values there, as they are and with their barriers taken out.
+"""Whether threads of a GPU meet in shared memory: what `compute-sanitizer --tool racecheck` says of programs whose
+threads exchange values there, as they are and with their barriers taken out.
 
     python -m benchmarks.gpu_races --out DIR [--tool racecheck]
 
-A program is clean only if the checker finds nothing in it as it is, and something with its barriers gone: a checker that
+A program is clean only if the checker finds nothing in it as it is, and something with its barriers gone: one that
 finds no planted race proves nothing. The report goes to DIR/gpu_races.md.
 """
 

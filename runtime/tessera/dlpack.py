@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import math
 import sys
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from functools import cache
@@ -134,9 +135,10 @@ def _from_capsule(own: Gpu, value: Any, stream: int) -> DeviceArray:
         raise failure(WRONG_DTYPE, f"a {type(value).__name__} has a dtype that the language has not")
     strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else None
     address = (tensor.data or 0) + tensor.byte_offset
-    if not is_in_order(shape, strides):
-        return _copied_in_order(own, address, shape, strides or (), numpy_dtype(name), stream)
-    return DeviceArray(own, address, shape, numpy_dtype(name), owner, stream, is_readonly=is_readonly)
+    dtype = numpy_dtype(name)
+    if not is_in_order(shape, strides) or address % dtype.itemsize:
+        return _copied_in_order(own, address, shape, strides or row_major(shape), dtype, stream)
+    return DeviceArray(own, address, shape, dtype, owner, stream, is_readonly=is_readonly)
 
 
 def _capsule(value: Any, stream: int) -> object:
@@ -167,6 +169,11 @@ def is_in_order(shape: tuple[int, ...], strides: tuple[int, ...] | None) -> bool
             return False
         expected *= size
     return True
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of elements that lie one behind the other."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _copied_in_order(
@@ -201,8 +208,8 @@ def _from_interface(value: object, interface: dict[str, Any]) -> DeviceArray:
         theirs = cuda_streams.from_protocol(interface.get("stream") or cuda_streams.NOBODY)
         if theirs not in (None, stream):
             driver.order(theirs, stream)
-        if not is_in_order(shape, steps):
-            return _copied_in_order(own, address, shape, steps or (), dtype, stream)
+        if not is_in_order(shape, steps) or address % dtype.itemsize:
+            return _copied_in_order(own, address, shape, steps or row_major(shape), dtype, stream)
     return DeviceArray(own, address, shape, dtype, value, stream, is_readonly=bool(is_readonly))
 
 

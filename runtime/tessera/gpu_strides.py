@@ -33,9 +33,13 @@ def in_order(
     made = empty(gpu, shape, dtype, stream, "a copy in row-major order")
     count = math.prod(shape)
     if count:
-        dims = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
-        values = [made.address, address, count, *(d[0] for d in dims), *(d[1] for d in dims)]
-        _launch(gpu, _function(gpu, len(dims), dtype.itemsize), values, stream)
+        moved, parts = dtype.itemsize, 1
+        while address % moved:  # elements that begin anywhere are moved part by part
+            moved, parts = moved // 2, parts * 2
+        dims = [(size, stride * parts) for size, stride in zip(shape, strides, strict=True) if size != 1]
+        dims += [(parts, 1)] if parts > 1 else []
+        values = [made.address, address, count * parts, *(d[0] for d in dims), *(d[1] for d in dims)]
+        _launch(gpu, _function(gpu, len(dims), moved), values, stream)
     return made
 
 

@@ -178,7 +178,7 @@ def test_lowering_leaves_the_neutral_module_alone() -> None:
 
 def test_threads_wait_around_a_scan() -> None:
     """What one thread walks, others have written before and read behind."""
-    program = "def f(x: Tensor[M, N, f32]):\n    return cumsum(x, axis=1)\n"
+    program = "def f(x: Tensor[M, N, bf16 @accum(f32)]):\n    return cumsum(x, axis=1)\n"
     kernels = variants_of(tile_of(SourceFile("scan.tess", program), "f", "sm_90a"), "f", "sm_90a").values()
     scans = [op for kernel in kernels for op in kernel.walk() if op.name == "gpu.scan_rows"]
     assert len(scans) == 3, "of whole rows, of the totals of blocks, and of blocks"

@@ -64,6 +64,8 @@ class Memory:
     strides: tuple[Value, ...]
     constant: bool
     """Nothing in this kernel writes it."""
+    paired: bool = False
+    """Its last dim has the two parts of numbers, each of which begins at a multiple of its size."""
 
 
 @dataclass(frozen=True)

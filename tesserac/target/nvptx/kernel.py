@@ -8,6 +8,7 @@ the values of the dim symbols in sorted order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tessera.gpu_program import table_firsts
 from tesserac.base.dataclass import dataclass
@@ -35,6 +36,7 @@ from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.dialect import kernel_tensors
 from tesserac.tile.gpu.dialect import is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.pairs import is_paired
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.touched import written_memory
 from tesserac.tile.gpu.types import BarriersType, StagesType, TensorMapType
@@ -121,7 +123,8 @@ def _bind_parameters(ctx: Context, parameters: Sequence[IRValue], args: Sequence
             ctx.maps[parameter] = arg
         else:
             assert isinstance(parameter.type, MemRefType)
-            ctx.memories[parameter] = _memory(ctx, parameter.type, arg, parameter not in written)
+            held = _memory(ctx, parameter.type, arg, parameter not in written)
+            ctx.memories[parameter] = replace(held, paired=is_paired(ctx.kernel, parameter))
 
 
 def _memory(ctx: Context, ty: MemRefType, base: Value, constant: bool) -> Memory:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
+from tesserac.ir.index import constant_index
 from tesserac.target import flow
 from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, Value, const_i64, const_int, vector, zero
@@ -32,6 +33,7 @@ class Place:
         self.axes: list[Axis] = []
         self.strides: list[Value] = []
         self.exchanged = False
+        self.last = constant_index(at[-1]) if at else None
         b = ctx.b
         self.start = const_i64(0)
         for value, stride in zip(at, mem.strides, strict=True):
@@ -79,6 +81,11 @@ class Place:
         left = b.binary("and", b.sub(self.axes[-1].stop, self.axes[-1].start), const_i64(width - 1))
         some = [b.icmp("slt", axis.start, axis.stop) for axis in self.axes]
         return [b.icmp("eq", left, const_i64(0)), *some]
+
+    def alignment(self) -> int:
+        """Bytes at which each element of the block begins: the first part of a number begins where the number does."""
+        first = self.last is not None and self.last % 2 == 0
+        return 2 * self.bytes if self.memory.paired and first else self.bytes
 
     def vector_width(self, layout: Layout) -> int:
         if not self.strides or self.strides[-1].number != 1:
@@ -145,7 +152,7 @@ def emit_load(ctx: Context, op: Op) -> None:
     def whole() -> list[Value]:
         values: list[Value] = []
         for register in range(0, ty.layout.count, width):
-            values += _load_vector(ctx, elements.address(register), ty.dtype, width, attributes)
+            values += _load_vector(ctx, elements.address(register), ty.dtype, width, attributes, place.alignment())
         return values
 
     def tested(width: int = 1) -> list[Value]:
@@ -170,11 +177,13 @@ def _tests_vectors(place: Place, width: int) -> bool:
 MANY_ELEMENTS = 4
 
 
-def _load_vector(ctx: Context, address: Value, dtype: DType, width: int, attributes: str) -> list[Value]:
+def _load_vector(
+    ctx: Context, address: Value, dtype: DType, width: int, attributes: str, alignment: int = 0
+) -> list[Value]:
     element = memory_type(dtype)
     size = element.bits // 8
     if width == 1:
-        return [to_register(ctx, ctx.b.load(element, address, size, attributes), dtype)]
+        return [to_register(ctx, ctx.b.load(element, address, alignment or size, attributes), dtype)]
     loaded = ctx.b.load(vector(element, width), address, size * width, attributes)
     return [to_register(ctx, ctx.b.extract(loaded, i), dtype) for i in range(width)]
 
@@ -215,7 +224,7 @@ def emit_store(ctx: Context, op: Op) -> None:
     def whole() -> list[Value]:
         for register in range(0, ty.layout.count, width):
             group = [to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
-            _store_vector(ctx, group, elements.address(register), place.bytes)
+            _store_vector(ctx, group, elements.address(register), place.alignment() if width == 1 else place.bytes)
         return []
 
     def tested(width: int = 1) -> list[Value]:

@@ -25,6 +25,7 @@ from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
 from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
+from tesserac.tile.gpu.pairs import PAIRS
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar
@@ -303,6 +304,7 @@ class _Conversion:
             "takes": len(kernel_memrefs(kernel)),
             "mapped": (),
             **({TENSORS: kernel_tensors(kernel)} if TENSORS in kernel.attrs else {}),
+            **({PAIRS: kernel.attrs[PAIRS]} if PAIRS in kernel.attrs else {}),
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
 

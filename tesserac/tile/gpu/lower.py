@@ -20,6 +20,7 @@ from tesserac.tile.gpu.lifts import sink_lifts
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.operands import place_operands
 from tesserac.tile.gpu.pad import pad_blocks
+from tesserac.tile.gpu.pairs import mark_pairs
 from tesserac.tile.gpu.pipeline import pipeline_copies
 from tesserac.tile.gpu.radix import split_sorts
 from tesserac.tile.gpu.reduce import expand_reductions
@@ -36,7 +37,9 @@ from tesserac.tile.gpu.variants import Variant, variants
 
 def lower_module(module: Module, machine: Machine) -> Module:
     ops: list[Op] = []
-    for op in split_sorts(split_running(join_lines(module, machine))).ops:
+    neutral = split_sorts(split_running(join_lines(Module([clone_op(op, {}) for op in module.ops]), machine)))
+    mark_pairs(neutral)
+    for op in neutral.ops:
         ops += lower_kernel(op, machine) if op.name == "tile.kernel" else [clone_op(op, {})]
     return Module(ops)
 
