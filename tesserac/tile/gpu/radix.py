@@ -132,8 +132,8 @@ class _Split:
 
     def places_kernel(self, turn: int) -> Op:
         start = _Start(self, self.blocks)
-        scratch = start.scratch(WARPS * COUNTERS), start.scratch(WARPS * 32)
-        scratch += start.scratch(BLOCK, self.rooms.keys[0].dtype), start.scratch(BLOCK)
+        words = start.scratch(WARPS * COUNTERS), start.scratch(WARPS * 32)
+        scratch = (*words, start.scratch(BLOCK, self.rooms.keys[0].dtype), start.scratch(BLOCK))
         memory = start.memory
         shared = (memory["counts"], memory["totals"], start.row, *scratch)
         moved = () if turn == 0 else (memory[f"places{turn % 2}"],)
