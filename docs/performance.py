@@ -86,6 +86,7 @@ FILES = {
     "kernels-x86_64": "kernels of the library on 16 cores of an x86 processor, against their meanings, PyTorch and JAX",
     "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
+    "attention-back-h200": "attention forward and back on an H200, against PyTorch's best",
     "tuned-x86_64": "the compiler's schedules beside tuned ones, on an x86 processor with 16 cores",
     "tuned-h200": "the same on an H200",
     "fast-aarch64": "`with numerics(fast):` beside the default: time and error",
