@@ -84,6 +84,7 @@ FILES = {
     "attention-memory-aarch64": "how the memory of attention grows with the length of a sequence",
     "attention-memory-h200": "the same on an H200, to 131072 positions",
     "kernels-x86_64": "kernels of the library on 16 cores of an x86 processor, against their meanings, PyTorch and JAX",
+    "kernels-h200": "the same in bf16 on an H200: products, attention, decode, transpose, against PyTorch",
     "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
     "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
     "attention-back-h200": "attention forward and back on an H200, against PyTorch's best",

@@ -151,3 +151,11 @@ def test_a_block_that_is_meant_has_no_size_outside_its_loop() -> None:
 def test_every_block_that_is_meant_is_pinned() -> None:
     [found] = diagnose(HEAD.replace("8, 16, 16", "8,") + PROGRAMS["scales"]).diagnostics
     assert found.code == "E0511" and "T.n" in found.title
+
+
+def test_an_online_softmax_that_rescales_floats_is_told_which_block_to_pin() -> None:
+    """With that one block it is accepted: others may still be any."""
+    [found] = diagnose("@kernel\n" + PROGRAMS["online softmax"]).diagnostics
+    assert found.code == "E0511" and "T.k" in found.title
+    assert any("@kernel.schedule(Schedule(k=64))" in note for note in found.notes), found.notes
+    assert not diagnose("@kernel.schedule(Schedule(k=64))\n" + PROGRAMS["online softmax"]).diagnostics

@@ -19,7 +19,7 @@ from tesserac.base.source import Span
 from tesserac.check.analysis.block_free import block_dependences
 from tesserac.check.analysis.reach import children
 from tesserac.check.analysis.walking import Find
-from tesserac.check.declarations.schedules import int_settings, settings_of
+from tesserac.check.declarations.schedules import BLOCK_NAMES, int_settings, settings_of
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.guards.undecided import code_at
 from tesserac.check.instances.checking import check_end, enter, result_type, symbols_of, typed_function, where_guards
@@ -131,7 +131,8 @@ def meant_blocks(body: Body, find: Find, pins: frozenset[str]) -> tuple[str, ...
     draft = body.sink.error(E0511, at=free.at, block=free.block, expression=shown, how=free.how)
     draft.remark("a schedule chooses blocks, and no schedule changes a result")
     draft.remark("load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`, and add what they give")
-    draft.remark(f"or pin {free.block} where the kernel means blocks of one size: `@kernel.schedule(Schedule(...))`")
+    pinned = f"Schedule({BLOCK_NAMES[free.block.removeprefix('T.')]}=64)"
+    draft.remark(f"or pin {free.block} where the kernel means blocks of one size: `@kernel.schedule({pinned})`")
     return None
 
 
