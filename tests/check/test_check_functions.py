@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult
 from tesserac.check.model import typed
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.sizes.facts import Facts
+from tesserac.driver.session import Session
+from tesserac.modules.library import load_library
 from tesserac.types.dims import Dim, DimError, parse_dim
 from tesserac.types.dtype import BF16, F32
 from tesserac.types.policy import NO_POLICY, Policy
@@ -228,3 +232,14 @@ def use(x: Tensor[N, f32]) -> Tensor[N, f32]:
 """)
     assert [d.code for d in result.diagnostics] == ["E0217"]
     assert "calls itself" in result.diagnostics[0].primary.text
+
+
+def test_files_of_the_library_share_what_is_not_the_programs() -> None:
+    """`_squares` is in one file of `stdlib/linalg` and called in others; `_length` is in two, and only theirs."""
+    checkers = {result.module.name: result.checker for result in load_library()}
+    names = checkers["stdlib.linalg.jacobi"].names
+    assert names.lookup("_squares") == FunctionRef("stdlib.linalg.diagonalisation", "_squares")
+    last = checkers["stdlib.linalg.with_structure"].names
+    assert last.lookup("_length") is None and last.lookup("_nothing") is None
+    found = Session().check(SourceFile("linalg/own.tess", "def f(x: Tensor[N, f32]): return _squares(x)\n"))
+    assert [problem.code for problem in found.diagnostics] == ["E0201"]

@@ -114,6 +114,13 @@ class Exports:
         """A namespace stays one where the library has a function of its name: `tile(x, 2)`, `tile.load(x)`."""
         return NamespaceRef(name) if name in NAMESPACES else self.lookup(name)
 
+    def beside(self, module: str, name: str) -> Resolved | None:
+        """What one file of the library before this one, in its folder, keeps to itself: files of a folder share it."""
+        folder = module.rpartition(".")[0]
+        files = (library for library in self._libraries.values() if library.name.rpartition(".")[0] == folder)
+        found = [meaning for file in files if (meaning := file.own(name)) is not None] if folder else []
+        return found[0] if len(found) == 1 else None
+
     def names(self) -> list[str]:
         return [*self._names, *(dtype.name for dtype in dtypes.ALL)]
 
@@ -180,7 +187,12 @@ class ModuleNames:
             self.derivative_rules[plain_name(name)] = self.derivative_rules.pop(name)
 
     def lookup(self, name: str) -> Resolved | None:
-        return self._names.get(name) or self._exports.lookup(name)
+        found = self._names.get(name) or self._exports.lookup(name)
+        return found or (self._exports.beside(self.name, name) if name.startswith("_") else None)
+
+    def own(self, name: str) -> Resolved | None:
+        """What this module itself calls so."""
+        return self._names.get(name)
 
     def before_dot(self, name: str) -> Resolved | None:
         own = self._names.get(name)
