@@ -6,6 +6,7 @@ Whatever happens, nobody sees a Python traceback: mistakes are diagnostics, faul
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 INTERRUPTED, CLOSED_PIPE = 130, 141
 """What a shell reports for a program that SIGINT or SIGPIPE ended."""
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a disk without room for more says."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 EMITTED = (names.BUNDLE, *(level.name for level in names.LEVELS))
@@ -375,11 +379,21 @@ def main(program: click.Group, name: str, arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # What is still buffered for the closed pipe must not raise again when the interpreter flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _lose_output()
         return CLOSED_PIPE
+    except OSError as problem:
+        if problem.errno not in FULL:
+            return _report_fault(problem, arguments)
+        _lose_output()
+        click.echo(f"error: not everything could be written: {problem.strerror}", err=True)
+        return MISTAKES
     except Exception as error:  # the last resort: a fault of ours
         return _report_fault(error, arguments)
+
+
+def _lose_output() -> None:
+    """What is still buffered must not raise again when the interpreter flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _invoke(program: click.Group, name: str, arguments: Sequence[str]) -> int:

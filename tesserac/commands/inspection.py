@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from tesserac.base.source import SourceFile, Span
-from tesserac.check.analysis.reach import called
-from tesserac.check.model.typed import Request, TypedFunction
+from tesserac.check.analysis.reach import called, parts_of
+from tesserac.check.model.typed import Call, Request, TypedFunction
 from tesserac.check.state.requests import NOT_SCHEDULED, NOT_TILED
 from tesserac.commands import names
 from tesserac.commands.beside import print_beside
@@ -21,6 +21,7 @@ from tesserac.driver.session import NO_SIZES, Session, Sizes
 from tesserac.graph.passes.inline import ALONE
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
+from tesserac.tune.schedules import said_path
 
 RULE_WIDTH = 100
 DIFFERENTIATED = "every call is differentiated or mapped, by the body of the function or its rule"
@@ -67,6 +68,7 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
     about += f"numerics: {levels.numerics()}\n" if levels.numerics() else ""
     about += not_taken(session, reached, tiled, asked_places(levels.shared))
     known = {other.symbol: other for other in reached}
+    about += without_kernels(session, known) + without_entries(known.values())
     functions = called([function], known.__getitem__).values()
     about += kernel_choices(levels.choices(), functions)
     return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in [*told, *apart(told, functions)])
@@ -143,6 +145,23 @@ def not_taken(
         file, line, _ = session.locate(request.span)
         lines.append(f"not taken: `{request.text}` ({file}:{line}): {request.why}\n")
     return "".join(lines)
+
+
+def without_kernels(session: Session, known: Mapping[str, TypedFunction]) -> str:
+    """Schedules that calls pass on, and no kernel takes."""
+    lines = []
+    for call in (part for function in known.values() for part in parts_of(function.body) if isinstance(part, Call)):
+        if call.schedule and not any(f.program for f in called([known[call.function]], known.__getitem__).values()):
+            (file, line, _), name = session.locate(call.span), known[call.function].name
+            lines.append(f"not taken: the schedule of `{name}` ({file}:{line}): it calls no kernel\n")
+    return "".join(lines)
+
+
+def without_entries(functions: Iterable[TypedFunction]) -> str:
+    """Files that kernels name for what tuning finds, and that are not there."""
+    said = dict.fromkeys(f.program.cache for f in functions if f.program is not None and f.program.cache)
+    missing = (text for text in said if not said_path(text).exists())
+    return "".join(f'not taken: cache="{text}": there is no such file; `tesserac tune` writes it\n' for text in missing)
 
 
 def _section(name: str, title: str, body: str) -> str:

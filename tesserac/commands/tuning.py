@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tessera.errors import TesseraError
+from tessera.errors import TesseraError, reason_of
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.model import typed
@@ -81,7 +81,7 @@ def tune(session: Session, wanted: Wanted, bar: Bar) -> Outcome:
                 known = known.with_entries(found)
                 _keep(function, known, found)
     if wanted.exported is not None:
-        known.write(Path(wanted.exported))
+        _write(known, Path(wanted.exported))
         text += f"{len(known.entries)} schedules written to {wanted.exported}\n"
     return Outcome(text)
 
@@ -89,10 +89,17 @@ def tune(session: Session, wanted: Wanted, bar: Bar) -> Outcome:
 def _keep(function: typed.TypedFunction, known: Schedules, found: Sequence[Entry]) -> None:
     """In the user's cache, and where the kernel says."""
     if found:
-        known.write(default_path())
+        _write(known, default_path())
     if found and function.program is not None and function.program.cache:
         own = said_path(function.program.cache)
-        _known(own).with_entries(found).write(own)
+        _write(_known(own).with_entries(found), own)
+
+
+def _write(known: Schedules, path: Path) -> None:
+    try:
+        known.write(path)
+    except OSError as problem:
+        raise UsageMistake(f"cannot write the schedule cache `{path}`: {reason_of(problem)}") from None
 
 
 def _bench(device: str) -> Bench:

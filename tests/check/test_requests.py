@@ -99,7 +99,12 @@ LAYOUT = MESH + "def f(x: Tensor[N, f32]):\n    with mesh(layout={layout}): x = 
         ("E0508", KERNEL.format(decorator='@kernel.autotune(cache="")', hints="")),
         ("E0508", KERNEL.format(decorator='@kernel(target="cuda")', hints="")),
         ("E0508", '@graph.module("")\ndef f(x: Tensor[N, f32]): return x'),
+        ("E0508", "@graph.module\ndef f(x: Tensor[N, f32]): return x"),
+        ("E0508", "@jit(banana=3)\ndef f(x: Tensor[N, f32]): return x"),
+        ("E0204", "def f(x: OptimizerState[Tensor[N, f32]] @paged @banana): return x.step"),
         ("E0604", PMAP.format(size=3)),
+        ("E0604", PMAP.format(size=4).replace('axes=["dp"], devices=range(8)', 'axes=["dp", "tp"], shape=[2, 4]')),
+        ("E0604", LAYOUT.format(layout='{"batch": "shard"}').replace("devices=range(8)", "shape=[-2]")),
         ("E0604", LAYOUT.format(layout='{"banana": 17}')),
         ("E0604", LAYOUT.format(layout='{"batch": "tp"}')),
         ("E0604", LAYOUT.format(layout='dist.ShardSpec(("row",), ("tp",))')),
@@ -117,6 +122,27 @@ def test_devices_share_a_mapped_dim_equally(size: object) -> None:
 def test_a_mapped_dim_of_any_size_is_asked_on_entry() -> None:
     session, source = Session(), SourceFile("f.tess", PMAP.format(size="M"))
     assert [(guard.kind, guard.text) for guard in session.function(source, "f").guards] == [("divides", "M % 8 == 0")]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            KERNEL.format(decorator='@kernel.autotune(space=dict(BM=[64]), cache="/nonexistent/x")', hints=""),
+            'not taken: cache="/nonexistent/x": there is no such file',
+        ),
+        (
+            "def g(x: Tensor[N, f32]): return x + x\n"
+            "def f(x: Tensor[N, f32]): return g.with_schedule(Schedule(block=(64, 64)))(x)\n",
+            "not taken: the schedule of `g`",
+        ),
+        ("def f(x: Tensor[N, f32] @paged): return x + x\n", "not taken: `@paged`"),
+    ],
+)
+def test_what_nothing_follows_from_is_told(text: str, told: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "f.tess"
+    path.write_text(text)
+    assert told in inspect(Session(), f"{path}:f", None, "cpu:aarch64").output
 
 
 def test_the_name_of_a_graph_is_shown(tmp_path) -> None:  # type: ignore[no-untyped-def]

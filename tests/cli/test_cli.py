@@ -408,6 +408,14 @@ def test_a_closed_pipe_is_no_news() -> None:
         assert process.wait() == 128 + signal.SIGPIPE
 
 
+def test_a_full_disk_is_told() -> None:
+    code = "import sys; from tesserac.cli import tesserac; sys.exit(tesserac())"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code, "explain"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 1
+    assert done.stderr == b"error: not everything could be written: No space left on device\n"
+
+
 @pytest.mark.parametrize("arguments", [("--help",), ("build", "--help"), ("explain", "E0301")], ids=" ".join)
 def test_help_and_explain_import_nothing_heavy(arguments: tuple[str, ...]) -> None:
     code = f"""

@@ -116,7 +116,7 @@ class AnnotationReader:
                 return self._optional(node)
             case ast.BinaryOp(op="@") if attribute_name(node.right) in TYPE_ATTRIBUTES:
                 return self._with_attribute(node, self.read(node.left, node.left.span))
-            case ast.BinaryOp(op="@", left=ast.Subscript()):
+            case ast.BinaryOp(op="@") if isinstance(_attributed(node), ast.Subscript):
                 report_attribute(self._sink, node.right)
                 return ErrorSpec(node.span)
             case ast.Subscript():
@@ -396,3 +396,10 @@ def _attribute_text(node: ast.Expr) -> str:
         case ast.Call(function=ast.Name(id=head), arguments=(ast.Argument(value=ast.Name(id=form)),)):
             return f"{head}({form})"
     raise PolicyError("the argument of a policy is a dtype or a number")
+
+
+def _attributed(node: ast.Expr) -> ast.Expr:
+    """What stands before the first `@`."""
+    while isinstance(node, ast.BinaryOp) and node.op == "@":
+        node = node.left
+    return node

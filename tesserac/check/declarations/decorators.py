@@ -30,7 +30,7 @@ from tesserac.check.state.body import Body
 from tesserac.check.state.requests import NOT_SCHEDULED, ask
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
-from tesserac.diag.codes.names import E0201, E0299
+from tesserac.diag.codes.names import E0201
 from tesserac.syntax import ast
 from tesserac.types.ty import (
     BoolType,
@@ -141,7 +141,8 @@ def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decora
     node = decorator.expression
     name, known = dotted_name(node), _known_names()
     if name in known:
-        body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}`")
+        wanted = "takes no arguments" if isinstance(node, ast.Call) else f"takes arguments: `@{name}(...)`"
+        body.sink.error(E0508, at=decorator.span, problem=f"`@{name}` {wanted}")
     else:
         at = node.function.span if isinstance(node, ast.Call) else node.span
         draft = body.sink.error(E0201, at=at, name=f"@{name}")

@@ -66,19 +66,21 @@ _KNOWN = "there are `numerics(fast)`, `device(gpu)`, `prefetch(x, into=...)`, `c
 
 
 def _no_context(body: Body, item: ast.Expr, name: str) -> None:
-    if isinstance(item, ast.Call) and isinstance(item.function, ast.Name) and _is_mesh(body, item.function):
+    named = _named_value(body, item.function) if isinstance(item, ast.Call) else None
+    if isinstance(item, ast.Call) and isinstance(named, RecordType) and named.kind == MESH:
         _layout(body, item)
-        return
-    draft = _problem(body, item, "this cannot stand after `with`")
-    draft.remark(FOREIGN_CONTEXTS.get(name.rpartition(".")[2], _KNOWN))
+    elif not isinstance(named, ErrorType):  # else what it would be has been told
+        draft = _problem(body, item, "this cannot stand after `with`")
+        draft.remark(FOREIGN_CONTEXTS.get(name.rpartition(".")[2], _KNOWN))
 
 
-def _is_mesh(body: Body, node: ast.Name) -> bool:
-    """Whether a name stands for a mesh, here or in the module."""
+def _named_value(body: Body, node: ast.Expr) -> Type | None:
+    """What a name stands for, here or in the module."""
+    if not isinstance(node, ast.Name):
+        return None
     if node.id not in body.scope.bindings and not isinstance(body.rules.resolve(node.id), ConstantRef):
-        return False
-    type_ = body.expression(node).type
-    return isinstance(type_, RecordType) and type_.kind == MESH
+        return None
+    return body.expression(node).type
 
 
 def _layout(body: Body, item: ast.Call) -> None:
@@ -148,7 +150,7 @@ def _device(body: Body, item: ast.Call) -> None:
         number = body.expression(node.arguments[0].value).type
         known = number.value.constant if isinstance(number, IntType) else None
         if known is None or known < 0:
-            _problem(body, node.arguments[0], "the number of a device is an int known while compiling")
+            _problem(body, node.arguments[0], "the number of a device is 0 or a larger int, known while compiling")
             return
     if device:
         ask_device(body, device, item.span, known)

@@ -7,6 +7,7 @@ diagnostic. What is known while compiling is passed on as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tesserac.check.devices.collectives import devices_along
 from tesserac.check.devices.distribution import MESH, axis_names, axis_sizes
@@ -96,13 +97,16 @@ def _lies_on_mesh(body: Body, given: dict[str, typed.Expr]) -> bool:
 
 
 def _devices(given: dict[str, typed.Expr]) -> Dim | None:
-    """How many devices the axis has that a mapped dim lies along, where the mesh says."""
+    """How many devices the axis has that a mapped dim lies along, or the whole mesh, where it says."""
     mesh, axis = given["mesh"].type if "mesh" in given else None, given.get("axis_name")
     if not isinstance(mesh, RecordType):
         return None
     names, sizes = axis_names(mesh), axis_sizes(mesh)
-    name = axis.type.value if axis is not None and isinstance(axis.type, StrType) else names[0]
-    return None if sizes is None or (axis is None and len(names) > 1) else Dim.const(sizes[names.index(name)])
+    if sizes is None:
+        return None
+    if axis is not None and isinstance(axis.type, StrType):
+        return Dim.const(sizes[names.index(axis.type.value)])
+    return Dim.const(prod(sizes))
 
 
 def _spread_over(body: Body, size: Dim, devices: Type | None, callee: Callee) -> None:
