@@ -11,7 +11,6 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -20,10 +19,12 @@ from tessera.cache import unused_folder
 from tessera.errors import TesseraError
 from tessera.version import __version__
 from tesserac.base.collecting import collect_seldom, keep_to_the_end
+from tesserac.base.interrupts import interrupts_kept
 from tesserac.base.recursion import deep_recursion
 from tesserac.commands import names
+from tesserac.commands.fault_reports import report_fault
 from tesserac.commands.options import Targets, device_option, materialize_option, target_option
-from tesserac.commands.outcome import BAD_USAGE, FAULT, MISTAKES, OK, Outcome, UsageMistake
+from tesserac.commands.outcome import BAD_USAGE, MISTAKES, OK, Outcome, UsageMistake
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -372,7 +373,7 @@ def finish(outcome: Outcome) -> int:
 def main(program: click.Group, name: str, arguments: Sequence[str]) -> int:
     """Runs a command line and gives its exit status, whatever goes wrong."""
     try:
-        with deep_recursion():
+        with interrupts_kept(), deep_recursion():
             status = _invoke(program, name, arguments)
         sys.stdout.flush()
         return status
@@ -383,12 +384,12 @@ def main(program: click.Group, name: str, arguments: Sequence[str]) -> int:
         return CLOSED_PIPE
     except OSError as problem:
         if problem.errno not in FULL:
-            return _report_fault(problem, arguments)
+            return report_fault(problem, arguments)
         _lose_output()
         click.echo(f"error: not everything could be written: {problem.strerror}", err=True)
         return MISTAKES
     except Exception as error:  # the last resort: a fault of ours
-        return _report_fault(error, arguments)
+        return report_fault(error, arguments)
 
 
 def _lose_output() -> None:
@@ -414,25 +415,6 @@ def _invoke(program: click.Group, name: str, arguments: Sequence[str]) -> int:
     except TesseraError as problem:  # of what a command asks of this machine: a setting, a processor
         click.echo(problem.text, err=True)
         return MISTAKES
-
-
-def _report_fault(error: Exception, arguments: Sequence[str]) -> int:
-    from tessera.errors import render
-    from tesserac.driver.faults import INTERNAL_FAULT, fault_report
-
-    message, notes = fault_report(error, _described(arguments))
-    click.echo(render(INTERNAL_FAULT, message, notes), err=True)
-    return FAULT
-
-
-def _described(arguments: Sequence[str]) -> str:
-    """The command line and the files it names, for a report."""
-    parts = [f"arguments: {list(arguments)}"]
-    for argument in arguments:
-        for path in (Path(argument), Path(argument.rpartition(":")[0])):
-            if path.is_file():
-                parts.append(f"--- {path}\n{path.read_text(encoding='utf-8', errors='replace')}")
-    return "\n".join(parts)
 
 
 def _start(program: click.Group, name: str) -> int:

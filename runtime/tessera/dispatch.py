@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
-from weakref import WeakSet
+from weakref import ReferenceType, ref
 
 from tessera import tracing
 from tessera.arguments import Array, match_arguments, placed_arrays_of
@@ -111,7 +111,7 @@ class Function:
         self._read: Reader
         self.__call__: Callable[..., object] = self._dispatch
         self.start()
-        _FUNCTIONS.add(self)
+        _remember(self)
 
     def start(self) -> None:
         """Forgets the short way into compiled code, which shows nothing; a call finds it again."""
@@ -299,14 +299,23 @@ class Function:
         return f"<tessera function {self.interface.name}>"
 
 
-_FUNCTIONS: WeakSet[Function] = WeakSet()
+_FUNCTIONS: list[ReferenceType[Function]] = []
+"""Those that live, and some that do not: what a weak set does when one dies could swallow a Ctrl-C."""
+
+
+def _remember(function: Function) -> None:
+    if len(_FUNCTIONS) & (len(_FUNCTIONS) + 1) == 0:  # each time that there are twice as many
+        _FUNCTIONS[:] = [known for known in _FUNCTIONS if known() is not None]
+    _FUNCTIONS.append(ref(function))
 
 
 def trace(modes: tuple[str, ...]) -> None:
     """From now on calls show these; nothing where there are none."""
     tracing.choose(modes)
-    for function in list(_FUNCTIONS):
-        function.start()
+    for known in list(_FUNCTIONS):
+        function = known()
+        if function is not None:
+            function.start()
 
 
 def _matched(interface: FunctionInterface, args: Sequence[object], kwargs: Mapping[str, object]) -> list[object]:

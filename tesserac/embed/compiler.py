@@ -12,6 +12,7 @@ from tessera.gpu_artifact import AnyArtifact
 from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
 from tessera.tracing import Wanted
 from tesserac.base.collecting import collection_paused
+from tesserac.base.interrupts import interrupts_kept
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
@@ -67,7 +68,7 @@ class EmbeddedCompiler:
     @contextmanager
     def _mistakes(self, source: Source) -> Iterator[None]:
         try:
-            with collection_paused(), deep_recursion():
+            with interrupts_kept(), collection_paused(), deep_recursion():
                 yield
         except ProgramError as error:
             raise _program_error(self._session(source), error.diagnostics) from None

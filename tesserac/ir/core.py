@@ -87,7 +87,9 @@ class Value:
     index: int
     name: str = ""
     """A hint for the printer; it has no meaning."""
-    uses: list[tuple[Op, int]] = field(default_factory=list)
+    uses: dict[tuple[Op, int], None] = field(default_factory=dict)
+    """Operations with the positions of their operands, in the order in which they came to it: a constant may have
+    thousands, which go one by one."""
 
     @property
     def defining_op(self) -> Op | None:
@@ -138,7 +140,7 @@ class Op:
         for region in self.regions:
             region.parent = self
         for position, value in enumerate(self.operands):
-            value.uses.append((self, position))
+            value.uses[self, position] = None
 
     @property
     def result(self) -> Value:
@@ -160,19 +162,19 @@ class Op:
         return name
 
     def set_operand(self, position: int, value: Value) -> None:
-        self.operands[position].uses.remove((self, position))
+        del self.operands[position].uses[self, position]
         self.operands = (*self.operands[:position], value, *self.operands[position + 1 :])
-        value.uses.append((self, position))
+        value.uses[self, position] = None
 
     def set_operands(self, values: Sequence[Value]) -> None:
         self.drop_operands()
         self.operands = tuple(values)
         for position, value in enumerate(self.operands):
-            value.uses.append((self, position))
+            value.uses[self, position] = None
 
     def drop_operands(self) -> None:
         for position, value in enumerate(self.operands):
-            value.uses.remove((self, position))
+            del value.uses[self, position]
         self.operands = ()
 
     def detach(self) -> None:

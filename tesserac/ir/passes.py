@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.interrupts import raise_kept
 from tesserac.ir.calls import is_called, verify_calls
 from tesserac.ir.core import Module, Op, VerifyError
 from tesserac.ir.printer import print_module
@@ -91,6 +92,7 @@ def run_passes(module: Module, passes: Sequence[Pass], *, verify: bool) -> Modul
     """Runs the passes in order; `verify` checks what each of them left."""
     module = module.clone() if passes else module
     for step in passes:
+        raise_kept()
         earlier = interfaces(module) if verify else {}
         module = step.run(module)
         if verify:

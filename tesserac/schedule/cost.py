@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, ref
 
 from tesserac.ir.core import Block, Op
 from tesserac.ir.forms import tensor_type
@@ -54,19 +54,23 @@ def element_bytes(dtype: DType) -> int:
     return dtype.bytes
 
 
-_COUNTED: WeakKeyDictionary[Block, tuple[int, int]] = WeakKeyDictionary()
-"""How many operations of a body were counted, and their work: a body that grows by fusion is not counted anew."""
+_COUNTED: dict[int, tuple[ReferenceType[Block], int, int]] = {}
+"""How many operations of a body were counted, and their work, by its id: one that grows by fusion is not counted anew.
+Nothing runs when a body dies, as it would in a weak dict: a Ctrl-C that comes then would be lost."""
+_MOST_COUNTED = 100_000
 
 
 def body_work(op: Op) -> int:
     """The work of one element of a map."""
     block = op.body
-    counted, work = _COUNTED.get(block, (0, 0))
-    if counted > len(block.ops) - 1:
+    known, counted, work = _COUNTED.get(id(block), (None, 0, 0))
+    if known is None or known() is not block or counted > len(block.ops) - 1:
         counted, work = 0, 0
     for inner in block.ops[counted:-1]:
         work += primitive_work(inner.name.partition(".")[2], _dtype(inner))
-    _COUNTED[block] = (len(block.ops) - 1, work)
+    if len(_COUNTED) > _MOST_COUNTED:
+        _COUNTED.clear()
+    _COUNTED[id(block)] = (ref(block), len(block.ops) - 1, work)
     return work
 
 

@@ -73,9 +73,9 @@ def test_dead_code_keeps_effects() -> None:
 def test_use_lists_follow_operands() -> None:
     module = parse_module(PROGRAM)
     first, second, ret = module.ops[0].body.ops
-    assert first.result.uses == [(second, 0)]
+    assert list(first.result.uses) == [(second, 0)]
     ret.set_operand(0, first.result)
-    assert second.result.uses == [] and first.result.uses == [(second, 0), (ret, 0)]
+    assert not second.result.uses and list(first.result.uses) == [(second, 0), (ret, 0)]
     second.erase()
     verify_module(module)
     with pytest.raises(VerifyError, match="still used"):

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from tesserac.base.interrupts import interrupts_kept
+from tesserac.ir.core import Module
+from tesserac.ir.passes import Level, Pass, run_passes
 from tests.support.paths import ROOT
 
 PROGRAM = """
@@ -150,3 +153,31 @@ def test_what_a_handler_raises_is_raised() -> None:
 @pytest.mark.one_in(48)
 def test_other_threads_are_not_interrupted() -> None:
     assert run(OTHERS, "2") == ["stopped", "True"]
+
+
+class Dying:
+    """Python asks for signals while it drops an object, and has nobody to raise to."""
+
+    def __del__(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_what_comes_while_an_object_is_dropped_is_raised_by_the_next_pass_or_at_the_end() -> None:
+    level = Level("graph", frozenset())
+    steps: list[str] = []
+
+    def drops(module: Module) -> Module:
+        steps.append("drops")
+        Dying()
+        return module
+
+    passes = [Pass("drops", level, level, drops), Pass("never", level, level, drops)]
+    hook = sys.unraisablehook
+    with pytest.raises(KeyboardInterrupt), interrupts_kept():
+        run_passes(Module(), passes, verify=False)
+    assert steps == ["drops"]
+    with pytest.raises(KeyboardInterrupt), interrupts_kept():
+        Dying()
+    with interrupts_kept():
+        pass
+    assert sys.unraisablehook is hook

@@ -242,10 +242,10 @@ def _writer(at: Op, op: Op) -> Writer:
 
 def _only_user(op: Op) -> Op | None:
     """The product that alone needs the matrix that a call gives."""
-    uses = op.results[0].uses if len(op.results) == 1 else []
-    if len(uses) != 1 or uses[0][0].name != MATMUL or uses[0][0].parent is not op.parent:
+    users = [user for user, _ in op.results[0].uses] if len(op.results) == 1 else []
+    if len(users) != 1 or users[0].name != MATMUL or users[0].parent is not op.parent:
         return None
-    user = uses[0][0]
+    user = users[0]
     return user if max(tensor_type(v).rank for v in user.operands) <= 2 else None
 
 

@@ -217,7 +217,7 @@ _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "floor_div": 1, "ceil_div": 1}
 
 def only_user(value: Value) -> tuple[Op, int] | None:
     """The one operation that uses a value, and as which operand."""
-    return value.uses[0] if len(value.uses) == 1 else None
+    return next(iter(value.uses)) if len(value.uses) == 1 else None
 
 
 def _attr_key(attrs: Mapping[str, Attr] | None) -> object:

@@ -106,7 +106,7 @@ def split_constants(kernel: Op) -> None:
     """One `tile.full` per use, so that each use may have a layout of its own."""
     for op in list(kernel.walk()):
         if op.name == "tile.full":
-            for user, position in op.result.uses[1:]:
+            for user, position in list(op.result.uses)[1:]:
                 copy = clone_op(op, {})
                 assert op.parent is not None
                 op.parent.insert(op.parent.place(op), copy)
