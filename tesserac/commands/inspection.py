@@ -151,10 +151,14 @@ def without_kernels(session: Session, known: Mapping[str, TypedFunction]) -> str
     """Schedules that calls pass on, and no kernel takes."""
     lines = []
     for call in (part for function in known.values() for part in parts_of(function.body) if isinstance(part, Call)):
-        if call.schedule and not any(f.program for f in called([known[call.function]], known.__getitem__).values()):
+        if call.schedule and not any(f.program or f.apart for f in _called(call, known)):
             (file, line, _), name = session.locate(call.span), known[call.function].name
             lines.append(f"not taken: the schedule of `{name}` ({file}:{line}): it calls no kernel\n")
     return "".join(lines)
+
+
+def _called(call: Call, known: Mapping[str, TypedFunction]) -> Iterable[TypedFunction]:
+    return called([known[call.function]], known.__getitem__).values()
 
 
 def without_entries(functions: Iterable[TypedFunction]) -> str:
