@@ -118,9 +118,21 @@ class TakeAlongAxis(Operator):
     ) -> Value | None:
         """Every place of the index as one place per dim, so that elements add up there."""
         whole, dims = tensor_type(operands[0]), tensor_type(cotangent).dims
+        if dims[self.axis] == ONE:
+            return self._at_one_place(write, cotangent, operands[1], whole)
         places = [write.places(dims, axis) for axis in range(len(dims))]
         places[self.axis] = write("cast", operands[1], dtype=I64)
         return write("add_at", write.zeros(whole), cotangent, *places, axes=tuple(range(len(dims))), kind="sum")
+
+    def _at_one_place(self, write: Writer, cotangent: Value, index: Value, whole: TensorType) -> Value:
+        """Where each row has one place there is nothing to add up: it is found by comparing, in the order of memory. Zero
+        is added as to the elements of any sum, which makes a zero positive."""
+        place, count = write("cast", index, dtype=I64), write.size(whole.dims[self.axis], TensorType((), I64))
+        behind = write("less", place, write.full(0, TensorType((), I64)))
+        place = write("where", behind, write("add", place, count), place)
+        hit = write("equal", write.places(whole.dims, self.axis), place)
+        zero = write.number(0.0, whole)
+        return write("where", hit, write("add", cotangent, zero), zero)
 
     def may_fail(self, operands: tuple[TensorType, ...]) -> bool:
         """An index may be out of range."""

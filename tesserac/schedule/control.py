@@ -62,7 +62,7 @@ def run_block(
     for op in block.ops:
         if op.opdef.dialect == "index":
             program.builder.block.append(clone_op(op, program.memory))
-    for step in plan(block, reasons, program.updates):
+    for step in plan(block, reasons, program.updates, program.machine):
         if isinstance(step, Group):
             program.launch(step)
         else:

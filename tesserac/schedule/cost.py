@@ -24,6 +24,15 @@ MAX_WORK = 512
 """The most work of one element in a fused body, and in a launch: beside so much of it a store and a load are nothing,
 and the time in which machine code is made grows faster than the code."""
 
+MATRIX_BITS = 16
+"""Operands up to this width are multiplied in the matrix units of a GPU."""
+
+EPILOGUE_FACTOR = 4
+"""How much longer work takes behind a product, in the few warps that have its sums, than in a launch of its own."""
+
+LAUNCH_BYTES = 8 << 20
+"""Bytes that a GPU moves while one launch ends and the next begins."""
+
 NEAR_LOADS = 2
 """Loads that cost no more than one of a value which has just been written."""
 
@@ -129,6 +138,24 @@ def scratch_pays(producer: Op) -> bool:
     """Whether a value that two passes over a row need had better be kept in scratch than computed twice: a store and a
     load, against its work. Near memory (L1, shared) moves about a byte in the time of one operation, everywhere."""
     return body_work(producer) > 2 * element_traffic(producer)
+
+
+def apart_pays(product_: Op, maps: list[Op], machine: Machine) -> bool:
+    """Whether maps over a product in a matrix unit had better be a launch of their own than be computed where it ends.
+
+    There a few warps work on them while the unit waits: slowly, and nothing else hides the way to memory. A launch of
+    their own costs the product's way to memory, unless that is written anyway, and back.
+    """
+    if not machine.warps or tensor_type(product_.operands[0]).dtype.bits > MATRIX_BITS:
+        return False
+    dims = tensor_type(product_.result).dims
+    inside = {op.result for op in (product_, *maps)}
+    read = {v for op in maps for v in op.operands if v not in inside and tensor_type(v).rank >= len(dims)}
+    moved = sum(element_bytes(tensor_type(v).dtype) for v in (*read, *(op.result for op in maps)))
+    work = sum(map(form_work, maps)) * EPILOGUE_FACTOR / machine.flops_per_byte
+    anyway = any(user not in maps for user, _ in product_.result.uses)
+    saved = moved + work - (1 if anyway else 2) * element_traffic(product_)
+    return saved * nominal(product(dims), machine) > LAUNCH_BYTES
 
 
 def power_of_two_below(value: float, low: int, high: int) -> int:

@@ -18,18 +18,19 @@ from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
 from tesserac.schedule.access import is_view, view_source
-from tesserac.schedule.cost import MAX_WORK, form_work
+from tesserac.schedule.cost import MAX_WORK, apart_pays, form_work
 from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.updates import Updates
 
 MAX_GROUP = 64
 
 
-def plan(block: Block, reasons: dict[Op, list[str]], updates: Updates) -> list[Group | Op]:
+def plan(block: Block, reasons: dict[Op, list[str]], updates: Updates, machine: Machine) -> list[Group | Op]:
     """The computing forms of a block as launches to be, and its control flow, in the order in which they run."""
     steps: list[Group | Op] = []
-    grouping = _Grouping(updates)
+    grouping = _Grouping(updates, machine)
     for op in block.ops:
         if op.name in COMPUTED:
             group = grouping.take(op)
@@ -40,13 +41,13 @@ def plan(block: Block, reasons: dict[Op, list[str]], updates: Updates) -> list[G
             grouping.begin(op)
         elif op.name in CONTROL:
             steps.extend([*grouping.groups, op])
-            grouping = _Grouping(updates)  # what follows may depend on it, hence joins nothing that ran before
+            grouping = _Grouping(updates, machine)  # what follows may depend on it, hence joins nothing that ran before
     return [*steps, *grouping.groups]
 
 
 class _Grouping:
-    def __init__(self, updates: Updates) -> None:
-        self.updates = updates
+    def __init__(self, updates: Updates, machine: Machine) -> None:
+        self.updates, self.machine = updates, machine
         self.groups: list[Group] = []
         self.number: dict[Op | None, int] = {}
         self.overwritten: list[set[Value]] = []
@@ -108,19 +109,17 @@ class _Grouping:
         return number - never_meet(boxes[before], boxes[position], tensor_type(assemble.result).dims)
 
     def _candidates(self, op: Op) -> Sequence[int]:
-        """The latest producer's group; without producers the last group, if it reads the same memory. What was
-        assembled of older parts alone is in no group. What is written in place may also go with any later map."""
+        """The latest producer's group, then the last one, if it reads the same memory. What was assembled of older parts
+        alone is in no group. What is written in place may also go with any later map."""
         numbers = [number for v in op.operands if (number := self.number.get(_made(v), -1)) >= 0]
         latest = max(numbers, default=-1)
         if op in self.updates.parts:
             later = range(latest + 1, len(self.groups))
             return [*([latest] if numbers else []), *(n for n in later if self.groups[n].kind == "map")]
-        if numbers:
-            return [latest]
-        if not self.groups or self.groups[-1].kind == "contract":
-            return []
-        shared = any(_reads(self.groups[-1], v) for v in op.operands)
-        return [len(self.groups) - 1] if shared else []
+        last = len(self.groups) - 1
+        beside = last > latest and self.groups[last].kind != "contract"
+        shared = beside and any(_reads(self.groups[last], v) for v in op.operands)
+        return [*([latest] if numbers else []), *([last] if shared else [])]
 
     def _is_open(self, number: int, op: Op) -> bool:
         """Whether a group takes anything, and writes nothing in place that `op` would read."""
@@ -138,6 +137,9 @@ class _Grouping:
             return False  # it reads its table anywhere, hence also what other programs compute
         match op.name:
             case "form.map":
+                first, *others = group.ops
+                if group.kind == "contract" and apart_pays(first, [*others, op], self.machine):
+                    return False
                 return join_map(group, op)
             case "form.gather":
                 return group.kind != "contract" and join_map(group, op)

@@ -28,8 +28,9 @@ from tesserac.ir.types import ScalarType, TensorType
 from tesserac.ops.lowering import fill
 from tesserac.schedule.access import access_through, keeps_memory, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
+from tesserac.schedule.gathered import gather_below_map
 from tesserac.schedule.parts import put_part_by_part
-from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, squeeze, squeeze_gather
+from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, respace_reduce, squeeze, squeeze_gather
 from tesserac.types.dtype import DType
 
 _FOLDS = ("form.reduce", "form.scan", "form.sort", "form.runs", "form.contract", "form.accumulate")
@@ -66,6 +67,7 @@ def _normalise_reduce(op: Op) -> None:
     _widen_integers(op)
     squeeze(op)
     _normalise_views(single_fold(op))
+    respace_reduce(op)
 
 
 def _normalise_contract(op: Op) -> None:
@@ -96,6 +98,11 @@ def _normalise_map(op: Op) -> None:
     fold_views(op)
     squeeze(op)
     respace(op)
+
+
+def _normalise_gather(op: Op) -> None:
+    squeeze_gather(op)
+    gather_below_map(op)
 
 
 def _normalise_views(views: list[Op]) -> None:
@@ -194,7 +201,7 @@ _RULES: dict[str, Callable[[Op], None]] = {
     "form.reduce": _normalise_reduce,
     "form.scan": _widen_integers,
     "form.contract": _normalise_contract,
-    "form.gather": squeeze_gather,
+    "form.gather": _normalise_gather,
     "form.scatter": _normalise_scatter,
     "form.assemble": _normalise_assemble,
 }

@@ -71,6 +71,8 @@ WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
 BLOCK_NAMES = ("m", "n", "k")
 PROGRAM_START = 2.0e6
 """Multiply-adds that a multiprocessor misses while a program fills and drains its pipeline."""
+STEP_START = 0.5e6
+"""Those that its matrix unit misses while a program goes on to the next block of terms."""
 
 
 def few_rows(machine: Machine) -> int:
@@ -137,7 +139,10 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
     products = block.rows * block.columns * problem.terms
     if not machine.packs_operands:
         traffic = (block.rows + block.columns) * problem.terms * element_bytes(problem.dtype)
-        return -(-count // machine.cores) * (products + traffic * machine.flops_per_byte + PROGRAM_START)
+        fed = traffic * machine.flops_per_byte
+        if machine.has_async_matrix_unit and problem.dtype.bits == 16:
+            fed = -(-problem.terms // block.depth) * STEP_START
+        return -(-count // machine.cores) * (products + fed + PROGRAM_START)
     right_rate = LOAD_RATE if problem.laid_out else COPY_RATE
     copies = block.rows * problem.terms / COPY_RATE + block.columns * problem.terms / right_rate
     rounds = 2 * block.rows * block.columns * (problem.terms / block.depth) / LOAD_RATE

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Block, Op, Value, clone_region
+from tesserac.ir.core import OPDEFS, Block, Op, Value, attr, clone_region
 from tesserac.ir.forms import (
     Broadcast,
     Permute,
@@ -207,8 +207,13 @@ def _shapes(view: Op) -> tuple[Dims, Dims]:
     return tensor_type(view.operands[0]).dims, tensor_type(view.result).dims
 
 
-def _uses_position(producer: Op) -> bool:
-    return any(op.name == "scalar.index" for op in producer.body.ops)
+def uses_position(producer: Op) -> bool:
+    return bool(_positions(producer))
+
+
+def _positions(op: Op) -> set[int]:
+    """The axes of which the body of a map asks where it is."""
+    return {attr(inner, "axis", int) for inner in op.body.ops if inner.name == "scalar.index"}
 
 
 def _rebuilt(view: Op, producer: Op, operands: Sequence[Value], maps: Sequence[DimMap]) -> Op:
@@ -223,7 +228,7 @@ def _rebuilt(view: Op, producer: Op, operands: Sequence[Value], maps: Sequence[D
 
 def sliced_map(view: Op, producer: Op, cut: Slice) -> Op | None:
     """A map of what `view` cuts out of the result of another."""
-    if _uses_position(producer):
+    if uses_position(producer):
         return None
     result, builder = tensor_type(view.result).dims, Builder.before(view)
     operands: list[Value] = []
@@ -264,10 +269,21 @@ def _reshaped_map(view: Op, producer: Op) -> Op | None:
     """Each operand must follow whole runs of the reshape, in order, or none of a run."""
     source, result = _shapes(view)
     runs = reshape_runs(source, result)
-    if runs is None or _uses_position(producer):
+    number = _kept_dims(runs or [])
+    if runs is None or not _positions(producer) <= number.keys():
         return None
     moved = _reshaped_operands(view, producer, result, runs)
-    return None if moved is None else _rebuilt(view, producer, *moved)
+    if moved is None:
+        return None
+    rebuilt = _rebuilt(view, producer, *moved)
+    _renumber_positions(rebuilt, number)
+    _hoist_operands(rebuilt)
+    return rebuilt
+
+
+def _kept_dims(runs: Runs) -> dict[int, int]:
+    """The dims that a reshape leaves as they are, and where they are afterwards."""
+    return {taken[0]: given[0] for taken, given in runs if len(taken) == len(given) == 1}
 
 
 def _reshaped_operands(before: Op, op: Op, space: Dims, runs: Runs) -> tuple[list[Value], list[DimMap]] | None:
@@ -288,23 +304,52 @@ def respace(op: Op) -> None:
 
     map(reshape(c), bias) over [B, S, E]  ->  reshape(map(c, bias)) over [B*S, E]
     """
-    found = next((v for v in op.operands if _is_reshaped(v)), None)
-    if found is None or _uses_position(op) or found.defining_op is None:
+    ty = tensor_type(op.result)
+    whole = tuple(range(ty.rank))
+    pairs = zip(op.operands, operand_maps(op), strict=True)
+    found = next((v for v, dims in pairs if _is_reshaped(v) and tuple(p for p in dims if p is not None) == whole), None)
+    if found is None or found.defining_op is None:
         return
-    source, ty = tensor_type(found.defining_op.operands[0]).dims, tensor_type(op.result)
-    places = operand_maps(op)[op.operands.index(found)]
-    if tuple(place for place in places if place is not None) != tuple(range(ty.rank)):
-        return
-    runs = reshape_runs(ty.dims, source)
-    moved = None if runs is None else _reshaped_operands(op, op, source, runs)
+    source = tensor_type(found.defining_op.operands[0]).dims
+    runs = reshape_runs(ty.dims, source) or []
+    number = _kept_dims(runs)
+    moved = _reshaped_operands(op, op, source, runs) if _positions(op) <= number.keys() and runs else None
     if moved is None:
         return
+    _renumber_positions(op, number)
     op.set_operands(moved[0])
     op.attrs["maps"] = tuple(moved[1])
     op.result.type = TensorType(source, ty.dtype, ty.policy)
     _give_back(op, ty)
-    fold_views(op)
+    _hoist_operands(op)
     squeeze(op)
+
+
+def _hoist_operands(op: Op) -> None:
+    """Moves the views that a map reads over the maps that made what they show."""
+    for value in dict.fromkeys(op.operands):
+        if value.defining_op is not None and is_view(value.defining_op):
+            hoist_view(value.defining_op)
+    fold_views(op)
+
+
+def respace_reduce(op: Op) -> None:
+    """The same for a reduction along a dim that the reshape leaves as it is: the sequences that are folded stay, and
+    maps of the product and of its sums have one space, so that they can be one launch.
+
+    reduce(reshape(c)) over the last of [B, S, E]  ->  reshape(reduce(c)) over the last of [B*S, E]
+    """
+    view = op.operands[0].defining_op
+    if view is None or not _is_reshaped(view.result):
+        return
+    (source, result), (axis,), ty = _shapes(view), indices(op, "axes"), tensor_type(op.result)
+    kept = next((taken for taken, given in reshape_runs(source, result) or () if given == [axis]), [])
+    if len(kept) != 1 or ONE in source or ONE in result:
+        return
+    op.set_operand(0, view.operands[0])
+    op.attrs["axes"] = tuple(kept)
+    op.result.type = TensorType((*source[: kept[0]], *source[kept[0] + 1 :]), ty.dtype, ty.policy)
+    _give_back(op, ty)
 
 
 def _is_reshaped(value: Value) -> bool:
@@ -312,7 +357,7 @@ def _is_reshaped(value: Value) -> bool:
     if view is None or not is_view(view) or not isinstance(view.attrs["view"], Reshape):
         return False
     made = view.operands[0].defining_op
-    return made is not None and made.name in ("form.contract", "form.map")
+    return made is not None and made.name in ("form.contract", "form.map", "form.reduce")
 
 
 def _operand_plan(dim_map: DimMap, runs: Runs) -> tuple[int, ...] | None:
