@@ -19,7 +19,7 @@ from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
 from tesserac.schedule.line_chains import schedule_chains
-from tesserac.schedule.long_rows import cut_rows, may_be_cut
+from tesserac.schedule.long_rows import cut_known_rows, cut_rows, may_be_cut
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.keep import keep
@@ -54,6 +54,10 @@ FOLD_COLUMNS = 64
 WIDE_COLUMNS, NARROWEST = 1024, 64
 """Rows side by side where parts of them are programs: memory is read in long runs, shorter ones where many cores would
 have nothing to do."""
+FEW_COLUMNS = 2
+"""Programs of a multiprocessor up to which one that walks columns leaves it waiting for memory."""
+BLOCKS_OF_WARP = 2
+"""Blocks of a row that a warp takes at once: half of its threads have one."""
 COLUMNS_OF_ALL = 4096
 """Those that all cores together take at once."""
 SHORT_RUN = 256
@@ -199,10 +203,21 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     if launch_kind(launch) == "rows" and not machine.warps and may_be_cut(launch):
         _walk_rows(plain, machine, power_of_two_below(COLUMNS_OF_ALL / machine.cores, NARROWEST, WIDE_COLUMNS))
         cut_rows(plain, launch)
+    elif machine.warps and may_be_cut(launch) and _leaves_idle(launch, machine):
+        plain.erase()
+        cut_known_rows(launch)
     elif machine.warps and _is_extreme_of_rows(launch):
         _variant_for_short_rows(launch, plain, machine)
     else:
         plain.erase()
+
+
+def _leaves_idle(launch: Op, machine: Machine) -> bool:
+    """Whether rows side by side are known to be too few programs to keep memory busy, and long."""
+    *rows, fold = launch_loops(launch)
+    programs = prod((row.size.constant or FEW_COLUMNS * machine.cores) // row.block for row in rows)
+    beside = any(row.block > 1 and row.axes[-1] == len(launch_space(launch)) - 1 for row in rows)
+    return beside and fold.size.constant is not None and programs < FEW_COLUMNS * machine.cores
 
 
 def _is_extreme_of_rows(launch: Op) -> bool:
@@ -253,8 +268,18 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
     else:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
     if machine.warps:
-        bind(launch, found.get("warps", machine.warps if across is None else machine.column_warps), "uniform")
+        usual = _row_warps(launch, machine) if across is None else machine.column_warps
+        bind(launch, found.get("warps", usual), "uniform")
     _keep_values(launch)
+
+
+def _row_warps(launch: Op, machine: Machine) -> int:
+    """As many as have a block of a row at once, where it is known how many there are."""
+    fold = launch_loops(launch)[-1]
+    if fold.size.constant is None or launch_kind(launch) != "rows":
+        return machine.warps
+    warps = -(-fold.size.constant // (BLOCKS_OF_WARP * fold.block))
+    return min(machine.warps, 1 << max(0, warps - 1).bit_length())
 
 
 def _schedule_scatter(launch: Op, machine: Machine) -> None:

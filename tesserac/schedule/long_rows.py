@@ -49,3 +49,9 @@ def cut_rows(launch: Op, otherwise: Op) -> None:
     launch.attrs["portion"] = cut
     because(launch, f"long rows: {cut * fold.block} elements of each per program")
     select([(Predicate("at_least", fold.size, least), [launch])], [otherwise], otherwise)
+
+
+def cut_known_rows(launch: Op) -> None:
+    """The same for rows side by side whose length is known."""
+    launch.attrs["portion"] = _cut(launch)
+    because(launch, "few and long rows: parts of them are programs")
