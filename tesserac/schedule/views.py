@@ -181,6 +181,7 @@ def hoist_view(view: Op) -> Op | None:
     view.erase()
     if not producer.result.uses:
         producer.erase()
+    _hoist_operands(hoisted)
     return hoisted
 
 
@@ -277,7 +278,6 @@ def _reshaped_map(view: Op, producer: Op) -> Op | None:
         return None
     rebuilt = _rebuilt(view, producer, *moved)
     _renumber_positions(rebuilt, number)
-    _hoist_operands(rebuilt)
     return rebuilt
 
 
