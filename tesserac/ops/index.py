@@ -125,8 +125,8 @@ class TakeAlongAxis(Operator):
         return write("add_at", write.zeros(whole), cotangent, *places, axes=tuple(range(len(dims))), kind="sum")
 
     def _at_one_place(self, write: Writer, cotangent: Value, index: Value, whole: TensorType) -> Value:
-        """Where each row has one place there is nothing to add up: it is found by comparing, in the order of memory. Zero
-        is added as to the elements of any sum, which makes a zero positive."""
+        """Where each row has one place there is nothing to add up: it is found by comparing, in the order of memory.
+        Zero is added as to the elements of any sum, which makes a zero positive."""
         place, count = write("cast", index, dtype=I64), write.size(whole.dims[self.axis], TensorType((), I64))
         behind = write("less", place, write.full(0, TensorType((), I64)))
         place = write("where", behind, write("add", place, count), place)

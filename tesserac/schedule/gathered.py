@@ -2,8 +2,8 @@
 
     gather(map(x), i)  ->  map(gather(x, i))
 
-Enters: a gather in normal form. Leaves: the same, or a map behind one that reads below it. Each element that is gathered
-is then computed by itself, so that this is done only where they are fewer than those of the table.
+Enters: a gather in normal form. Leaves: the same, or a map behind one that reads below it. Each element that is
+gathered is then computed by itself, so that this is done only where they are fewer than those of the table.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ from tesserac.ir.lines import LINES
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.cost import MAX_WORK, apart_pays, form_work
 from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce
-from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.updates import Updates
 
 MAX_GROUP = 64
@@ -109,8 +109,8 @@ class _Grouping:
         return number - never_meet(boxes[before], boxes[position], tensor_type(assemble.result).dims)
 
     def _candidates(self, op: Op) -> Sequence[int]:
-        """The latest producer's group, then the last one, if it reads the same memory. What was assembled of older parts
-        alone is in no group. What is written in place may also go with any later map."""
+        """The latest producer's group, then the last one, if it reads the same memory. What was assembled of older
+        parts alone is in no group. What is written in place may also go with any later map."""
         numbers = [number for v in op.operands if (number := self.number.get(_made(v), -1)) >= 0]
         latest = max(numbers, default=-1)
         if op in self.updates.parts:

@@ -82,6 +82,32 @@ def _rounded_to(op: Op) -> DType:
     return attr(op, "narrow", DType) if "narrow" in op.attrs else fragment(op.result).dtype
 
 
+def _near_terms(op: Op) -> frozenset[Op]:
+    """Terms of scores that a matrix unit has just given, all of which goes on rounded to bf16: those of attention."""
+    scores = {arg for arg, v in zip(op.body.args, op.operands, strict=True) if _is_product(v)}
+    found = [inner for inner in op.body.ops if inner.name == "scalar.exp_term" and _score(inner.operands[0]) in scores]
+    return frozenset(found if found and _goes_on_narrow(op) else ())
+
+
+def _score(x: IRValue) -> IRValue:
+    """What a score is some number of times."""
+    made = x.defining_op
+    return made.operands[0] if made is not None and made.name == "scalar.mul" else x
+
+
+def _is_product(value: IRValue) -> bool:
+    made = value.defining_op
+    return made is not None and made.name == "gpu.wait_mma"
+
+
+def _goes_on_narrow(op: Op) -> bool:
+    """Whether all that a map gives is rounded to bf16, at once or by the maps that read it."""
+    if _rounded_to(op) == BF16:
+        return True
+    users = [user for user, _ in op.result.uses]
+    return bool(users) and all(user.name == "gpu.map" and _rounded_to(user) == BF16 for user in users)
+
+
 def _is_rescaling(op: Op) -> bool:
     """Whether a map multiplies rows by powers of two, many elements by each. Floats that are stored as bytes are left
     to the body: a register of theirs cannot be compared."""
@@ -123,7 +149,7 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     hardly ever run are not most of the kernel."""
     rows = _arguments(ctx, op)
     kinds, result = [value.type for value in rows[0]], register_type(scalar_of(fragment(op.result)).dtype)
-    if len(rows) < MANY or not all(kind.is_float for kind in (*kinds, result)):
+    if len(rows) < MANY or any(kind == I1 for kind in (*kinds, result)):
         return _bodies(ctx, op, None)
     b = ctx.b
     *rooms, made = [b.alloca(array(kind, len(rows)), VECTOR_BYTES) for kind in (*kinds, result)]
@@ -134,7 +160,7 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     def body(number: Value, _: list[Value]) -> list[Value]:
         places = [b.gep(kind, room, number) for kind, room in zip(kinds, rooms, strict=True)]
         args = [b.load(kind, place, kind.bits // 8) for kind, place in zip(kinds, places, strict=True)]
-        value = emit_body(ctx, op.body.args, op.body.ops, args, Emission(stored=_rounded_to(op)))
+        value = emit_body(ctx, op.body.args, op.body.ops, args, Emission(stored=_rounded_to(op), terms=_near_terms(op)))
         b.store(value, b.gep(result, made, number), result.bits // 8)
         return []
 
@@ -145,7 +171,8 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
 def _bodies(ctx: Context, op: Op, rare: Rare, true: frozenset[IRValue] = frozenset()) -> list[Value]:
     shared = shared_divisions(op.body.ops, _of_rows(op))
     several = fragment(op.result).layout.count >= MANY
-    how = Emission(rare, _rounded_to(op), shared, single_divisions(op.body.ops) if several else frozenset(), true)
+    single = single_divisions(op.body.ops) if several else frozenset()
+    how = Emission(rare, _rounded_to(op), shared, single, true, _near_terms(op))
     return [emit_body(ctx, op.body.args, op.body.ops, args, how) for args in _arguments(ctx, op)]
 
 

@@ -40,13 +40,15 @@ Rare = list[Value] | None
 class Emission:
     """How a body is written. `stored` is the narrow type that it is rounded to; a body that `yields_term` then lacks
     what `missing_lift` says. `shared` are divisions by what many elements have in common, `divided` others that many
-    elements have side by side. Comparisons that are `true` are known to hold."""
+    elements have side by side. Comparisons that are `true` are known to hold. `terms` are those of a softmax that the
+    hardware's power of two is near enough for."""
 
     rare: Rare = None
     stored: DType | None = None
     shared: frozenset[Op] = frozenset()
     divided: frozenset[Op] = frozenset()
     true: frozenset[IRValue] = frozenset()
+    terms: frozenset[Op] = frozenset()
 
 
 PLAIN, TRUE = Emission(), const_int(I1, 1)
@@ -69,6 +71,8 @@ def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, 
         return divide(ctx.b, operands[0], operands[1], how.rare)
     if how.rare is not None and op in how.divided:
         return divide_any(ctx.b, operands[0], operands[1], how.rare)
+    if op in how.terms:
+        return _near_term(ctx, op, values, how.rare)
     if how.stored == BF16 and _dtype(op.result) == F32:
         return _for_narrow(ctx, op, values, how.rare, lift)
     if (plain := _scaled_sum(op)) is not None:
@@ -200,6 +204,22 @@ def _narrow_term(
     exact = b.fmul(emit_scalar(ctx, term, [x, m]), constant(F32, lift / TERM_LIFT))
     beyond = _at_least(b, b.fmul(values[score], rate), EXPONENTS)
     return b.select(beyond, exact, approximate_term(b, values[score], rate, m, lift))
+
+
+def _near_term(ctx: Context, term: Op, values: Mapping[IRValue, Value], rare: Rare) -> Value:
+    """exp_term by the hardware's power of two, to 2^-16. Its maximum is that of a whole row, so that no schedule shows;
+    a maximum from MAXIMA on is one of the rare cases, and so is no number. A score that is so far below one that is not
+    is 0 in both ways."""
+    b, (x, m) = ctx.b, (values[v] for v in term.operands)
+    score, factor = _scaled_score(term.operands[0])
+    rate = constant(F32, factor * parts("log2e", F32)[0])
+    below = b.fma(values[score], rate, b.fneg(m))
+    near = b.intrinsic("llvm.nvvm.ex2.approx.ftz.f", SINGLE, [below])
+    beyond = _at_least(b, m, MAXIMA)
+    if rare is not None:
+        rare.append(beyond)
+        return near
+    return b.select(beyond, emit_scalar(ctx, term, [x, m]), near)
 
 
 def _scaled_score(x: IRValue) -> tuple[IRValue, float]:
