@@ -18,6 +18,7 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
 from tesserac.schedule.access import has_strides
+from tesserac.schedule.again import compute_again
 from tesserac.schedule.carry import (
     carry_on,
     compute_views,
@@ -39,7 +40,7 @@ from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.stage import stage_before_grid
 from tesserac.schedule.sized import SIZES, decide_by_sizes
 from tesserac.schedule.tiles import few_rows
-from tesserac.schedule.updates import plan_updates
+from tesserac.schedule.updates import Updates, plan_updates
 from tesserac.types.extents import constant_bound
 from tesserac.types.policy import compute_dtype
 
@@ -57,6 +58,8 @@ def run_block(
         read_directly(block, program.machine)
         _lay_out_operands(block, program.machine)
     reasons = fuse_maps(block, program.machine)
+    if program.machine.warps:  # before it is decided what changes in place, since more is read later then
+        compute_again(plan(block, {}, Updates(), program.machine), program.machine)
     plan_updates(block, owned, program.updates)
     place()
     for op in block.ops:
