@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tesserac.ir.boxes import Box, never_meet
 from tesserac.ir.core import Block, Op, Value
-from tesserac.ir.forms import tensor_type
+from tesserac.ir.forms import indices, tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
@@ -137,15 +137,26 @@ class _Grouping:
             return False  # it reads its table anywhere, hence also what other programs compute
         match op.name:
             case "form.map":
-                first, *others = group.ops
-                if group.kind == "contract" and apart_pays(first, [*others, op], self.machine):
-                    return False
-                return join_map(group, op)
+                return self._may_follow(group, op) and join_map(group, op)
             case "form.gather":
                 return group.kind != "contract" and join_map(group, op)
             case "form.reduce":
-                return join_reduce(group, op)
+                return self._may_fold(group, op) and join_reduce(group, op)
         return False
+
+    def _may_follow(self, group: Group, op: Op) -> bool:
+        """Whether a map had better be part of a launch: see Note [Company on a GPU]."""
+        first, *others = group.ops
+        if group.kind == "contract":
+            return not apart_pays(first, [*others, op], self.machine)
+        whole = tensor_type(op.result).rank == len(group.space)
+        return not (self.machine.warps and group.kind == "rows" and whole and _folds_columns(group.folded, group))
+
+    def _may_fold(self, group: Group, op: Op) -> bool:
+        if not self.machine.warps or group.kind != "map" or not _folds_columns(indices(op, "axes"), group):
+            return True
+        inside = {op, *group.ops}
+        return all(user in inside for inner in group.ops for user, _ in inner.result.uses)
 
     def _seen_through_view(self, value: Value, number: int) -> bool:
         """A view of a value of the group, or what it writes in parts, has elements that another program computes."""
@@ -153,6 +164,10 @@ class _Grouping:
         made = base.defining_op
         elsewhere = bool(views) or (made is not None and made.name in WRITTEN)
         return elsewhere and made is not None and self.number.get(made) == number
+
+
+def _folds_columns(axes: Sequence[int], group: Group) -> bool:
+    return bool(axes) and len(group.space) - 1 not in axes
 
 
 def _made(value: Value) -> Op | None:
@@ -180,3 +195,9 @@ def _reads(group: Group, value: Value) -> bool:
 # reads the memory as it was, nothing that reads it joins the group later, and of two parts the later may go over the
 # earlier, so that they share a launch only where they are proved never to meet (`ir/boxes.py`): then the parts of
 # concat([a, b]) that walk the same space are one launch.
+
+# Note [Company on a GPU]
+# Maps behind a product in a matrix unit are computed by the few warps that have its sums, while the unit waits; much
+# work, or much that they read and write, is faster in a launch of its own (`apart_pays`). A sum along columns is cut
+# into parts that are programs, where nothing but sums leaves the launch: maps whose elements are written are then
+# launches of their own, which walk memory as it lies, and the sum reads what they wrote.

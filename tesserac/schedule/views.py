@@ -28,7 +28,7 @@ from tesserac.ir.forms import (
 )
 from tesserac.ir.indexed import gather_source
 from tesserac.ir.types import TensorType
-from tesserac.schedule.access import Dims, can_reshape, is_view, reshape_runs
+from tesserac.schedule.access import Dims, can_reshape, is_view, reshape_runs, view_source
 from tesserac.schedule.primitives.fuse import fuse, refusal
 from tesserac.types.dims import ONE, ZERO
 
@@ -339,6 +339,9 @@ def respace_reduce(op: Op) -> None:
 
     reduce(reshape(c)) over the last of [B, S, E]  ->  reshape(reduce(c)) over the last of [B*S, E]
     """
+    base, views = view_source(op.operands[0])
+    if all(isinstance(v.attrs["view"], Reshape) for v in views) and base.type == op.operands[0].type:
+        op.set_operand(0, base)  # reshapes that undo each other
     view = op.operands[0].defining_op
     if view is None or not _is_reshaped(view.result):
         return
