@@ -55,7 +55,7 @@ def placed_arrays_of(signature: Signature, args: Sequence[object], kwargs: Mappi
     arrays = [
         _as_array(signature.name, spec, value) for spec, value in zip(signature.parameters, values, strict=True)
     ]
-    taken = signature.taken().values()
+    taken = frozenset(signature.taken().values())
     return [
         _owned(signature, place, a) if place in taken else _in_order(signature, place, a)
         for place, a in enumerate(arrays)
@@ -112,7 +112,7 @@ def _count(names: Sequence[str]) -> str:
 
 
 def _as_array(function: str, spec: TensorSpec, value: object) -> AnyArray:
-    array = _viewed(function, spec, value)
+    array = value if type(value) is DeviceArray else _viewed(function, spec, value)
     if array is None:
         expected = "an array" if spec.sizes else _SCALARS.get(numpy_dtype(spec.dtype).kind, "a number")
         raise _misfit(WRONG_KIND, function, spec, f"is {kind_of(value)}, not {expected}")

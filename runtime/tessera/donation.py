@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tessera.device_array import DeviceArray
 from tessera.errors import ASSERTION_FAILED, BAD_INDEX, CONSUMED, NOT_DONATED, TesseraError, failure
+from tessera.gpu_memory import Block
 from tessera.signature import Signature
 from tessera.structs import StructValue
 
@@ -25,7 +26,7 @@ HALFWAY = (BAD_INDEX, ASSERTION_FAILED)
 def check_apart(signature: Signature, arrays: Sequence[AnyArray]) -> None:
     """Raises where an array that is given away shares memory with another argument."""
     taken = sorted(signature.taken().values())
-    if not taken or _are_apart(frozenset(taken), arrays):
+    if not taken or _have_blocks(arrays) or _are_apart(frozenset(taken), arrays):
         return
     for given in taken:
         for place, other in enumerate(arrays):
@@ -33,6 +34,13 @@ def check_apart(signature: Signature, arrays: Sequence[AnyArray]) -> None:
                 both = f"`{signature.parameters[given].name}` and `{signature.parameters[place].name}`"
                 note = "the call writes its results there, so no other argument may lie in the same memory"
                 raise failure(NOT_DONATED, f"arguments {both} of `{signature.name}` share memory", (note,))
+
+
+def _have_blocks(arrays: Sequence[AnyArray]) -> bool:
+    """Whether each array of the device has a block of its memory for itself, and all others are numbers."""
+    blocks = [array.owner for array in arrays if type(array) is DeviceArray and type(array.owner) is Block]
+    others = sum(array.ndim == 0 and type(array) is not DeviceArray for array in arrays)
+    return len(blocks) + others == len(arrays) and len(set(map(id, blocks))) == len(blocks)
 
 
 def may_overlap(left: AnyArray, right: AnyArray) -> bool:
