@@ -139,7 +139,7 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
     products = block.rows * block.columns * problem.terms
     if not machine.packs_operands:
         traffic = (block.rows + block.columns) * problem.terms * element_bytes(problem.dtype)
-        fed = traffic * machine.flops_per_byte
+        fed: float = traffic * machine.flops_per_byte
         if machine.has_async_matrix_unit and problem.dtype.bits == 16:
             fed = -(-problem.terms // block.depth) * STEP_START
         return -(-count // machine.cores) * (products + fed + PROGRAM_START)
