@@ -149,14 +149,14 @@ class _Grouping:
         first, *others = group.ops
         if group.kind == "contract":
             return not apart_pays(first, [*others, op], self.machine)
-        whole = tensor_type(op.result).rank == len(group.space)
-        return not (self.machine.warps and group.kind == "rows" and whole and _folds_columns(group.folded, group))
+        beside = all(_made(v) not in group.places for v in op.operands)
+        return not (beside and self.machine.warps and group.kind == "rows" and _folds_columns(group.folded, group))
 
     def _may_fold(self, group: Group, op: Op) -> bool:
         if not self.machine.warps or group.kind != "map" or not _folds_columns(indices(op, "axes"), group):
             return True
-        inside = {op, *group.ops}
-        return all(user in inside for inner in group.ops for user, _ in inner.result.uses)
+        users = [user for inner in group.ops for user, _ in inner.result.uses if user is not op]
+        return all(user.name == "form.map" for user in users)
 
     def _seen_through_view(self, value: Value, number: int) -> bool:
         """A view of a value of the group, or what it writes in parts, has elements that another program computes."""
