@@ -1,0 +1,60 @@
+"""What is one launch on a GPU and what is not, in a piece of a model: counts of launches by kind, of one program."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tesserac.base.source import SourceFile
+from tesserac.ir.core import Op
+from tesserac.schedule.dialect import launch_kind, launch_portion, launch_space, launch_units, memory
+from tesserac.schedule.machine import MACHINES
+from tests.support.gpu_kernels import SESSION
+
+TEXT = """half = bf16 @accum(f32)
+
+def loss(x: Tensor[8, 1024, 768, half], w: Tensor[768, 9216, half], y: Tensor[8, 1024, i32]) -> Tensor[f32]:
+    return mean(cross_entropy(cast(x @ w, f32), y))
+
+def learn(x: Tensor[8, 1024, 768, half], w: Tensor[768, 9216, half], y: Tensor[8, 1024, i32]):
+    return grad(loss)(x, w, y)
+
+def block(x: Tensor[8, 1024, 768, half], w: Tensor[768, 3072, half], u: Tensor[768, 768, half], g: Tensor[768, half]):
+    h = layernorm(x + x @ u, g, g)
+    return gelu(h @ w, approximate="tanh"), sum(cast(h, f32), axis=(0, 1))
+"""
+
+
+@cache
+def launches(name: str) -> list[Op]:
+    file = SourceFile("company.tess", TEXT)
+    host = SESSION.levels(file, SESSION.function(file, name), MACHINES["sm_90a"]).schedule
+    return [op for op in host.walk() if op.name == "schedule.launch"]
+
+
+def of_kind(name: str, kind: str) -> list[Op]:
+    return [op for op in launches(name) if launch_kind(op) == kind]
+
+
+def test_a_norm_behind_a_product_is_one_launch_though_the_product_is_of_merged_rows() -> None:
+    norm = next(op for op in of_kind("block", "rows") if len(op.body.ops) > 3)
+    assert [dim.constant for dim in launch_space(norm)] == [8192, 768]
+    assert sum(op.name == "form.reduce" for op in norm.body.ops) == 2
+    assert launch_units(norm).warps == 1  # a row is two blocks
+
+
+def test_much_work_is_apart_from_a_product() -> None:
+    assert all(op.name != "form.map" for launch in of_kind("block", "contract") for op in launch.body.ops)
+    assert any(op.name == "scalar.tanh" for launch in of_kind("block", "map") for op in launch.walk())
+
+
+def test_long_sums_of_few_columns_are_cut() -> None:
+    assert [launch_portion(op) for op in of_kind("block", "rows") if launch_portion(op) is not None] == [1]
+
+
+def test_losses_and_their_gradients_keep_nothing_as_large_as_logits_but_logits() -> None:
+    """The one place of a label is found by comparing, terms of the softmax are computed again, and a label's logit is
+    read as it is stored."""
+    assert not of_kind("learn", "scatter") and not of_kind("learn", "sort")
+    values = {value for launch in launches("learn") for value in launch.operands}
+    large = [memory(value) for value in values if [dim.constant for dim in memory(value).dims] == [8192, 9216]]
+    assert {mem.dtype.name for mem in large} == {"bf16"}
