@@ -96,6 +96,9 @@ TENSORS = "tensors"
 
 
 APART = "apart"
+RESIDENT = "resident"
+"""The attribute of a kernel that says how many of its programs a multiprocessor should hold at once: it has so many
+registers less."""
 
 register_attribute("stage", Stage)
 register_attribute("config", Config)

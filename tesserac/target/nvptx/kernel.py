@@ -33,7 +33,7 @@ from tesserac.target.nvptx import (
     wide_scans,
 )  # fmt: skip
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
-from tesserac.tile.dialect import kernel_tensors
+from tesserac.tile.dialect import RESIDENT, kernel_tensors
 from tesserac.tile.gpu.dialect import is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.pairs import is_paired
@@ -67,11 +67,12 @@ def emit_kernel(kernel: Op) -> KernelText:
     types = [pointer(GLOBAL) if isinstance(p.type, MemRefType) else PTR for p in parameters]
     types += [I64] * len(symbols)
     words = table_firsts(tensors) + tensors * len(types) if tensors else 0
+    resident = kernel.attrs.get(RESIDENT, 1)
     function = module.function(
         name,
         VOID,
         [PTR] if tensors else types,
-        attributes=[f'"nvvm.maxntid"="{threads},1,1"', '"nvvm.minctasm"="1"', "nounwind"],
+        attributes=[f'"nvvm.maxntid"="{threads},1,1"', f'"nvvm.minctasm"="{resident}"', "nounwind"],
         parameter_attributes=[f"byval({array(I64, words)}) align 8"] if tensors else (),
         convention="ptx_kernel",
     )

@@ -18,13 +18,18 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op
 from tesserac.ir.types import INDEX
 from tesserac.schedule.machine import Machine
-from tesserac.tile.dialect import Config, grid, kernel_memrefs, memref_type
+from tesserac.tile.dialect import RESIDENT, Config, grid, kernel_memrefs, memref_type
 from tesserac.tile.gpu.line_rooms import Access, NotJoined, accesses, place_between
 from tesserac.tile.gpu.variants import EXCHANGE_BYTES
 from tesserac.types.dims import ONE, Dim
 
 STRAIGHT = ("axis", "load", "map", "store", "full", "iota", "cast", "return", "alloc", "view")
 """What kernels may hold: each does it once."""
+
+WARP, NARROW_BYTES, FEW_THREADS = 32, 4, 128
+"""Programs with few threads, each of which holds 32 numbers of at most so many bytes, do with 64 registers a thread."""
+THREADS = 1024
+"""Those that a multiprocessor then holds at once: more wait for memory than with all registers they could use."""
 
 
 def join_lines(module: Module, machine: Machine) -> Module:
@@ -113,6 +118,9 @@ class _Joined:
             raise NotJoined
         name, config = f"{one.symbol}.{two.symbol.rpartition('$')[2]}", attr(one, "config", Config)
         attrs: dict[str, Attr] = {"sym_name": name, "grid": sizes, "config": config}
+        threads = WARP * config.warps
+        if memref_type(held).dtype.bytes <= NARROW_BYTES and threads <= FEW_THREADS:
+            attrs[RESIDENT] = THREADS // threads
         self.kernel = Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], one.span)
 
     def _positions(self, same: dict[Value, Value]) -> tuple[Dim, ...]:

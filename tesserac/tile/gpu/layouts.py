@@ -20,7 +20,16 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
-from tesserac.tile.dialect import APART, TENSORS, Stage, kernel_memrefs, kernel_tensors, memref_type, tile_type
+from tesserac.tile.dialect import (
+    APART,
+    RESIDENT,
+    TENSORS,
+    Stage,
+    kernel_memrefs,
+    kernel_tensors,
+    memref_type,
+    tile_type,
+)
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
@@ -304,7 +313,7 @@ class _Conversion:
             "takes": len(kernel_memrefs(kernel)),
             "mapped": (),
             **({TENSORS: kernel_tensors(kernel)} if TENSORS in kernel.attrs else {}),
-            **({PAIRS: kernel.attrs[PAIRS]} if PAIRS in kernel.attrs else {}),
+            **{name: kernel.attrs[name] for name in (PAIRS, RESIDENT) if name in kernel.attrs},
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
 

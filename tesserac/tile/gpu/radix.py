@@ -24,7 +24,7 @@ from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.schedule.dialect import Predicate
-from tesserac.tile.dialect import Config, grid, memref_type
+from tesserac.tile.dialect import RESIDENT, Config, grid, memref_type
 from tesserac.types.dims import ZERO, Dim, product
 from tesserac.types.dtype import BF16, I32, I64, DType
 
@@ -33,6 +33,8 @@ BLOCK = WARPS * 32 * ITEMS
 DIGITS = 256
 COUNTERS = DIGITS + 8
 """Of one warp: digits, and what stands for keys behind the end."""
+COUNTING, MOVING = 5, 2
+"""Programs that a multiprocessor holds at once: what they wait for is memory."""
 LONG = 8192
 """Elements of a row that one block of threads sorts more slowly than all of them do."""
 LONGEST = (1 << 31) - 1
@@ -122,13 +124,13 @@ class _Split:
         counters = start.scratch(WARPS * COUNTERS)
         operands = [start.number, *self._source(start, turn), start.memory["counts"], start.row, counters]
         start.b.op(COUNTS, operands, (), self._attrs(turn))
-        return start.finish(f"counts.{turn}")
+        return start.finish(f"counts.{turn}", COUNTING)
 
     def offsets_kernel(self) -> Op:
         start = _Start(self, Dim.const(DIGITS))
         rooms = (start.memory["counts"], start.memory["totals"], start.row, start.scratch(WARPS * 32))
         start.b.op(OFFSETS, (start.number, *rooms))
-        return start.finish("offsets")
+        return start.finish("offsets", COUNTING)
 
     def places_kernel(self, turn: int) -> Op:
         start = _Start(self, self.blocks)
@@ -142,7 +144,7 @@ class _Split:
         target = self._target(start) if last else (memory[f"keys{after}"], memory[f"places{after}"])
         operands = [start.number, *self._source(start, turn), *shared, *moved, *target]
         start.b.op(PLACES, operands, (), {**self._attrs(turn), "last": last})
-        return start.finish(f"places.{turn}")
+        return start.finish(f"places.{turn}", MOVING)
 
     def _attrs(self, turn: int) -> dict[str, Attr]:
         return {"shift": self.shifts[turn], "first": turn == 0, **self.sort.attrs}
@@ -237,11 +239,12 @@ class _Start:
         ty = MemRefType((Dim.const(size),), dtype, space="local")
         return Builder.before(self.block.ops[0]).value("tile.alloc", (), ty, hint="room")
 
-    def finish(self, name: str) -> Op:
+    def finish(self, name: str, resident: int) -> Op:
         self.b.op("tile.return")
         attrs: dict[str, Attr] = {
             "sym_name": f"{self.split.kernel.symbol}.{name}",
             "grid": (*self.split.programs, self.last),
             "config": Config(WARPS, "uniform"),
+            RESIDENT: resident,
         }
         return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.split.kernel.span)
