@@ -13,7 +13,7 @@ from tesserac import cli
 from tesserac.base.source import SourceFile
 from tesserac.driver.refusals import ProgramError
 from tesserac.driver.session import Session
-from tesserac.ops.elementary import Erf
+from tesserac.ops.error_functions import Erf
 from tesserac.target.cpu.build import host_platform
 from tests.graph.test_grad import numerically
 from tests.support.checking import diagnose

@@ -11,9 +11,12 @@ import pytest
 import tessera
 from tessera.loader import load_image
 from tessera.threads import resolve_libc
+from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.target import common_code
 from tesserac.target.common_code import common_objects
 from tesserac.target.compile import Machine, data_layout, emit_object, host_machine, parse
+from tesserac.target.cpu.build import PLATFORMS
 from tesserac.target.emit import Function, Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, const_i64
@@ -93,3 +96,15 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
         if number == 2:
             common_code._object.cache_clear()
     assert 0 < counts[0] == counts[1] == counts[2]
+
+
+def test_products_of_a_unit_that_must_be_asked_for_are_made_too() -> None:
+    """What refers to the system, or to memory of its own, belongs to its program."""
+    source = SourceFile(
+        "t.tess",
+        "half = bf16 @accum(f32)\n"
+        "def f(a: Tensor[M, K, half], b: Tensor[K, N, half]) -> Tensor[M, N, half]:\n    return a @ b\n",
+    )
+    session = Session()
+    made = session.artifact(source, session.function(source, "f"), PLATFORMS["x86-64-v4-amx"])
+    assert made.code.data
