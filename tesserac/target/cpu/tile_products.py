@@ -40,6 +40,7 @@ ROW = AMX.row_bytes
 SIDE = AMX.rows
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
 _NAME = "tiles_bf16"
+_ASK = "tiles_ask"
 _ALLOWED = "tessera.tiles_allowed"
 
 
@@ -53,14 +54,36 @@ def emit_tile_product(frame: Frame, op: Op) -> None:
     tiles = b.mul(b.binary("udiv", column, const_i64(SIDE)), pitches[1])
     place = b.add(tiles, b.mul(b.binary("udiv", term, terms), const_i64(TILE)))
     pairs = [ceil_div(b, count, const_i64(2 * SIDE)) for count in (rows, columns)]
+    if _on_x86(frame.module):
+        b.call(frame.module.find_function(_ASK) or _build_asking(frame.module), [])
     function = frame.module.find_function(_NAME) or _build(frame.module)
     starts = [left.start, b.gep(I8, right.start, place), c.start]
     b.call(function, [*starts, *pitches, c.strides[0], *pairs, ceil_div(b, depth, terms), done])
 
 
 def _build(module: Module) -> Function:
-    on_x86 = machine_of(module.triple) == "x86_64"
-    return (_TileProduct if on_x86 else _WrittenOut)(module).build()
+    return (_TileProduct if _on_x86(module) else _WrittenOut)(module).build()
+
+
+def _on_x86(module: Module) -> bool:
+    return machine_of(module.triple) == "x86_64"
+
+
+def _build_asking(module: Module) -> Function:
+    """Asks for the unit where that is not done. It refers to what the loader of a program fills in, so that it is the
+    program's own, unlike the products, which are compiled once for all programs."""
+    function = module.function(_ASK, VOID, [], attributes=("nounwind", "noinline"), linkage="internal")
+    b = function.builder
+    allowed = module.variable(_ALLOWED, I8, align=1)
+
+    def ask() -> None:
+        numbers = ", ".join(f"i64 {n}" for n in (_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA))
+        b.define(I64, f"call i64 (i64, ...) {imported(b, 'libc.syscall').text}({numbers})")
+        b.store(const_int(I8, 1), allowed, 1)
+
+    if_then(b, b.icmp("eq", b.load(I8, allowed, 1), const_int(I8, 0)), ask)
+    b.ret()
+    return function
 
 
 class _Blocks:
@@ -108,17 +131,7 @@ class _TileProduct(_Blocks):
     """By instructions of AMX."""
 
     def _begin(self) -> None:
-        b = self.b
-        allowed = b.module.variable(_ALLOWED, I8, align=1)
-        known = b.load(I8, allowed, 1)
-
-        def ask() -> None:
-            numbers = ", ".join(f"i64 {n}" for n in (_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA))
-            b.define(I64, f"call i64 (i64, ...) {imported(b, 'libc.syscall').text}({numbers})")
-            b.store(const_int(I8, 1), allowed, 1)
-
-        if_then(b, b.icmp("eq", known, const_int(I8, 0)), ask)
-        b.intrinsic("llvm.x86.ldtilecfg", VOID, [self._settings()])
+        self.b.intrinsic("llvm.x86.ldtilecfg", VOID, [self._settings()])
 
     def _settings(self) -> Value:
         """Palette 1: eight tiles of 16 rows of 64 bytes. Bytes 16 on say the bytes of a row, bytes 48 on the rows."""
