@@ -30,7 +30,7 @@ from tesserac.check.state.body import Body
 from tesserac.check.state.requests import NOT_SCHEDULED, ask
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
-from tesserac.diag.codes.names import E0201
+from tesserac.diag.codes.names import E0201, E0299
 from tesserac.syntax import ast
 from tesserac.types.ty import (
     BoolType,
@@ -140,7 +140,9 @@ def _read(body: Body, decorator: ast.Decorator, found: Decorations) -> Decoratio
 def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decorations:
     node = decorator.expression
     name, known = dotted_name(node), _known_names()
-    if name in known:
+    if name in TRANSFORMING:
+        body.sink.error(E0299, at=decorator.span, feature=f"the decorator `{name}` of a method")
+    elif name in known:
         wanted = "takes no arguments" if isinstance(node, ast.Call) else f"takes arguments: `@{name}(...)`"
         body.sink.error(E0508, at=decorator.span, problem=f"`@{name}` {wanted}")
     else:
