@@ -9,8 +9,10 @@ import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
+from tesserac.diag.render import render
 from tesserac.driver.session import Session
 from tests.conftest import Golden
+from tests.support.message_rules import source_files
 from tests.support.paths import CASES as ALL_CASES
 
 CASES = ALL_CASES / "operators"
@@ -78,18 +80,32 @@ def session() -> Session:
     return Session()
 
 
-@pytest.mark.parametrize(("code", "text"), WRONG, ids=[text for _, text in WRONG])
-def test_a_mistake_has_its_code(session: Session, code: str, text: str) -> None:
-    program = f"""
+PROGRAM = """
 def takes(A: Operator[D, D]) -> Operator[D, D]: return A
 def of_f64(A: Operator[D, D, f64]): return A
 def with_policy(A: Operator[D, D, T = f32, P = T @accum(f32)]): return A
 def by_values(S: SpectralOperator[D, f32]) -> SpectralOperator[D]: return S
 def f(m: Tensor[M, N, f32], x: Tensor[N, f32], y: Tensor[M, f32]):
-    a = {text}
+    a = {}
     return x
 """
-    assert [d.code for d in session.check(SourceFile("wrong.tess", program)).diagnostics][:1] == [code]
+CARRIED = """
+def f(d: Tensor[N, f32], x: Tensor[N, f32]):
+    A = op.diag(d)
+    for i in range(3):
+        A = 0.5 * A
+    return A @ x
+"""
+
+
+def test_every_mistake_has_its_code_and_says_what_it_is(session: Session, golden: Golden) -> None:
+    told = []
+    for code, text in [*((code, PROGRAM.format(text)) for code, text in WRONG), ("E0212", CARRIED)]:
+        source = SourceFile("wrong.tess", text)
+        first = session.check(source).diagnostics[0]
+        assert first.code == code, text
+        told.append(f"{render(first, source_files(source))}\n\n")
+    golden.check(CASES / "checked.txt", "".join(told))
 
 
 def test_annotations_are_held() -> None:

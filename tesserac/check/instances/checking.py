@@ -19,7 +19,7 @@ from tesserac.check.guards.undecided import STATED
 from tesserac.check.instances.conform import expected_storage
 from tesserac.check.model import typed
 from tesserac.check.model.control import always_returns
-from tesserac.check.model.message_text import type_text
+from tesserac.check.model.message_text import structure_text, type_text
 from tesserac.check.model.scope import Binding
 from tesserac.check.model.specs import (
     AnySpec,
@@ -245,6 +245,8 @@ def result_type(body: Body) -> Type:
             before, after = result.show(), value.type.show()
             draft = body.sink.error(E0212, at=value.span, name="the result", before=before, after=after)
             draft.note(body.flow.returns[0].span, f"this returns {type_text(result)}")
+            if structure := structure_text(result, value.type):
+                draft.remark(structure)
             return ErrorType()
         result = joined
     return result

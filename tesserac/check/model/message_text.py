@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tesserac.types.dims import Dim
-from tesserac.types.ty import FloatType, IntType, RecordType, RunIntType, TensorType, Type
+from tesserac.types.ty import FloatType, IntType, OperatorType, RecordType, RunIntType, TensorType, Type
 
 
 def dim_text(dim: Dim) -> str:
@@ -29,6 +29,13 @@ def type_text(type_: Type) -> str:
     if isinstance(type_, RecordType):
         return f"a `{type_.kind}`"
     return f"`{type_.show()}`"
+
+
+def structure_text(before: Type, after: Type) -> str:
+    """What two operators of one size differ in, where a name must keep its type; nothing for other types."""
+    if not (isinstance(before, OperatorType) and isinstance(after, OperatorType) and before.show() == after.show()):
+        return ""
+    return "the type of an operator is the expression that made it: change its parts, and make it where it is used"
 
 
 def storage_text(type_: TensorType) -> str:

@@ -12,7 +12,7 @@ from tesserac.base.source import Span
 from tesserac.check.declarations.annotations import AnnotationReader
 from tesserac.check.instances.conform import conform
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import storage_text, type_text
+from tesserac.check.model.message_text import storage_text, structure_text, type_text
 from tesserac.check.model.scope import HIDDEN, RESULT, Binding, Pinned
 from tesserac.check.model.specs import StructDecl, TensorSpec, TypeSpec
 from tesserac.check.model.struct_uses import field_spec
@@ -139,6 +139,8 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
         return
     draft.note(before.span, f"this is {type_text(before.type)} when the loop starts")
     draft.note(loop, "every iteration starts with the same type")
+    if structure := structure_text(before.type, after):
+        draft.remark(structure)
     if before.value is None or not isinstance(after, TensorType):
         return
     if isinstance(before.type, IntType | RunIntType | FloatType) and after.dims:
