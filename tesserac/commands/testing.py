@@ -106,7 +106,7 @@ def _say_warnings(path: str, palette: Palette, say: Say) -> None:
     session = Session()
     source = session.read(path)
     if isinstance(source, SourceFile):
-        say(show(session, session.check(source).diagnostics, "human", palette))
+        say(show(session, session.to_show(session.check(source)), "human", palette))
 
 
 def _run(module: Module, path: str, title: str) -> Result:

@@ -95,13 +95,14 @@ class CheckCache:
     def _tried(
         self, source: SourceFile, said: Sequence[Diagnostic], analyser: Analyser
     ) -> Sequence[Diagnostic]:
-        """What is said, with the fixes that mend: only items that a fix changes are checked anew."""
+        """What is said, with the fixes that mend: only items that a fix changes are checked anew. Which fixes are tried
+        while trials are left depends on their order: it is that of the text."""
 
         def check(text: SourceFile) -> Sequence[Diagnostic] | None:
             analysis = analyser.whole(text)
             return None if analysis is None else analysis.diagnostics
 
-        return with_mending_fixes(said, source, check)
+        return with_mending_fixes(sorted(said, key=_place), source, check)
 
     def _analyser(self, ledger: Ledger | None) -> Analyser:
         analyser = Analyser(MODULE, self._library, self._importer.imports_of)
@@ -121,7 +122,11 @@ class CheckCache:
     ) -> CheckRecord:
         is_sound = not any(d.severity is Severity.ERROR for d in said)
         found = (*said, *growth_mistakes(source)) if is_sound else said
-        ordered = tuple(sorted(found, key=lambda d: d.primary.span.start))
+        ordered = tuple(sorted(found, key=_place))
         others = [path for path, _ in reads if path != source.path]
         alone = not points_elsewhere(ordered, others)
         return CheckRecord(self._records.digest(source.path), reads, imports, alone, ordered)
+
+
+def _place(diagnostic: Diagnostic) -> int:
+    return diagnostic.primary.span.start
