@@ -14,13 +14,13 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value, clone_region
 from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.ir.types import TensorType
-from tesserac.schedule.access import view_source
+from tesserac.schedule.access import access_through, view_source
 from tesserac.schedule.views import uses_position
 
 
 def gather_below_map(op: Op) -> None:
     made = view_source(op.operands[0])[0].defining_op
-    if made is None or not _is_plain(made) or not _is_part(op):
+    if made is None or not _is_plain(made) or not _is_part(op) or not _lies_below(made, op.operands[0]):
         return
     builder, ty, source = Builder.before(op), tensor_type(op.result), tensor_type(made.operands[0])
     operands = (_seen_as(builder, made.operands[0], op.operands[0]), *op.operands[1:])
@@ -44,6 +44,12 @@ def _is_part(gather: Op) -> bool:
     """Whether all dims of what is gathered are dims of the table, which has more."""
     taken, table = (Counter(tensor_type(v).dims) for v in (gather.result, gather.operands[0]))
     return taken < table
+
+
+def _lies_below(made: Op, shown: Value) -> bool:
+    """Whether what a map reads has strides through the views of its result: the map may be the copy that one needs."""
+    base, views = view_source(made.operands[0])
+    return access_through([*views, *view_source(shown)[1]], base) is not None
 
 
 def _seen_as(builder: Builder, value: Value, shown: Value) -> Value:

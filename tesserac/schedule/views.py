@@ -343,7 +343,7 @@ def respace_reduce(op: Op) -> None:
     if all(isinstance(v.attrs["view"], Reshape) for v in views) and base.type == op.operands[0].type:
         op.set_operand(0, base)  # reshapes that undo each other
     view = op.operands[0].defining_op
-    if view is None or not _is_reshaped(view.result):
+    if view is None or not _is_reshaped(op.operands[0]):
         return
     (source, result), (axis,), ty = _shapes(view), indices(op, "axes"), tensor_type(op.result)
     kept = next((taken for taken, given in reshape_runs(source, result) or () if given == [axis]), [])

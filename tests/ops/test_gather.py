@@ -54,6 +54,9 @@ def pairs(x: Tensor[M, N, f32], i: Tensor[K, i32], j: Tensor[K, u8]) -> (Tensor[
 
 def reversed_rows(x: Tensor[M, N, f32], i: Tensor[K, u8]) -> Tensor[N, K, f32]:
     return gather(flip(x, axis=0), i, axis=0).T
+
+def of_a_copy(x: Tensor[4, 6, f32], i: Tensor[2, 1, i32]) -> Tensor[2, 1, f32]:
+    return take_along_axis(reshape(x[:, 1:5], (2, 8)), i, axis=1)
 """
 SIZES = st.sampled_from([1, 2, 3, 7, 16, 33])
 MAYBE_EMPTY = st.sampled_from([0, 1, 2, 5, 19])
@@ -99,6 +102,12 @@ def test_a_gather_of_a_gather() -> None:
     i = indices((9,), 12)
     run = compiled_equals_oracle(PROGRAM)
     np.testing.assert_array_equal(run("twice", x, i), x[i][(i + 1) % 7])
+
+
+def test_a_gather_of_a_view_that_needs_a_copy() -> None:
+    x, i = numbers((4, 6)), indices((2, 1), 8)
+    found = compiled_equals_oracle(PROGRAM)("of_a_copy", x, i)
+    np.testing.assert_array_equal(found, np.take_along_axis(x[:, 1:5].reshape(2, 8), i % 8, 1))
 
 
 @pytest.mark.parametrize("bad", [10, -11, 2**31 - 1, -(2**31)])

@@ -22,7 +22,7 @@ def function(head: str, body: str) -> str:
     return f"func.func @f {{guards = [], params = [{names}]}} {{\n^({head}):\n{body}\n}}"
 
 
-def loop(body: str, count: str = "K") -> str:
+def loop(body: str, count: str = "K", after: str = "func.return(%r, %t)") -> str:
     return function(
         "%x: tensor<[N], f32>, %y: tensor<[N], f32>, %k: tensor<[K], f32>",
         f"""%low = index.dim() {{dim = `0`}} : index
@@ -31,7 +31,7 @@ def loop(body: str, count: str = "K") -> str:
           ^(%i: index, %a: tensor<[N], f32>, %b: tensor<[N], f32>):
             {body}
         }}
-        func.return(%r, %t)""",
+        {after}""",
     )
 
 
@@ -53,6 +53,12 @@ def count(module: Module, name: str) -> int:
 def test_loops(body: str, rounds: int) -> None:
     lowered = check(loop(body), [values(F32, (37,)), values(F32, (37,), 1), values(F32, (rounds,))])
     assert count(lowered, "schedule.loop") == 1
+
+
+def test_a_fold_of_one_of_several_results() -> None:
+    fold = """{accum = dtype<f32>, axes = [0], kind = "max"} : tensor<[], f32>"""
+    text = loop("form.yield(%b, %a)", after=f"%m = form.reduce(%t) {fold}\n func.return(%r, %m)")
+    check(text, [values(F32, (37,)), values(F32, (37,), 1), values(F32, (3,))])
 
 
 def test_dims_may_mention_the_counter() -> None:
