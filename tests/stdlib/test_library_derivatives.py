@@ -148,5 +148,10 @@ def test_where_pieces_meet(expression: str, x: float, first: float, second: floa
     assert slopes(expression, x) == pytest.approx((first, second), rel=1e-12, abs=1e-300)
 
 
+def test_gelu_by_tanh_is_the_derivative_of_the_same_numbers() -> None:
+    exact = (1.0829640838457825657, 0.24214819798377291835)
+    assert slopes('gelu(x, approximate="tanh")', 1.0) == pytest.approx(exact, rel=1e-14)
+
+
 def test_a_cube_root_is_steep_at_zero() -> None:
     assert slopes("cbrt(x)", 0.0)[0] == math.inf
