@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -214,6 +215,17 @@ def test_terms_in_bf16_are_right_however_large_the_scores_are() -> None:
         (found,) = run(x, np.asarray(m))
         assert np.all(abs(found.astype(np.longdouble) / exact - 1) < 1.01 * 2.0**-8)
     assert np.all(run(np.float32([-np.inf, -500.0]), np.float32(0.0))[0] == 0)
+
+
+@pytest.mark.one_in(24)
+def test_terms_that_are_computed_in_bf16_have_the_bits_of_other_targets() -> None:
+    """Threads have one of them each where there are few, and several otherwise."""
+    for length in (5, 1024):
+        text = f"def f(x: Tensor[{length}, bf16], m: Tensor[{length}, bf16]):\n    return exp_lifted(x, m)\n"
+        x = -np.linspace(0, 60, length).astype(ml_dtypes.bfloat16)
+        m = np.rint(np.linspace(-3, 30, length)).astype(ml_dtypes.bfloat16)
+        (found,) = emulated(text)(x, m)
+        same_bits(found, np.asarray(tessera.compile(text).f(x, m)))
 
 
 def test_rare_programs_give_their_bits_whatever_the_types_of_a_map() -> None:

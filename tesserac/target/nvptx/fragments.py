@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tesserac.ir.core import Op, attr
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import operand_maps
+from tesserac.ir.types import ScalarType
 from tesserac.target import flow
 from tesserac.target.llvm_types import (
     F32,
@@ -37,6 +38,7 @@ from tesserac.types.dtype import F32 as F32_TYPE
 FOLDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 ALL_LANES = const_int(I32, -1)
 CLAMP = const_int(I32, 31)
+SINGLE = ScalarType(F32_TYPE)
 
 
 def emit_full(ctx: Context, op: Op) -> None:
@@ -85,7 +87,8 @@ def _rounded_to(op: Op) -> DType:
 def _near_terms(op: Op) -> frozenset[Op]:
     """Terms of scores that a matrix unit has just given, all of which goes on rounded to bf16: those of attention."""
     scores = {arg for arg, v in zip(op.body.args, op.operands, strict=True) if _is_product(v)}
-    found = [inner for inner in op.body.ops if inner.name == "scalar.exp_term" and _score(inner.operands[0]) in scores]
+    terms = [inner for inner in op.body.ops if inner.name == "scalar.exp_term" and inner.result.type == SINGLE]
+    found = [term for term in terms if _score(term.operands[0]) in scores]
     return frozenset(found if found and _goes_on_narrow(op) else ())
 
 

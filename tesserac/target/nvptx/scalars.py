@@ -132,11 +132,13 @@ def _for_narrow(ctx: Context, op: Op, values: Mapping[IRValue, Value], rare: Rar
 
 
 def _term_of(value: IRValue) -> Op | None:
-    """The term that a value is, but for rounding that is left out."""
+    """The term that a value is, but for rounding that is left out. One of a narrower type is rounded to it at once and
+    lacks nothing."""
     made = value.defining_op
     if made is not None and made.name == "scalar.round" and made.attrs["dtype"] == BF16 and _only_scaled(value):
         made = made.operands[0].defining_op
-    return made if made is not None and made.name == "scalar.exp_lifted" else None
+    term = made is not None and made.name == "scalar.exp_lifted" and _dtype(made.result) == F32
+    return made if term else None
 
 
 def _only_scaled(value: IRValue) -> bool:

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.types import ScalarType
 from tesserac.numerics.exponential import TERM_LIFT
 from tesserac.tile.gpu.chains import Chain, behind, carried_chain
 from tesserac.tile.gpu.dialect import fragment, scalar_of
-from tesserac.types.dtype import BF16
+from tesserac.types.dtype import BF16, F32
 
 _ACCUMULATORS = {"gpu.dot": 2, "gpu.sum_rows": 1}
 """Where operations that sum terms have what they add to."""
@@ -37,12 +38,14 @@ def sink_lifts(kernel: Op) -> None:
 
 
 def _is_term(op: Op) -> bool:
-    """Whether a map gives terms of attention, rounded to bf16 and scaled by powers of two."""
+    """Whether a map gives terms of attention, computed in f32, rounded to bf16 and scaled by powers of two."""
     value = op.body.terminator.operands[0]
     made = value.defining_op
     while made is not None and made.name in ("scalar.ldexp", "scalar.round"):
         made = made.operands[0].defining_op
-    return fragment(op.result).dtype == BF16 and made is not None and made.name == "scalar.exp_lifted"
+    if made is None or made.name != "scalar.exp_lifted" or made.result.type != ScalarType(F32):
+        return False
+    return fragment(op.result).dtype == BF16
 
 
 def _chain(user: Op, place: int) -> Chain | None:
