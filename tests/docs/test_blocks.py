@@ -19,6 +19,7 @@ import pytest
 
 import tessera
 from docs.generate import COMPILED, SIMPLE
+from tesserac.target.nvptx.ptx import find_ptxas
 from tests.docs.test_site import COMPLETE
 from tests.support.caches import new_cache
 from tests.support.lessons import shown
@@ -220,6 +221,7 @@ def test_every_block_is_held() -> None:
 
 
 @pytest.mark.one_in(48)
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 def test_what_kernels_cost() -> None:
     hold_blocks("kernels.md")
 
