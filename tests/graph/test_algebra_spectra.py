@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tessera
+from tesserac.check.algebra.spectra import FUNCTIONS
 from tests.support.operator_cases import HEADER, NAMES, V, circulant, joined, placed
 
 SPECTRA = """
@@ -175,3 +176,31 @@ def test_a_function_of_an_operator_has_its_gradient_where_eigenvalues_are_equal(
             slope = (m.root(a + e) - m.root(a - e)) / (2 * step)
             wanted = found[i, j] if i == j else found[i, j] + found[j, i]
             assert abs(slope - wanted) < 1e-6, (a, i, j)
+
+
+OF_MATRIX = """
+def of(M: Tensor[N, N, f64], v: Tensor[N, f64]): return {0}(op.dense(M, self_adjoint=True)) @ v, {0}(op.diag(v)) @ v
+def slope(M: Tensor[N, N, f64], v: Tensor[N, f64]): return grad(lambda M: sum(v * ({0}(sym(op.dense(M))) @ v)))(M)
+"""
+IN_NUMPY = {"rsqrt": lambda x: x**-0.5, "atan": np.arctan}
+
+
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_operators_are_those_of_their_eigenvalues(name: str) -> None:
+    """With their gradients, also where eigenvalues are equal."""
+    module, function, rng = tessera.compile(OF_MATRIX.format(name)), IN_NUMPY.get(name), np.random.default_rng(0)
+    function = function or getattr(np, name)
+    vectors, values, v = np.linalg.qr(rng.normal(size=(4, 4)))[0], np.array([0.5, 1, 1, 2]), rng.random(4) + 0.2
+    matrix, change = (vectors * values) @ vectors.T, rng.normal(size=(4, 4))
+
+    def applied(a: np.ndarray) -> np.ndarray:
+        w, q = np.linalg.eigh((a + a.T) / 2)
+        return (q * function(w)) @ q.T @ v
+
+    found, of_diagonal = module.of(matrix, v)
+    np.testing.assert_allclose(found, applied(matrix), rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(of_diagonal, function(v) * v, rtol=1e-14)
+    step = 1e-6 * change
+    expected = v @ (applied(matrix + step) - applied(matrix - step)) / 2e-6
+    np.testing.assert_allclose(np.sum(module.slope(matrix, v) * change), expected, rtol=1e-7, atol=1e-8)

@@ -147,8 +147,12 @@ def exponential(use: Application, tree: Kind) -> Kind:
     return Dense(pool.add(use.call("expm", use.dense(tree))), unitary, itself, itself)
 
 
-FUNCTIONS = ("sqrt", "exp", "log", "sin", "cos", "tanh", "abs")
+FUNCTIONS = (
+    "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "sin", "cos", "sinh", "cosh", "tanh", "atan", "sign", "abs",
+)  # fmt: skip
 """Functions of numbers that an operator has too, by its eigenvalues."""
+NOT_NEGATIVE = ("sqrt", "rsqrt", "cosh", "abs")
+"""Of these, what has no negative value."""
 
 
 def function_of(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -177,7 +181,7 @@ def _function(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
         remark = "say so where it is made, `op.dense(M, self_adjoint=True)`, or take `sym(A)`"
         return refuse(pool.body, use.callee, operator.span, problem, remark)
     matrix = use.call("measures._matrix_function", use.dense(tree), function)
-    return _made(use, matrix, lambda leaf: Dense(leaf, self_adjoint=True, psd=name in ("sqrt", "abs")))
+    return _made(use, matrix, lambda leaf: Dense(leaf, self_adjoint=True, psd=name in NOT_NEGATIVE))
 
 
 def _is_whole(use: Application, tree: Spectral) -> bool:
