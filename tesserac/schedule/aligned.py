@@ -17,7 +17,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Block, Op, Value, clone_op
 from tesserac.ir.forms import Reshape, Slice, tensor_type
 from tesserac.ir.types import MemRefType, TensorType
-from tesserac.schedule.access import view_source
+from tesserac.schedule.access import Access, contiguous, view_access, view_source
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_places, launch_space, memory
 from tesserac.schedule.group import Group
 from tesserac.schedule.host import undecided
@@ -85,14 +85,28 @@ def tensor_dims(launch: Op, number: int) -> frozenset[str]:
 
 
 def loose_operands(launch: Op) -> list[int]:
-    """Operands of 16-bit numbers that the product reads, whose rows are not known to be multiples of 16 bytes."""
+    """Operands of 16-bit numbers that the product reads, whose rows are not known to be multiples of 16 bytes, and that
+    can be read where their rows lie apart."""
     found: list[int] = []
     for value in computing(launch)[0].operands:
         base, _ = view_source(value)
         ty = tensor_type(base)
         if base.owner is launch.body and ty.dtype.bits == 16 and ty.dims and padding(ty) != ZERO:
             found.append(base.index)
-    return sorted(set(found))
+    return sorted(number for number in set(found) if _may_lie_apart(launch, launch.body.args[number]))
+
+
+def _may_lie_apart(launch: Op, operand: Value) -> bool:
+    """Whether all that is read of an operand has strides in an aligned copy too: dims that are merged are one run."""
+    ty = tensor_type(operand)
+    for value in (value for op in computing(launch) for value in op.operands):
+        base, views = view_source(value)
+        access: Access | None = contiguous((*ty.dims[:-1], _rounded(ty)))
+        for view in views if base is operand else ():
+            access = view_access(view, access) if access is not None else None
+        if access is None:
+            return False
+    return True
 
 
 def padding(ty: TensorType) -> Dim:

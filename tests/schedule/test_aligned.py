@@ -71,6 +71,7 @@ def test_copies_take_no_memory_where_rows_are_aligned() -> None:
         ("512, 1024", "513, 1024", "a @ b.T", ["contract"]),
         ("3, 512, 1023", "3, 1023, 512", "a @ b", ["map", "contract"]),
         ("8, 15", "15, 8", "a @ b", ["contract"]),
+        ("40, 129", "1, 1", "reshape(a, (5160, 1)) @ reshape(a, (1, 5160))", ["contract"]),  # rows are merged
     ],
 )
 def test_known_sizes_are_decided_at_once(left: str, right: str, expression: str, kinds: list[str]) -> None:
