@@ -66,6 +66,19 @@ def of_library(path: str) -> bool:
     return isinstance(root, Path) and Path(path).is_absolute() and Path(path).resolve().is_relative_to(root)
 
 
+@cache
+def library_folder(path: str) -> str:
+    """`stdlib.linalg` of a file of the library in that folder; empty for others."""
+    if not of_library(path):
+        return ""
+    below = Path(path)
+    if below.is_absolute():
+        root = _data("stdlib")
+        assert isinstance(root, Path)
+        below = Path("stdlib") / below.resolve().relative_to(root)
+    return ".".join(below.parent.parts)
+
+
 def _tess_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for entry in folder.iterdir():

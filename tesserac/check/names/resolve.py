@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache, cached_property
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.resources import library_folder
 from tesserac.base.source import Span
 from tesserac.check.model.library_annotations import form_of
 from tesserac.check.names.decorating import is_transformed, plain_name, taken_apart
@@ -114,9 +115,8 @@ class Exports:
         """A namespace stays one where the library has a function of its name: `tile(x, 2)`, `tile.load(x)`."""
         return NamespaceRef(name) if name in NAMESPACES else self.lookup(name)
 
-    def beside(self, module: str, name: str) -> Resolved | None:
-        """What one file of the library before this one, in its folder, keeps to itself: files of a folder share it."""
-        folder = module.rpartition(".")[0]
+    def beside(self, folder: str, name: str) -> Resolved | None:
+        """What one file of a folder of the library keeps to itself: files of a folder share it."""
         files = (library for library in self._libraries.values() if library.name.rpartition(".")[0] == folder)
         found = [meaning for file in files if (meaning := file.own(name)) is not None] if folder else []
         return found[0] if len(found) == 1 else None
@@ -164,6 +164,7 @@ class ModuleNames:
         self, name: str, module: ast.Module, exports: Exports, imports: Imports | None, sink: Sink
     ) -> None:
         self.name = name
+        self._folder = library_folder(module.span.file)
         self._imports = imports
         self._imported: dict[str, ModuleNames] = {}
         self.functions: dict[str, ast.FunctionDef] = {}
@@ -188,7 +189,7 @@ class ModuleNames:
 
     def lookup(self, name: str) -> Resolved | None:
         found = self._names.get(name) or self._exports.lookup(name)
-        return found or (self._exports.beside(self.name, name) if name.startswith("_") else None)
+        return found or (self._exports.beside(self._folder, name) if name.startswith("_") else None)
 
     def own(self, name: str) -> Resolved | None:
         """What this module itself calls so."""
