@@ -93,6 +93,7 @@ class _Blocks:
         parameters = [PTR, PTR, PTR, I64, I64, I64, I64, I64, I64, I64]
         attributes = ("nounwind", "noinline")
         self.function = module.function(_NAME, VOID, parameters, attributes=attributes, linkage="internal")
+        self.function.is_common = True
         self.b: Builder = self.function.builder
         self.left, self.right, self.c, self.left_pitch, self.right_pitch, self.stride, *sizes = self.function.args
         self.row_pairs, self.column_pairs, self.chunks, self.done = sizes
