@@ -7,6 +7,7 @@ nothing and raises ProgramError; a failed run raises TesseraError.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from tesserac.check.names.cascades import all_said
 from tesserac.check.names.refs import BuiltinRef
 from tesserac.diag.codes.names import E0201
 from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.driver.mending import with_mending_fixes
 from tesserac.driver.refusals import ProgramError
 from tesserac.driver.session import Checked, Session
 from tesserac.repl.transcript import Transcript
@@ -77,6 +79,8 @@ class Engine:
         self.gpu: Gpu | None = None
         """Where inputs run; on the CPU without one."""
         self._known: _Known | None = None
+        self._runs = True
+        """Whether inputs that check are run."""
 
     def choose_device(self, name: str) -> None:
         """Has inputs run on a device from now on. Raises TesseraError where there is none of that name."""
@@ -99,7 +103,31 @@ class Engine:
         """Runs an input; the values of its expressions."""
         span = self.transcript.add(text)
         self.warnings = []
-        return [value for s in self._parse(span) if (value := self._execute(s)) is not None]
+        values: list[Value | None] = []
+        try:
+            for statement in self._parse(span):
+                values.append(self._execute(statement))
+        except ProgramError as problem:
+            said, number = problem.diagnostics, len(values)
+            tried = with_mending_fixes(said, self.transcript.source, lambda s: self._suppose(s, span.start, number))
+            raise ProgramError(tried) from None
+        return [value for value in values if value is not None]
+
+    def _suppose(self, source: SourceFile, start: int, number: int) -> Sequence[Diagnostic]:
+        """What would be said of a statement of the input at `start` if this were the text. Those before it have run;
+        this one is not run."""
+        trial = copy(self)
+        trial.transcript, trial.warnings, trial._runs = Transcript(), [], False
+        trial.transcript.source = source
+        try:
+            statements = trial._parse(source.span(start, len(source.text) - 1))
+            if number < len(statements):
+                trial._execute(statements[number])
+        except ProgramError as problem:
+            return problem.diagnostics
+        except _NotRunError:
+            pass
+        return trial.warnings
 
     def prepare(self, line: str, text: str) -> Prepared:
         """Checks an expression that stands at the end of, or inside, a line, without running it."""
@@ -246,6 +274,8 @@ class Engine:
         """Raises TesseraError, KeyboardInterrupt."""
         if is_known(prepared):
             return Value(prepared.type, (), prepared.span)
+        if not self._runs:
+            raise _NotRunError
         from tesserac.repl.running import run
 
         results = run(self.function(prepared), prepared.arguments.values(), self.stream)
@@ -283,6 +313,10 @@ class Engine:
             raise ProgramError(tuple(said))
         self.warnings += said
         return checked
+
+
+class _NotRunError(Exception):
+    """An input checks; it was not to be run."""
 
 
 class NotAnExpression(Exception):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import tessera
 from tessera.errors import TesseraError, failure
@@ -91,7 +92,7 @@ class Repl:
         """Carries out one input, and says what came of it; whether the session goes on."""
         try:
             self._say(self._result(text))
-            self._complain(self._diagnostics(self.engine.warnings))
+            self._complain(self._diagnostics([replace(warning, fixes=()) for warning in self.engine.warnings]))
         except Quit:
             return False
         except KeyboardInterrupt:

@@ -20,6 +20,7 @@ from tesserac.driver import mending
 from tesserac.driver.mending import is_clean, with_edits, with_mending_fixes
 from tesserac.driver.refusals import ProgramError
 from tesserac.driver.session import Session
+from tesserac.repl.engine import Engine
 from tests.mutation.mutate import mutants
 
 SESSION = Session()
@@ -169,3 +170,19 @@ def test_safe_fixes_of_mutants_bring_nothing_new() -> None:
 def test_a_value_that_would_be_dropped_is_not_a_safe_fix() -> None:
     source = SourceFile("own.tess", "def f(x: Tensor[N, f32]):\n    x.add_(1.0)\n    x.cumsm()\n    return x\n")
     assert fix_source(SESSION, source).after.text == source.text
+
+
+def test_at_the_prompt_fixes_are_tried_and_nothing_runs(capfd: pytest.CaptureFixture[str]) -> None:
+    engine = Engine()
+    engine.submit("x = ones(3)")
+
+    def fixes_of(text: str) -> list[str]:
+        with pytest.raises(ProgramError) as caught:
+            engine.submit(text)
+        return [edit.replacement for d in caught.value.diagnostics for fix in d.fixes for edit in fix.edits]
+
+    assert fixes_of("y = x * 2.0; print(sofmax(x))") == ["softmax"]
+    assert fixes_of("def f(a: Tensor[N, f32]): return a.summ()") == ["sum"]
+    assert fixes_of("sofmax(x, 1, 2, 3)") == [], "it would be another mistake"
+    assert capfd.readouterr().out == ""
+    assert [np.asarray(value.leaves[0]).tolist() for value in engine.submit("y")] == [[2, 2, 2]]
