@@ -186,8 +186,7 @@ def test_a_flash_kernel_has_the_bits_of_the_library(flash: Any) -> None:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("shape", [(1, 2, 4, 8, 6, 16), (2, 3, 5, 9, 9, 8), (1, 1, 1, 7, 3, 4), (1, 2, 3, 3, 3, 64)])
 def test_flash_attention(flash: Any, causal: bool, shape: tuple[int, ...]) -> None:
-    """B, H, queries, room in the cache, its length, D; what is beyond the length must not show. Terms and results are
-    rounded to bf16, and so is what they are divided by: each by 2^-9 of what it is."""
+    """B, H, queries, room in the cache, its length, D; what is beyond must not show. Three roundings, each of 2^-9."""
     b, h, queries, room, length, d = shape
     arrays = (normal(b * h, queries, d), normal(b, h, room, d), normal(b, h, room, d)[..., ::-1])
     q, k, v = (x.astype(ml_dtypes.bfloat16) for x in arrays)
