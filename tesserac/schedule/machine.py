@@ -31,6 +31,11 @@ class Vectors:
     micro_vectors: int
     rest_rows: int
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether loads take any lanes of a vector, and gathers are worth more than loads one by one."""
+        return self.vector_bits >= 512
+
 
 @dataclass(frozen=True)
 class MatrixUnit:

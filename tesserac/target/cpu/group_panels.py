@@ -5,10 +5,10 @@
     columns   0  1  2  3 | 58 59 60 61 ...     places, listed once for a block: an image of 56 columns in a frame of 58
     breaks    0  0  0  0 |  1  1  1  1 ...     how many places so far do not follow the one before
 
-A panel without a break is copied in vectors. In one with breaks, vectors of a few elements that have one break each are
-put together of two loads: the first goes on from the first element, the second ends with the last one, so both lie
-between elements of the block. What is left is copied element by element. Where memory is contiguous along k, squares
-are transposed as in `panels.py`.
+A panel without a break is copied in vectors. One with breaks is put together of masked loads (`masked_panels.py`) where
+the processor has them. Elsewhere vectors of a few elements that have one break each are put together of two loads: the
+first goes on from the first element, the second ends with the last one, so both lie between elements of the block. What
+is left is copied element by element. Where memory is contiguous along k, squares are transposed as in `panels.py`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op, tuple_of
 from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.frame import Frame, Memory
+from tesserac.target.cpu.masked_panels import NEAR, RUNS, MaskedLoads, Run
 from tesserac.target.cpu.panels import SQUARE, transposed
 from tesserac.target.cpu.registers import memory_type, register_type, widen
 from tesserac.target.dims import ceil_div
 from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I64, LType, Value, const_i64, const_int, vector
-from tesserac.types.dims import ONE
+from tesserac.types.dims import Dim
 
 Digits = Sequence[tuple[Value, Value]]
 """Size and stride of each dim that an index counts through."""
@@ -46,6 +47,11 @@ class _Table:
     def places(self, i: Value, lanes: int) -> Value:
         return self.b.load(vector(I64, lanes), self.b.gep(I64, self.start, i), 8)
 
+    def all_breaks(self, i: Value, lanes: int) -> Value:
+        """Before each of some elements, counted from the first of the block."""
+        b = self.b
+        return b.load(vector(I64, lanes), b.gep(I64, self.start, b.add(self.count, i)), 8)
+
     def breaks(self, first: Value, last: Value) -> Value:
         """Between two elements."""
         b = self.b
@@ -57,8 +63,9 @@ class _Table:
         b.store(place, b.gep(I64, self.start, i), 8)
         b.store(breaks, b.gep(I64, self.start, b.add(self.count, i)), 8)
 
-    def fill(self, digits: Digits, start: Value, count: Value, width: int) -> None:
-        """Lists `count` places from index `start`, and the last one again up to whole blocks of `width`."""
+    def fill(self, digits: Digits, start: Value, count: Value, width: int, apart: int) -> None:
+        """Lists `count` places from index `start`, and the last one again up to whole blocks of `width`. Places follow
+        each other where they are so far `apart`."""
         b = self.b
 
         def body() -> None:
@@ -69,7 +76,7 @@ class _Table:
                 place, breaks, _, *held = state
                 self._write(i, place, breaks)
                 after, held = _following(b, digits, place, held)
-                follows = b.icmp("eq", b.sub(after, place), const_i64(1))
+                follows = b.icmp("eq", b.sub(after, place), const_i64(apart))
                 return [after, b.select(follows, breaks, b.add(breaks, const_i64(1))), place, *held]
 
             inits = [place, const_i64(0), place, *begun]
@@ -127,13 +134,16 @@ class _GroupPack:
         self.lanes = frame.target.lanes(self.element.bits)
         *starts, self.depth, self.count = (frame.value(value) for value in op.operands[4:])
         self._place(source, starts, groups)
+        self.masked: MaskedLoads | None = None
+        if frame.target.has_masks and self.width % self.lanes == 0 and self.column[2] in NEAR:
+            self.masked = MaskedLoads(self.b, self.stored, self.start, self.lanes, self.column[2])
 
     def _place(self, source: Memory, starts: Sequence[Value], groups: Sequence[int]) -> None:
         """Where the block starts, and the dims that its rows and columns count through."""
         b, digits = self.b, list(zip(source.dims, source.strides, strict=True))
         ends = [sum(groups[: i + 1]) for i in range(len(groups))]
         parts = [digits[end - count : end] for end, count in zip(ends, groups, strict=True)]
-        steps = [ty == ONE for ty in _strides(self.op)]
+        steps = [stride.constant for stride in _strides(self.op)]
         sides = [(parts[i], starts[i], steps[ends[i] - 1]) for i in (-2, -1)]
         self.row, self.column = sides[::-1] if self.op.attrs["transposed"] is True else sides
         outer = [b.mul(start, part[0][1]) for part, start in zip(parts[:-2], starts[:-2], strict=True)]
@@ -141,19 +151,21 @@ class _GroupPack:
 
     def emit(self) -> None:
         b = self.b
-        self.rows.fill(self.row[0], self.row[1], self.depth, 1)
-        self.columns.fill(self.column[0], self.column[1], self.count, self.width)
+        self.rows.fill(self.row[0], self.row[1], self.depth, 1, 1)
+        self.columns.fill(self.column[0], self.column[1], self.count, self.width, self.column[2] or 1)
         width = const_i64(self.width)
 
         def panel(p: Value, _: list[Value]) -> Sequence[Value]:
             first = b.mul(p, width)
             target = b.gep(self.element, self.panels.start, b.mul(first, self.panels.dims[0]))
-            if self.column[2]:
+            if self.column[2] == 1:
                 self._along(first, target)
-            elif self.row[2] and self.width % SQUARE == 0:
+            elif self.row[2] == 1 and self.width % SQUARE == 0:
                 self._across(first, target)
+            elif self.masked is not None:
+                self._in_runs(first, target, lambda: self._alone(first, target))
             else:
-                self._singly(first, target, const_i64(0), self.depth)
+                self._alone(first, target)
             return []
 
         for_loop(b, const_i64(0), ceil_div(b, self.count, width), const_i64(1), [], panel)
@@ -182,14 +194,14 @@ class _GroupPack:
         b = self.b
         last = b.add(first, const_i64(self.width - 1))
         whole = b.icmp("eq", self.columns.breaks(first, last), const_i64(0))
-
         def broken() -> None:
             fits = const_int(I1, 1)
             for start in range(0, self.width, self._few):
                 fits = b.binary("and", fits, self._has_two_runs(b.add(first, const_i64(start))))
             _either(b, fits, lambda: self._in_pairs(first, target), lambda: self._alone(first, target))
 
-        _either(b, whole, lambda: self._in_vectors(first, target), broken)
+        in_runs = broken if self.masked is None else lambda: self._in_runs(first, target, broken)
+        _either(b, whole, lambda: self._in_vectors(first, target), in_runs)
 
     @property
     def _few(self) -> int:
@@ -232,6 +244,41 @@ class _GroupPack:
     def _alone(self, first: Value, target: Value) -> None:
         self._singly(first, target, const_i64(0), self.depth)
 
+    # --- with masks ---------------------------------------------------------------------------------------------------
+
+    def _vectors(self, first: Value) -> list[Value]:
+        """The first column of each vector of a panel."""
+        return [self.b.add(first, const_i64(c)) for c in range(0, self.width, self.lanes)]
+
+    def _in_runs(self, first: Value, target: Value, otherwise: Callable[[], None]) -> None:
+        """By how many runs the vector with the most of them has; something else where these are too many."""
+        b, most = self.b, const_i64(0)
+        for column in self._vectors(first):
+            last = b.minimum_int(b.add(column, const_i64(self.lanes - 1)), b.sub(self.count, const_i64(1)))
+            most = b.maximum_int(most, self.columns.breaks(column, last))
+
+        def at_most(runs: int, more: Callable[[], None]) -> Callable[[], None]:
+            fits = b.icmp("slt", most, const_i64(runs))
+            return lambda: _either(b, fits, lambda: self._of_runs(first, target, runs), more)
+
+        for runs in reversed(RUNS):
+            otherwise = at_most(runs, otherwise)
+        otherwise()
+
+    def _of_runs(self, first: Value, target: Value, most: int) -> None:
+        b, loads = self.b, self.masked
+        assert loads is not None
+        parts = list[list[Run]]()
+        for column in self._vectors(first):
+            places, breaks = self.columns.places(column, self.lanes), self.columns.all_breaks(column, self.lanes)
+            parts.append(loads.runs(places, breaks, b.sub(self.count, column), most))
+
+        def row(place: Value, line: Value) -> None:
+            for number, runs in enumerate(parts):
+                self._store(widen(b, loads.load(place, runs), self.dtype), line, number * self.lanes)
+
+        self._each_row(row, target)
+
     # --- contiguous along the rows, or not at all ---------------------------------------------------------------------
 
     def _across(self, first: Value, target: Value) -> None:
@@ -271,7 +318,7 @@ class _GroupPack:
         for_loop(b, low, high, const_i64(1), [], row)
 
 
-def _strides(op: Op) -> tuple[object, ...]:
+def _strides(op: Op) -> tuple[Dim, ...]:
     type_ = op.operands[3].type
     assert isinstance(type_, MemRefType)
     return type_.strides
