@@ -39,7 +39,7 @@ lint: .venv/tools
 types: .venv/tools
 	$(BIN)/mypy
 
-# PART=N asks for one of the 24 parts of what takes turns; without, the commit chooses.
+# PART=N asks for one of the 48 parts of what takes turns; without, the commit chooses.
 tests: .venv/tools
 	$(PYTEST) $(if $(PART),--part $(PART))
 

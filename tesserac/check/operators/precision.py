@@ -21,7 +21,7 @@ from tesserac.ops.cumulative import Cumulative
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.reduce import Reduction
 from tesserac.ops.registry import Operator
-from tesserac.types.dtype import F32, DType, component, lookup
+from tesserac.types.dtype import BOOL, F32, DType, component, lookup
 from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType
 
@@ -108,6 +108,9 @@ def explain_policies(body: Body, use: Use, left: typed.Expr, right: typed.Expr) 
     _suggest_cast(body, draft, right, storage_text(left_type), "use the policy of the left operand")
 
 
+_OF_BOOLS = {"max": "any", "min": "all", "maximum": "logical_or", "minimum": "logical_and"}
+
+
 def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     dtype = _tensor(operand).dtype
     operation = f"`{written(use.op.name)}`"
@@ -120,6 +123,8 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
         draft.replace("round down", use.at, "//")
     elif dtype.is_complex:
         draft.remark("a complex number has no order and is no float; `real`, `imag` and `abs` give floats")
+    elif dtype == BOOL and use.op.name in _OF_BOOLS:
+        draft.replace(f"of bools it is `{_OF_BOOLS[use.op.name]}`", use.at, _OF_BOOLS[use.op.name])
     elif "f" in kinds:
         same = [o for o in use.operands if isinstance(o.type, TensorType) and o.type.dtype == dtype]
         wanted = in_use(body, "f", F32)

@@ -137,7 +137,9 @@ def _dim(body: Body, arg: typed.Expr) -> Dim | None:
     if isinstance(type_, StrType):
         return _written_dim(body, type_, span)
     if not isinstance(type_, ErrorType):
-        body.sink.error(E0210, at=span, expected="a size (an int)", found=type_text(type_))
+        draft = body.sink.error(E0210, at=span, expected="a size (an int)", found=type_text(type_))
+        if isinstance(type_, FloatType):
+            draft.remark("points between whole numbers are `linspace(0.0, 1.0, 5)`, or `0.25 * arange(4, dtype=f32)`")
     return None
 
 
