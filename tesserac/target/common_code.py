@@ -8,7 +8,7 @@ declares them.
     define internal float @rest.exp(...) { ... @rare.exp }   declare hidden float @rest.exp(...)
 
 Functions that call one another are one object, so that nothing is in two. The text of an object says all that it
-depends on, but for the machine and LLVM.
+depends on, but for the machine and LLVM. What is made once may take its time: LLVM schedules the instructions.
 """
 
 from __future__ import annotations
@@ -35,6 +35,6 @@ def _object(text: str, machine: Machine) -> bytes:
     kept, key = DiskCache(default_directory()), cache_key(["common", text, repr(machine), llvmlite.__version__])
     found = kept.read(key)
     if found is None:
-        found = emit_object(text, machine)
+        found = emit_object(text, machine, scheduled=True)
         kept.write(key, found)
     return found

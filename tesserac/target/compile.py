@@ -114,9 +114,9 @@ def _check_intrinsic(name: str) -> None:
         raise CodegenError(f"intrinsic {name} is not known to be safe")
 
 
-def emit_object(text: str, machine: Machine) -> bytes:
-    """A relocatable ELF object."""
-    with _addresses_as_written():
+def emit_object(text: str, machine: Machine, *, scheduled: bool = False) -> bytes:
+    """A relocatable ELF object; `scheduled` by LLVM where the order of instructions is not yet that of the machine."""
+    with _as_written(scheduled):
         return bytes(target_machine(machine).emit_object(parse(text)))
 
 
@@ -130,19 +130,23 @@ def emit_optimised(text: str, machine: Machine) -> bytes:
     return bytes(target.emit_object(module))
 
 
-def emit_assembly(text: str, machine: Machine) -> str:
+def emit_assembly(text: str, machine: Machine, *, scheduled: bool = False) -> str:
     """The assembly of the same code, for people and tests."""
-    with _addresses_as_written():
+    with _as_written(scheduled):
         return str(target_machine(machine).emit_assembly(parse(text)))
 
 
 @contextmanager
-def _addresses_as_written() -> Iterator[None]:
-    """Without loop strength reduction, which takes a third of the time and gains nothing: fixed parts of addresses are
-    written before loops, and pointers walk in the hot ones. The switch belongs to the whole process, so it is put
+def _as_written(scheduled: bool) -> Iterator[None]:
+    """Without two passes that take a third of the time and gain little. Loop strength reduction: fixed parts of
+    addresses are written before loops, and pointers walk in the hot ones. Scheduling of instructions, unless it is
+    asked for: they are written in an order that keeps few values waiting, which it undoes in long bodies (a step of a
+    Fourier transform spills three times as much with it). The switches belong to the whole process, so they are put
     back for other targets."""
     llvm.set_option("", "-disable-lsr=true")
+    llvm.set_option("", f"-enable-misched={str(scheduled).lower()}")
     try:
         yield
     finally:
         llvm.set_option("", "-disable-lsr=false")
+        llvm.set_option("", "-enable-misched=true")

@@ -80,9 +80,9 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
     """Neither in one process nor, from disk, in the next."""
     made: list[str] = []
 
-    def counted(text: str, machine: Machine) -> bytes:
+    def counted(text: str, machine: Machine, *, scheduled: bool) -> bytes:
         made.append(text)
-        return emit_object(text, machine)
+        return emit_object(text, machine, scheduled=scheduled)
 
     monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path))
     monkeypatch.setattr(common_code, "emit_object", counted)

@@ -23,7 +23,8 @@ def assembly(name: str, target: CpuTarget, machine: Machine) -> str:
 
 
 def assembly_of(text: str, target: CpuTarget, machine: Machine) -> str:
-    return emit_assembly(llvm_text(lowered(text, target)), machine)
+    """Micro-kernels of products are common code, which LLVM schedules."""
+    return emit_assembly(llvm_text(lowered(text, target)), machine, scheduled="tile.dot" in text)
 
 
 def loops(text: str) -> list[list[str]]:

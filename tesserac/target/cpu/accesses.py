@@ -11,7 +11,7 @@ from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType, ScalarType
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
-from tesserac.target.cpu.neighbours import apart, is_first, neighbours, together
+from tesserac.target.cpu.neighbours import apart, neighbours, transposed
 from tesserac.target.cpu.registers import NARROW, narrow, saturate, widen
 from tesserac.target.cpu.scalars import emit_cast
 from tesserac.target.llvm_types import Value, const_i64, undefined, vector
@@ -20,6 +20,8 @@ from tesserac.types.policy import Policy
 
 Terms = list[tuple[Entry, Value]]
 """Running indices with their strides."""
+MOST_BESIDE = 16
+"""Stores of a group, at most: so many vectors are transposed in registers."""
 
 
 def prepare_addresses(frame: Frame, block: Block) -> None:
@@ -32,7 +34,7 @@ def prepare_addresses(frame: Frame, block: Block) -> None:
                 for value in _split(place, block)[0]:
                     fixed = frame.b.add(fixed, frame.b.mul(frame.value(value), stride))
             frame.bases[op] = frame.b.gep(memory.element, memory.start, fixed)
-    frame.neighbours.update(neighbours(block))
+    frame.neighbours.update(neighbours(block, MOST_BESIDE))
 
 
 def _operands(frame: Frame, op: Op) -> tuple[Memory, Sequence[IRValue]]:
@@ -88,7 +90,7 @@ def emit_load(frame: Frame, op: Op) -> Entry:
 
 
 def _is_paired(frame: Frame, op: Op, step: Value | None) -> bool:
-    """Whether vectors of an access and its neighbour are one run in memory."""
+    """Whether vectors of a load and its neighbour are one run in memory."""
     return frame.mode.lanes > 1 and step is not None and step.number == 2 and op in frame.neighbours
 
 
@@ -96,32 +98,57 @@ def _load_pair(frame: Frame, op: Op, compute: DType) -> Entry:
     """Every second element of a run; the others wait for the neighbour."""
     if op in frame.waiting:
         return frame.waiting.pop(op)
-    other, lanes = frame.neighbours[op], frame.mode.lanes
-    memory, base, terms = _terms(frame, op if is_first(op) else other)
-    halves = []
+    first, second = frame.neighbours[op]
+    memory, base, terms = _terms(frame, first)
+    lanes, halves = frame.mode.lanes, []
     for part in range(frame.mode.parts):
         place = _address(frame, memory, base, terms, part)
         both = frame.b.load(vector(memory.element, 2 * lanes), place, align_of(memory))
         halves.append([widened(frame, half, memory, compute) for half in apart(frame.b, both, lanes)])
     even, odd = (Lanes(tuple(half[i] for half in halves)) for i in (0, 1))
-    own, left = (even, odd) if is_first(op) else (odd, even)
+    own, other, left = (even, second, odd) if op is first else (odd, first, even)
     frame.waiting[other] = left
     return own
 
 
-def _store_pair(frame: Frame, op: Op, elements: Sequence[Value]) -> None:
-    """The elements of two stores in turn, behind the second."""
-    other, lanes = frame.neighbours[op], frame.mode.lanes
-    if other not in frame.waiting:
-        frame.waiting[op] = Lanes(tuple(elements))
+def _is_beside(frame: Frame, op: Op, step: Value | None) -> bool:
+    """Whether each lane of a store begins or continues a run of elements."""
+    return frame.mode.lanes > 1 and step is not None and step.number != 1 and op in frame.neighbours
+
+
+def _store_beside(frame: Frame, op: Op, elements: Sequence[Value], step: Value) -> None:
+    """The elements of a group of stores, row by row, behind the last of them."""
+    frame.waiting[op] = Lanes(tuple(elements))
+    group = frame.neighbours[op]
+    if any(other not in frame.waiting for other in group):
         return
-    waiting = frame.waiting.pop(other)
-    assert isinstance(waiting, Lanes)
-    even, odd = (elements, waiting.parts) if is_first(op) else (waiting.parts, elements)
-    memory, base, terms = _terms(frame, op if is_first(op) else other)
-    for part, (left, right) in enumerate(zip(even, odd, strict=True)):
-        place = _address(frame, memory, base, terms, part)
-        frame.b.store(together(frame.b, left, right, lanes), place, align_of(memory))
+    parts = [per_part(frame, _held(frame.waiting.pop(other))) for other in group]
+    size = min(len(group), frame.mode.lanes)
+    for start in range(0, len(group), size):
+        memory, base, terms = _terms(frame, group[start])
+        for part in range(frame.mode.parts):
+            columns = [of_one[part] for of_one in parts[start : start + size]]
+            _store_rows(frame, memory, _address(frame, memory, base, terms, part), columns, step)
+
+
+def _held(entry: Entry) -> Lanes:
+    assert isinstance(entry, Lanes)
+    return entry
+
+
+def _store_rows(frame: Frame, memory: Memory, address: Value, columns: Sequence[Value], step: Value) -> None:
+    """Vectors of which each lane is a row in memory."""
+    b, lanes, size = frame.b, frame.mode.lanes, len(columns)
+    wholes = transposed(b, columns, lanes)
+    rows = lanes // size
+    for number, whole in enumerate(wholes):
+        if step.number == size:
+            b.store(whole, b.gep(memory.element, address, const_i64(number * lanes)), align_of(memory))
+            continue
+        for row in range(rows):
+            place = b.gep(memory.element, address, b.mul(step, const_i64(number * rows + row)))
+            part = whole if rows == 1 else b.shuffle(whole, whole, range(row * size, (row + 1) * size))
+            b.store(part, place, align_of(memory))
 
 
 def widened(frame: Frame, value: Value, memory: Memory, compute: DType) -> Value:
@@ -136,6 +163,10 @@ def load_part(frame: Frame, memory: Memory, address: Value, step: Value | None) 
         return b.load(memory.element, address, align_of(memory))
     if step.number == 1:
         return b.load(vector(memory.element, lanes), address, align_of(memory))
+    if step.number == -1:
+        first = b.gep(memory.element, address, const_i64(1 - lanes))
+        backwards = b.load(vector(memory.element, lanes), first, align_of(memory))
+        return b.shuffle(backwards, backwards, range(lanes - 1, -1, -1))
     whole = undefined(vector(memory.element, lanes))
     for lane in range(lanes):
         place = b.gep(memory.element, address, b.mul(step, const_i64(lane)))
@@ -149,8 +180,8 @@ def emit_store(frame: Frame, op: Op) -> None:
     assert not isinstance(entry, Run)
     values = vectors(frame, entry) if step is not None else per_part(frame, entry)
     elements = [rounded_to(frame, value, memory, op) for value in values]
-    if _is_paired(frame, op, step):
-        _store_pair(frame, op, elements)
+    if step is not None and _is_beside(frame, op, step):
+        _store_beside(frame, op, elements, step)
         return
     for part, element in enumerate(elements):
         store_part(frame, memory, _address(frame, memory, base, terms, part), step, element)

@@ -85,10 +85,10 @@ class Frame:
         self.mode = SINGLE
         self.memo: Memo = {}
         self.bases: dict[Op, Value] = {}
-        self.neighbours: dict[Op, Op] = {}
+        self.neighbours: dict[Op, tuple[Op, ...]] = {}
         """Accesses of the present body that stand side by side, see `neighbours.py`."""
         self.waiting: dict[Op, Entry] = {}
-        """What one access of a pair has left for the other."""
+        """What one access of a group has left for the others."""
         self.shares = False
         """Whether parts of this kernel become functions of their own, see `shared.py`."""
         self.is_rare = False

@@ -23,8 +23,11 @@ from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator, memory_places, scratch_places
 from tesserac.tile.cpu.rows import fold_rows
 from tesserac.tile.cpu.shapes import best_dim, destination_dim, fold_shape, loop_shape
-from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Scalar, Stored, Tile
+from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Mapped, Scalar, Stored, Tile, parts
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
+
+MANY_SINKS = 8
+"""Results of one nest from which the order in which they are computed counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,6 +197,8 @@ def _written(sink: Sink) -> Value | None:
 
 def _write_elements(ctx: Context, evaluator: Evaluator, sinks: Sequence[Sink], at: tuple[Value, ...]) -> list[Value]:
     """One element of every sink: all are computed before the first is written. Gives those that are folded."""
+    if len(sinks) >= MANY_SINKS:
+        _compute_in_order(evaluator, sinks, at)
     values = [
         evaluator.unrounded(s.tile, at) if isinstance(s, Store | Scatter) else evaluator.element(s.tile, at)
         for s in sinks
@@ -209,3 +214,17 @@ def _write_elements(ctx: Context, evaluator: Evaluator, sinks: Sequence[Sink], a
             case Copy():
                 ctx.builder.op("cpu.store", (value, sink.to.memory, *scratch_places(ctx, sink.to, at)))
     return [value for sink, value in zip(sinks, values, strict=True) if isinstance(sink, Reduce)]
+
+
+def _compute_in_order(evaluator: Evaluator, sinks: Sequence[Sink], at: tuple[Value, ...]) -> None:
+    """Maps of many results share what they compute: in the order of the kernel fewer values wait in registers than
+    where the first result asks for all it needs."""
+    found: dict[Mapped, int] = {}
+    waiting = [sink.tile for sink in sinks]
+    while waiting:
+        tile = waiting.pop()
+        if isinstance(tile, Mapped) and tile not in found and tile.op.parent is not None:
+            found[tile] = tile.op.parent.place(tile.op)
+            waiting += [part for part, places in parts(tile) if places == tuple(range(len(at)))]
+    for tile in sorted(found, key=found.__getitem__):
+        evaluator.unrounded(tile, at)
