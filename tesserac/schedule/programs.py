@@ -33,9 +33,10 @@ from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
 from tesserac.types.dims import ONE, Dim
 
-OWN_BLOCK, LOOP_BLOCK = 128, 192
+OWN_BLOCK, LOOP_BLOCK, ROWS_BLOCK = 128, 192, 8
 """On a CPU: rows of a program's results, and terms that it takes at a time: panels of either stay in a core's own
-caches."""
+caches. Without products nothing is used again in another row: few rows are enough, and more programs have work for
+more threads."""
 GPU_BLOCKS = ((64, 32), (32, 32))
 """The same on a GPU, best first."""
 NARROW_BLOCKS = ((128, 64), (64, 64), (64, 32))
@@ -150,7 +151,8 @@ def _setting(cut: Cut) -> str:
 
 def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
     if not machine.warps:
-        return _sizes(kernel, OWN_BLOCK, LOOP_BLOCK)
+        of_rows = len(kernel_own(kernel)) == 1 and not any(op.name == "form.contract" for op in kernel.walk())
+        return _sizes(kernel, ROWS_BLOCK if of_rows else OWN_BLOCK, LOOP_BLOCK)
     narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
     tried = [_sizes(kernel, *block) for block in (narrow if _is_narrow(kernel) else GPU_BLOCKS)]
     fitting = (sizes for sizes in tried if _fits(kernel, sizes, machine))

@@ -9,9 +9,12 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module, Op
+from tesserac.ir.parser import parse_module
 from tesserac.schedule.dialect import launch_kind
 from tesserac.schedule.machine import MACHINES
-from tesserac.target.cpu.build import AARCH64
+from tesserac.target.cpu.build import AARCH64, PLATFORMS
+from tesserac.tile.cpu.join_rows import join_rows
+from tesserac.types.dims import Dim
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_kernels import SESSION
 
@@ -71,6 +74,54 @@ def test_a_costly_tile_is_computed_in_the_first_loop_that_needs_it() -> None:
     assert [sum(op.name == "scalar.exp_term" for op in kernel.walk()) for kernel in kernels] == [1, 1]
     own = [[op for op in kernel.walk() if op.name == "cpu.scratch"] for kernel in kernels]
     assert len(own[1]) == 1, "what a loop stores and sums at once is not kept beside"
+
+
+def lowered_to_cpu(text: str) -> list[Op]:
+    file = SourceFile("m.tess", text)
+    tiles = SESSION.levels(file, SESSION.function(file, "f"), MACHINES["x86-64-v4"]).tile
+    return [op for op in PLATFORMS["x86-64-v4"].lowering.run(tiles).ops if op.name == "cpu.kernel"]
+
+
+@pytest.mark.parametrize("rows", [1, 8, 64])
+def test_a_block_of_rows_is_one_loop_and_room_for_one_row(rows: int) -> None:
+    [kernel] = lowered_to_cpu(
+        f"def f(x: Tensor[M, 512, f32]): return softmax_rows.with_schedule(Schedule(block=({rows},)))(x)"
+    )
+    assert sum(op.name == "cpu.loop" for op in kernel.walk()) == 1
+    assert kernel.attrs["scratch"] == Dim.const(4 * 512), "what is known of a row is a value"
+
+
+def loop(body: str) -> str:
+    return f"cpu.loop(%z, %n) {{step = 1}} {{\n ^(%r: index):\n {body}\n cpu.yield()\n }}"
+
+
+KEPT = "%v = cpu.load(%x, %r) : scalar<f32>\n cpu.store(%v, %s, %r)"
+READ = "%w = cpu.load(%s, {}) : scalar<f32>\n cpu.store(%w, %y, %r)"
+ROWS = {
+    "reads what was written in its row": (KEPT, READ.format("%r"), 1),
+    "reads the first row": (KEPT, READ.format("%z"), 2),
+    "reads rows from the end": (KEPT, "%t = index.sub(%n, %r) : index\n " + READ.format("%t"), 2),
+    "writes what was read in all rows": (READ.format("%z"), KEPT, 2),
+    "writes the first row again": (KEPT, KEPT.replace("%s, %r", "%s, %z"), 2),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_loops_are_one_where_rows_do_not_meet(name: str) -> None:
+    first, second, left = ROWS[name]
+    [kernel] = parse_module(
+        f"""cpu.kernel @k {{grid = [`1`], scratch = `32`, symbols = [], target = "avx512"}} {{
+ ^(%p: index, %x: memref<[8], f32, global>, %y: memref<[8], f32, global>):
+ %z = index.dim() {{dim = `0`}} : index
+ %n = index.dim() {{dim = `7`}} : index
+ %s = cpu.scratch() {{offset = `0`}} : memref<[8], f32, local>
+ {loop(first)}
+ {loop(second)}
+ cpu.return()
+}}"""
+    ).ops
+    join_rows(kernel.body)
+    assert sum(op.name == "cpu.loop" for op in kernel.walk()) == left
 
 
 @pytest.mark.one_in(6)

@@ -14,10 +14,11 @@ from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.index import constant_index
 from tesserac.ir.types import INDEX, MemRefType, Type
 from tesserac.tile.cpu.dialect import compute_type
+from tesserac.tile.cpu.join_rows import join_rows
 from tesserac.tile.cpu.shapes import loop_shape
 from tesserac.tile.cpu.target import CpuTarget, held, tiled_bytes
 from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Stored, Tile
-from tesserac.tile.dialect import compute_scalar
+from tesserac.tile.dialect import compute_scalar, memref_type
 from tesserac.types.dims import ZERO, Dim, product
 from tesserac.types.dtype import DType
 
@@ -48,10 +49,19 @@ class Context:
         self._pure: dict[object, Value] = {}
 
     def finish(self) -> None:
-        """Puts sizes and scratch before the body."""
+        """Puts sizes and scratch before the body; scratch that nobody is left to use takes no room."""
+        body = self._open[1]
         for position, op in enumerate(list(self._prologue.ops)):
             op.detach()
-            self._open[1].insert(position, op)
+            body.insert(position, op)
+        join_rows(body)
+        self.scratch_bytes = ZERO
+        for op in [op for op in body.ops if op.name == "cpu.scratch"]:
+            if not op.result.uses:
+                op.erase()
+                continue
+            op.attrs["offset"] = self.scratch_bytes
+            self.scratch_bytes += _aligned_bytes(memref_type(op.result))
 
     # --- places ---------------------------------------------------------------------------------------------------
 
@@ -159,14 +169,8 @@ class Context:
         return self.scratch_like(MemRefType(sizes, dtype, space="local", layout=layout))
 
     def scratch_like(self, type_: MemRefType) -> Value:
-        offset = self.scratch_bytes
-        if type_.layout == "tiles":
-            size = tiled_bytes(type_.dims, type_.dtype)
-        else:
-            size = product(type_.dims) * (held(type_.dtype) if type_.layout == "panels" else type_.dtype).bytes
-        self.scratch_bytes = offset + size.ceil_div(SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         with self.builder.at(self._prologue):
-            return self.builder.value("cpu.scratch", (), type_, {"offset": offset})
+            return self.builder.value("cpu.scratch", (), type_, {"offset": ZERO})
 
     def stored(self, tile: Tile) -> Stored:
         """Scratch for a tile's elements in the computing type, not yet written."""
@@ -213,6 +217,14 @@ class Context:
 
 
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "floor_div": 1, "ceil_div": 1}
+
+
+def _aligned_bytes(type_: MemRefType) -> Dim:
+    if type_.layout == "tiles":
+        size = tiled_bytes(type_.dims, type_.dtype)
+    else:
+        size = product(type_.dims) * (held(type_.dtype) if type_.layout == "panels" else type_.dtype).bytes
+    return size.ceil_div(SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def only_user(value: Value) -> tuple[Op, int] | None:
