@@ -47,13 +47,15 @@ def exp_lifted(d: Draft, x: Ref, m: Ref) -> Ref:
 def _term(d: Draft, x: Ref, m: Ref, bias: int) -> Ref:
     """The hot loop of the softmax family, hence shorter than its parts: the exponent is never positive, one power of
     two suffices, kept normal by a factor that the last product takes away, and a huge x whose m is not gives 0
-    whatever its fraction. Only where both are huge, in a row of huge numbers, the long program runs."""
+    whatever its fraction. Only where both are huge, in a row of huge numbers, the long program runs. The lowest
+    power is that of no number, and its bits are those of 0: a product that becomes too small, as of every masked
+    place, costs some processors a hundred cycles."""
     f = format_of(d.dtype)
     limit, size, top = d.constant(f.frac_limit), d.step("abs", x), d.step("abs", m)
     n = _whole(d, x)
     fraction = d.select(limit <= size, d.constant(1.0), exp_near(d, sub_ln2(d, x, n)))
     up = d.dtype.significand + 2
-    k = d.clamp(n - m, float(f.lowest_exponent - up - bias), 0.0)
+    k = d.clamp(n - m, float(f.lowest_exponent - 1 - up - bias), 0.0)
     term = (fraction * d.step("pow2", k + d.constant(float(bias + up)))) * d.constant(2.0**-up)
     both = d.select(size < top, size, top)
     return d.when(limit <= both, huge_term(d.dtype, bias), [x, m], term)

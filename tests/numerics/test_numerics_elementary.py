@@ -293,6 +293,23 @@ def test_exp_term_is_made_of_its_parts(name: str, bias: int, dtype: str) -> None
     assert not np.signbit(term[term == 0]).any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["exp_term", "exp_lifted"])
+def test_no_product_of_a_masked_place_becomes_too_small(name: str, dtype: str) -> None:
+    """A processor stops for it, once in every vector of a mask."""
+    kind = DTYPES[dtype]
+    x = np.asarray([-INF, -kind.largest, -1e5], kind.numpy_name)
+    whole = program(name, kind)
+    products = [number for number, step in enumerate(whole.steps) if step.op == "mul"]
+    for number in products:
+        before = replace(whole, steps=whole.steps[:number])
+        operands = [evaluate(_with_last(before, place), x, np.zeros_like(x)) for place in whole.steps[number].args]
+        with np.errstate(all="ignore"):
+            made = np.broadcast_to(operands[0] * operands[1], x.shape)
+        asked = np.broadcast_to((operands[0] != 0) & (operands[1] != 0), x.shape)
+        assert products and (np.isnan(made) | ~asked | (abs(made) >= np.finfo(kind.numpy_name).tiny)).all()
+
+
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_near_quotients_are_far_from_the_ends_of_the_range(name: str) -> None:
     whole = program(name, F32)
