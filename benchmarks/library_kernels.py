@@ -1,19 +1,23 @@
 """Every kernel of the library beside the meaning that it implements and beside other libraries, forward and back.
 
     python -m benchmarks.library_kernels [--gpu] [--out FILE] [--only softmax decode] [--peers torch jax]
-                                         [--python PYTHON] [--threads N] [--seconds 60] [--dtype bf16]
+                                         [--python PYTHON] [--threads 16 1] [--seconds 60] [--dtype bf16] [--warm]
+                                         [--lock FILE]
 
 Each library runs alone in a process of its own, and the processes take turns; the figure is the least of all turns, in
 microseconds. `tiles` is the kernel, `meaning` the function that it implements as the compiler runs it. Peers are
 PyTorch as it stands, `torch.compile` (on a GPU Triton), and JAX; the best is named, with the backend that it took. On a
-GPU times are the device's own. `--seconds` is what one process may take: what is behind stays out. `copy` is the time
-of moving what the kernel must read and write at the speed of a copy on the same machine, over the time of the kernel;
-`unit` is what computes our products.
+GPU times are the device's own. Of several numbers of threads each has a table; JAX has the most of them. `--warm`
+compiles all programs of ours first, on all cores, into the cache. Several of these commands that have one `--lock`
+compile beside each other and time one after the other. `--seconds` is what one process may take: what is behind stays
+out. `copy` is the time of moving what the kernel must read and write at the speed of a copy on the same machine, over
+the time of the kernel; `unit` is what computes our products.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import platform
@@ -21,6 +25,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +52,9 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=["torch"])
     parser.add_argument("--python", default=sys.executable, help="a Python that has the peers")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--threads", type=int, nargs="+", default=[os.cpu_count() or 1])
+    parser.add_argument("--warm", action="store_true")
+    parser.add_argument("--lock", type=Path)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--inside", choices=(*OURS, *PEERS), help=argparse.SUPPRESS)
@@ -54,21 +62,39 @@ def main() -> None:
     if options.inside:
         inside(options)
         return
+    if options.warm and not options.gpu:
+        warm(options)
     found: dict[str, dict[str, Any]] = {}
     for _ in range(options.turns):
         for who in (*OURS, *options.peers):
             merge(found, who, turn(options, who))
-    text = report(options, found)
+    text = "\n".join(report(options, found, threads) for threads in options.threads)
     print(text)
     if options.out:
         options.out.write_text(text)
+
+
+def warm(options: argparse.Namespace) -> None:
+    """Has all programs of ours compiled, many at once: what is timed comes out of the cache."""
+    jobs = {(name, way, who) for _, _, name, way, _ in rows(options) for who in OURS}
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(compile_one, *zip(*sorted(jobs), strict=True), [options.dtype] * len(jobs)))
+
+
+def compile_one(name: str, way: str, who: str, dtype: str) -> None:
+    import tessera
+
+    case = CASES[name]
+    text = program(case, who, way, NARROW if dtype == "bf16" else dtype)
+    tessera.compile(text).f(*narrowed(arrays(case, case.small), dtype))
 
 
 def turn(options: argparse.Namespace, who: str) -> dict[str, Any]:
     """One process of one library: what it found of each row, and of itself."""
     python = options.python if who in PEERS else sys.executable
     command = [python, "-m", "benchmarks.library_kernels", *sys.argv[1:], "--inside", who]
-    threads = {name: str(options.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TESSERA_NUM_THREADS")}
+    most = str(max(options.threads))
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "TESSERA_NUM_THREADS"), most)
     placed = {} if options.gpu else {"JAX_PLATFORMS": "cpu"}
     surrounding = {**os.environ, **threads, **placed}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=surrounding)
@@ -94,8 +120,8 @@ def rows(options: argparse.Namespace) -> Iterator[tuple[str, Case, str, str, Siz
                     yield f"{name}|{way}|{label}", case, name, way, sizes
 
 
-def report(options: argparse.Namespace, found: dict[str, dict[str, Any]]) -> str:
-    where = f"{options.arch}" if options.gpu else f"{platform.machine()}, {options.threads} threads"
+def report(options: argparse.Namespace, found: dict[str, dict[str, Any]], threads: int) -> str:
+    where = f"{options.arch}" if options.gpu else f"{platform.machine()}, {threads} thread{'s' * (threads != 1)}"
     backends = "; ".join(f"{who}: {text}" for who, text in found.get("backend", {}).items())
     lines = [
         f"# Kernels of the library, {options.dtype}, {where}\n",
@@ -105,23 +131,24 @@ def report(options: argparse.Namespace, found: dict[str, dict[str, Any]]) -> str
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for key, case, name, way, sizes in rows(options):
-        times = found.get(key, {})
+        times = found.get(f"{key}|{threads}", {})
         peers = {who: times[who] for who in options.peers if who in times}
         best = min(peers, key=lambda who: peers[who], default="-")
         mine = times.get("tiles", float("nan"))
+        copied, unit = found.get(f"copy|{threads}", {}), found.get("unit " + key, {}).get("tiles", "")
         shown = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
         lines.append(
             f"| {name} | {way} | {shown} | {mine:.1f} | {times.get('meaning', float('nan')):.1f} | "
             f"{peers.get(best, float('nan')):.1f} | {best} | {peers.get(best, float('nan')) / mine:.2f} | "
-            f"{_of_copy(options, found, case, way, sizes, mine)} | {found.get('unit ' + key, {}).get('tiles', '')} |"
+            f"{_of_copy(options, copied, case, way, sizes, mine)} | {unit} |"
         )
     return "\n".join(lines) + "\n"
 
 
 def _of_copy(
-    options: argparse.Namespace, found: dict[str, dict[str, Any]], case: Case, way: str, sizes: Sizes, mine: float
+    options: argparse.Namespace, copied: dict[str, Any], case: Case, way: str, sizes: Sizes, mine: float
 ) -> str:
-    speed = found.get("copy", {}).get("tiles")
+    speed = copied.get("tiles")
     moved = amount(case.moved, sizes) * (2 if options.dtype == "bf16" else 4)
     return f"{moved / speed / mine * 1e6:.2f}" if speed and moved and way == "forward" else ""
 
@@ -133,17 +160,20 @@ def inside(options: argparse.Namespace) -> None:
     end = time.perf_counter() + options.seconds
     timer = (_Ours if options.inside in OURS else _Torch if options.inside != "jax" else _Jax)(options)
     tell("backend", timer.backend())
-    if options.inside == "tiles":
-        tell("copy", copy_speed(options))
-    for key, case, name, way, sizes in rows(options):
-        if time.perf_counter() > end:
-            break
-        try:
-            tell(key, timer.time(case, name, way, sizes))
-            if timer.unit():
-                tell(f"unit {key}", timer.unit())
-        except Exception as error:  # a row that one library has not does not cost the others
-            print(key, type(error).__name__, str(error)[:500], file=sys.stderr)
+    for threads in options.threads:
+        if not timer.use(threads):
+            continue
+        for key, case, name, way, sizes in rows(options):
+            if time.perf_counter() > end:
+                break
+            try:
+                tell(f"{key}|{threads}", timer.time(case, name, way, sizes))
+                if timer.unit():
+                    tell(f"unit {key}", timer.unit())
+            except Exception as error:  # a row that one library has not does not cost the others
+                print(key, type(error).__name__, str(error)[:500], file=sys.stderr)
+        if options.inside == "tiles":
+            tell(f"copy|{threads}", copy_speed(timer))
 
 
 def tell(key: str, value: float | str) -> None:
@@ -174,12 +204,35 @@ def least(call: Callable[[], object]) -> float:
     return best * 1e6
 
 
-def copy_speed(options: argparse.Namespace) -> float:
+def copy_speed(timer: Any) -> float:
     """Bytes that are read and written in a second of a large copy."""
-    size = 2**28 if options.gpu else 2**24
+    size = 2**28 if timer.options.gpu else 2**24
     text = "def f(x: Tensor[N, f32]):\n    return x + 0.0\n"
-    call = _Ours(options).call(text, [np.zeros(size, np.float32)])
+    call = timer.call(text, [np.ones(size, np.float32)])
     return 8e6 * size / call()
+
+
+@contextmanager
+def alone(options: argparse.Namespace) -> Iterator[None]:
+    """What is timed while others that share a lock wait."""
+    if options.lock is None:
+        yield
+        return
+    with options.lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+NARROW = "bf16 @accum(f32)"
+
+
+def narrowed(tensors: list[np.ndarray], dtype: str) -> list[np.ndarray]:
+    """Floats in the type that is timed."""
+    if dtype != "bf16":
+        return tensors
+    import ml_dtypes
+
+    return [x.astype(ml_dtypes.bfloat16) if x.dtype == np.float32 else x for x in tensors]
 
 
 class _Ours:
@@ -193,17 +246,17 @@ class _Ours:
         return self._unit
 
     def time(self, case: Case, name: str, way: str, sizes: Sizes) -> float:
-        dtype = "bf16 @accum(f32)" if self.options.dtype == "bf16" else "f32"
-        text = program(case, self.options.inside, way, dtype)
-        inputs = [self._narrowed(array) for array in arrays(case, sizes)]
-        return self.call(text, inputs, case.work != "0")()
+        text = program(case, self.options.inside, way, NARROW if self.options.dtype == "bf16" else "f32")
+        call = self.call(text, narrowed(arrays(case, sizes), self.options.dtype), case.work != "0")
+        with alone(self.options):
+            return call()
 
-    def _narrowed(self, array: np.ndarray) -> np.ndarray:
-        if self.options.dtype != "bf16" or array.dtype != np.float32:
-            return array
-        import ml_dtypes
+    def use(self, threads: int) -> bool:
+        if not self.options.gpu:
+            import tessera
 
-        return array.astype(ml_dtypes.bfloat16)
+            tessera.set_num_threads(threads)
+        return True
 
     def call(self, text: str, inputs: list[np.ndarray], has_products: bool = False) -> Callable[[], float]:
         if not self.options.gpu:
@@ -211,7 +264,6 @@ class _Ours:
 
             if text not in self._made:
                 self._made[text] = tessera.compile(text)
-            tessera.set_num_threads(self.options.threads)
             self._unit = "fma" if has_products else ""
             return lambda: least(lambda: self._made[text].f(*inputs))
         from benchmarks.gpu_runs import GpuCall
@@ -248,7 +300,10 @@ class _Torch:
         from benchmarks.kernel_peers import torch_functions
 
         self.torch, self.options, self.functions = torch, options, torch_functions()
-        torch.set_num_threads(options.threads)
+
+    def use(self, threads: int) -> bool:
+        self.torch.set_num_threads(threads)
+        return True
 
     def backend(self) -> str:
         torch = self.torch
@@ -285,8 +340,9 @@ class _Torch:
             return least(call)
         from benchmarks.attention_gpu import _events
 
-        call()
-        return min(_events(call) for _ in range(3)) * 1e3
+        with alone(self.options):
+            call()
+            return min(_events(call) for _ in range(3)) * 1e3
 
 
 class _Jax:
@@ -297,6 +353,10 @@ class _Jax:
 
         self.jax, self.options, self.functions = jax, options, jax_functions()
         jax.config.update("jax_default_matmul_precision", "highest")
+
+    def use(self, threads: int) -> bool:
+        """A process of JAX has the threads that it started with."""
+        return self.options.gpu or threads == max(self.options.threads)
 
     def backend(self) -> str:
         return f"JAX {self.jax.__version__} on {self.jax.default_backend()}"
