@@ -13,12 +13,13 @@ Enters: a `func.func` of forms as the Graph left it. Leaves: the same function, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE
-from tesserac.ir.core import Block, Op, Value, attr
+from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.effects import EFFECTS
-from tesserac.ir.forms import compute_type, tensor_type
+from tesserac.ir.forms import Broadcast, compute_type, tensor_type
 from tesserac.ir.indexed import covers_all
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
@@ -85,6 +86,23 @@ def _normalise_assemble(op: Op) -> None:
 
 def _normalise_scatter(op: Op) -> None:
     _copy_part(op, 0)
+    _read_once(op, 1)
+
+
+def _read_once(op: Op, position: int) -> None:
+    """An operand that has one number at all its places, such as ones that are counted, is written once."""
+    value = op.operands[position]
+    made, type_ = value.defining_op, tensor_type(value)
+    if made is None or made.name != "form.map" or any(tensor_type(given).dims for given in made.operands):
+        return
+    if not type_.dims or any(inner.name == "scalar.index" for inner in made.body.ops):
+        return
+    builder = Builder.before(op)
+    one = clone_op(made, {})
+    one.result.type = replace(type_, dims=())
+    builder.add(one)
+    whole = builder.value("form.view", (one.result,), type_, {"view": Broadcast(())})
+    op.set_operand(position, whole)
 
 
 def _copy_part(op: Op, position: int) -> Op:

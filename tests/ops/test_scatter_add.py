@@ -12,8 +12,9 @@ import tessera
 from tesserac.ir.passes import run_passes
 from tesserac.numerics.order import binary_counter, run_fold, tree
 from tesserac.pipeline import schedule_passes
-from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.dialect import launch_kind, launch_space
 from tesserac.schedule.machine import AARCH64
+from tesserac.types.dims import product
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.sampling import examples
 from tests.support.source_support import compile_to_forms
@@ -148,3 +149,9 @@ def test_folds_into_places_are_one_launch_without_a_sort() -> None:
     host = run_passes(compile_to_forms(PROGRAM), schedule_passes(AARCH64), verify=True)
     kinds = [launch_kind(op) for op in host.walk() if op.name == "schedule.launch"]
     assert "folds" in kinds and not {"sort", "runs"} & set(kinds)
+
+
+def test_ones_that_are_counted_are_written_once() -> None:
+    host = run_passes(compile_to_forms(PROGRAM), schedule_passes(AARCH64), verify=True).lookup("m.counts")
+    spaces = [launch_space(op) for op in host.walk() if op.name == "schedule.launch" and launch_kind(op) == "map"]
+    assert not any("K" in product(space).symbols() for space in spaces)

@@ -18,7 +18,7 @@ from tesserac.target.cpu.accesses import align_of, load_part, rounded_to, store_
 from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part, vectors
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.cpu.system import machine_of
-from tesserac.target.flow import if_then
+from tesserac.target.flow import choose, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I64, PTR, Value, array, const_i64, const_int, const_vector, undefined, vector
 from tesserac.tile.cpu.dialect import gather_coordinates, scatter_coordinates
@@ -145,17 +145,22 @@ def emit_scatter(frame: Frame, op: Op) -> None:
 
 def _write(frame: Frame, table: Table, places: Sequence[Value], step: Value | None, element: Value, op: Op) -> None:
     b, memory = frame.b, table.memory
-    place, good = table_place(frame, table, places)
+    place, good = table_place(frame, table, places, tell=False)
 
-    def write() -> None:
+    def write() -> Sequence[Value]:
         address = b.gep(memory.element, memory.start, place)
         value = _folded(frame, memory, address, step, element, op)
         store_part(frame, memory, address, step, rounded_to(frame, value, memory, op))
+        return []
+
+    def told() -> Sequence[Value]:
+        table_place(frame, table, places)
+        return []
 
     if good is None:
         write()
     else:
-        if_then(b, good, write)
+        choose(b, b.binary("xor", good, const_int(I1, 1)), told, write, rare=True)
 
 
 def _folded(frame: Frame, memory: Memory, address: Value, step: Value | None, element: Value, op: Op) -> Value:
@@ -176,15 +181,18 @@ def _address(frame: Frame, table: Table, places: Sequence[Value]) -> tuple[Value
     return (address if good is None else frame.b.select(good, address, _zeros(frame))), good
 
 
-def table_place(frame: Frame, table: Table, places: Sequence[Value]) -> tuple[Value, Value | None]:
-    """The place in elements, and whether all indices are good; those that are not go to their words."""
+def table_place(
+    frame: Frame, table: Table, places: Sequence[Value], *, tell: bool = True
+) -> tuple[Value, Value | None]:
+    """The place in elements, and whether all indices are good; those that are not go to their words, if wanted."""
     b, memory, good = frame.b, table.memory, None
     lanes = places[0].type.lanes if places else 0
     place, number = b.splat(const_i64(0), lanes), 0
     for index, computed, size, stride in zip(places, table.computed, memory.dims, memory.strides, strict=True):
         found = index
         if computed and table.words is not None:
-            found, fits = checked(frame, table.wraps, index, b.splat(size, lanes), b.gep(I64, table.words, number))
+            word = b.gep(I64, table.words, number) if tell else None
+            found, fits = checked(frame, table.wraps, index, b.splat(size, lanes), word)
             good = fits if good is None else b.binary("and", good, fits)
         number += computed
         place = b.add(place, b.mul(found, b.splat(stride, lanes)))
