@@ -8,7 +8,7 @@ when asked: `.numpy()`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, ValuesView
 from typing import TYPE_CHECKING, NoReturn
 
 from tessera import cuda_streams
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from tessera.arguments import Array
+    from tessera.gpu_checks import Check
 
 _forms: dict[tuple[int, str, tuple[int, ...]], int] = {}
 
@@ -39,7 +40,7 @@ SMALL_COPY = 1 << 16
 class DeviceArray:
     """A contiguous array on a GPU. `stream` is where it was written last; others wait for it before they read."""
 
-    __slots__ = ("__weakref__", "address", "dtype", "form", "gpu", "is_readonly", "owner", "shape", "stream")
+    __slots__ = ("__weakref__", "address", "check", "dtype", "form", "gpu", "is_readonly", "owner", "shape", "stream")
 
     def __init__(
         self,
@@ -61,6 +62,8 @@ class DeviceArray:
         self.is_readonly = is_readonly
         self.form = form or form_number(gpu, dtype, shape)
         """The number of all that says which code a call with it means."""
+        self.check: Check | None = None
+        """What is to be looked at before anybody sees it."""
 
     @property
     def device(self) -> str:
@@ -92,6 +95,7 @@ class DeviceArray:
 
     def copy_to(self, array: Array) -> None:
         """Fills a contiguous array of the host that has this shape and dtype."""
+        self.settle()
         if not self.nbytes:
             return
         with self.gpu.lock, self.gpu.entered():
@@ -168,8 +172,16 @@ class DeviceArray:
         if isinstance(self.owner, Block):
             self.owner.used_on(stream)
 
+    def settle(self) -> None:
+        """Waits until it is known that all indices were in range where it comes from; raises where they were not."""
+        if self.check is not None:
+            with self.gpu.lock:
+                self.gpu.checks.settle(self.check)
+            self.check = None
+
     def share(self) -> None:
         """Says that others know the address, so that the memory is never exchanged."""
+        self.settle()
         if isinstance(self.owner, Block):
             self.owner.is_shared = True
 
@@ -219,7 +231,7 @@ def copied(array: DeviceArray, *, is_readonly: bool = False) -> DeviceArray:
     with array.gpu.lock, array.gpu.entered() as driver:
         made = empty(array.gpu, array.shape, array.dtype, array.stream, "a copy")
         driver.copy(made.address, array.address, array.nbytes, array.stream)
-    made.is_readonly = is_readonly
+    made.is_readonly, made.check = is_readonly, array.check
     return made
 
 
@@ -285,6 +297,20 @@ def _mapped(value: object, place: Callable[[object], object]) -> object:
     if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__") or _is_scalar(value):
         return place(value)
     raise failure(WRONG_KIND, f"an array, a struct, or tuples, lists and dicts of them, not {kind_of(value)}")
+
+
+def checks_of(value: object) -> Iterator[Check]:
+    """Those that the arrays in a result carry."""
+    if isinstance(value, DeviceArray):
+        if value.check is not None:
+            yield value.check
+        return
+    if isinstance(value, StructValue | Mapping):
+        items: object = (vars(value) if isinstance(value, StructValue) else value).values()
+    else:
+        items = getattr(value, "parts", value)  # an operator has some
+    for item in items if isinstance(items, tuple | list | ValuesView) else ():
+        yield from checks_of(item)
 
 
 def _is_scalar(value: object) -> bool:

@@ -38,6 +38,7 @@ from tessera.errors import (
 )
 
 if TYPE_CHECKING:
+    from tessera.gpu_checks import Checks
     from tessera.gpu_memory import Memory
     from tessera.gpu_staging import Staging
 
@@ -76,6 +77,12 @@ class Gpu:
         from tessera.gpu_memory import Memory
 
         return Memory(self)
+
+    @cached_property
+    def checks(self) -> Checks:
+        from tessera.gpu_checks import Checks
+
+        return Checks(self)
 
     @cached_property
     def staging(self) -> Staging:

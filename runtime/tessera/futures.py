@@ -35,8 +35,8 @@ class _Desk:
         self._starting = ThreadPoolExecutor(1, f"tessera-start-{name}")
         self._waiting = ThreadPoolExecutor(1, f"tessera-wait-{name}")
 
-    def submit(self, run: Callable[[], object], finish: Callable[[], Callable[[], None]]) -> CallFuture:
-        """`finish`, called when the work is started, gives what waits for it."""
+    def submit(self, run: Callable[[], object], finish: Callable[[object], Callable[[], None]]) -> CallFuture:
+        """`finish`, called with the result when the work is started, gives what waits for it."""
         future = CallFuture()
 
         def start() -> None:
@@ -45,7 +45,7 @@ class _Desk:
                 return
             try:
                 result = run()
-                wait = finish()
+                wait = finish(result)
             except BaseException as error:
                 future.started.set_exception(error)
                 future.set_exception(error)
@@ -84,15 +84,25 @@ def call_async(
         with chosen():
             return function(*map(_started, args), **{key: _started(value) for key, value in kwargs.items()})
 
-    def finish() -> Callable[[], None]:
+    def finish(result: object) -> Callable[[], None]:
         if gpu is None:
             return lambda: None
+        from tessera.device_array import checks_of
         from tessera.streams import Event
 
         event = Event(gpu)
         with chosen():
             event.record()
-        return event.synchronize
+
+        checks = {check.number: check for check in checks_of(result)}
+
+        def wait() -> None:
+            event.pass_by()
+            with gpu.lock:
+                for check in checks.values():
+                    gpu.checks.settle(check)
+
+        return wait
 
     return desk.submit(run, finish)
 

@@ -1,7 +1,6 @@
 """How the runtime and the compiled host program of a GPU function talk to each other.
 
     i32 tessera.entry(ptr args, ptr call)        starts everything; waits only where the program has to look
-    i32 tessera.look(ptr call)                   waits, and sees whether kernels have told of bad indices
     i32 tessera.replay(ptr call, ptr graph, ptr stream)     starts what was recorded
 
 `args` are words of 8 bytes: the stream, the workspace, addresses of the inputs, of the outputs, values of the symbols
@@ -17,7 +16,8 @@ from tessera.signature import STATUS_INTERRUPTED, STATUS_SIZE
 
 DRIVER_FAILED, CALLBACK_RAISED, TOO_MANY_PROGRAMS, LEFT_TO_LOOK = (STATUS_INTERRUPTED + i for i in range(1, 5))
 """What an entry returns beside the codes of a status: a function of the driver failed, something that the runtime was
-called for did, a launch is too large for any GPU; or all is well, and `tessera.look` has something to look at."""
+called for did, a launch is too large for any GPU; or all is well, and the words of bad indices are to be looked at
+behind it (`gpu_checks.py`)."""
 
 DRIVER_CALLS = (PUSH, POP, LAUNCH, READ, COPY, WAIT, REPLAY)
 """The driver's functions that compiled code calls; `FAILED_AT` is the place of one of them."""

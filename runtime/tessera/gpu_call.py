@@ -16,6 +16,7 @@ from typing import NamedTuple
 from tessera import gpu_abi
 from tessera.cuda_driver import DriverError
 from tessera.devices import Gpu
+from tessera.gpu_checks import Check
 from tessera.gpu_effects import NO_BAD_INDEX
 from tessera.gpu_host import CompiledHost
 from tessera.gpu_memory import Block, rounded_size
@@ -47,6 +48,8 @@ class PreparedCall:
         cleared = NO_BAD_INDEX.to_bytes(8, "little", signed=True) * words
         self.block.words[gpu_abi.CLEAR] = table(host.gpu, cleared) if words else 0
         self._is_watched = host.program.looks()
+        self.scratch = 0
+        """The most bytes that each launch of a call had for itself."""
         self._graphs: _Graphs | None = None if self._is_watched else _Graphs(self)
 
     def _laid_out(self) -> tuple[ctypes.Array[ctypes.c_int64], int]:
@@ -71,43 +74,40 @@ class PreparedCall:
                 places[number] = starts[buffer.slot]
         return places, total + 8 * count
 
-    def run(self, addresses: Sequence[int], stream: int) -> None:
-        """Starts everything; waits only where the program has something to look at. `addresses` are those of the
-        inputs, then of the outputs."""
+    def run(self, addresses: Sequence[int], stream: int) -> Check | None:
+        """Starts everything; waits only where the program has to look in between. `addresses` are those of the inputs,
+        then of the outputs. Gives what is to be looked at behind it."""
         if self._room_size:
             room = self.host.gpu.memory.take(self._room_size, stream, self.host.what)
             self._given.pack_into(self.arguments, 0, stream, room.address, *addresses)
         else:
             self._given.pack_into(self.arguments, 0, stream, 0, *addresses)
         if self._graphs is None:
-            self.start()
-        else:
-            self._graphs.run(bytes(self.arguments[8 : self._given.size]), stream)
+            return self.start(stream)
+        return self._graphs.run(bytes(self.arguments[8 : self._given.size]), stream)
 
-    def start(self) -> None:
-        """Starts what `run` has put in place, launch by launch, and looks where there is something to look at."""
+    def start(self, stream: int) -> Check | None:
+        """Starts what `run` has put in place, launch by launch."""
         host, block = self.host, self.block
         host.running = block
         code = host.entry(self.args, block.at)
         if code or self._is_watched or block.room is not None:
-            self.finish(code)
+            return self.finish(code, stream)
+        return None
 
-    def finish(self, code: int) -> int:
-        """What comes after a call that has to be looked after; gives the bytes that each launch had for itself."""
+    def finish(self, code: int, stream: int) -> Check | None:
+        """What comes after a call that has to be looked after."""
         block = self.block
         try:
-            left = block.is_left(code, self.symbols)
-            self.count()
-            if left:
-                block.look(self.symbols)
-                self.count()
+            is_left = block.is_left(code, self.symbols)
+            self.host.gpu.memory.copied_out += block.words[gpu_abi.FETCHED]
         finally:
-            held = block.take_room()
-        return held
+            self.scratch = max(self.scratch, block.take_room())
+        return self.watched(block.take_told(), stream) if is_left else None
 
-    def count(self) -> None:
-        self.host.gpu.memory.copied_out += self.block.words[gpu_abi.FETCHED]
-        self.block.words[gpu_abi.FETCHED] = 0
+    def watched(self, told: bytes, stream: int) -> Check:
+        """The check of a call that was started."""
+        return self.host.gpu.checks.add(self.host.program, self.symbols, told, stream)
 
     def record(self, stream: int) -> None:
         """As `start`, while a stream is recorded."""
@@ -138,36 +138,31 @@ class _Graphs:
         self._gpu = prepared.host.gpu
         self._known: OrderedDict[bytes, _Graph | None] = OrderedDict()
         self._last: tuple[bytes, _Graph | None] = (b"", None)
-        self._scratch = 0
 
-    def run(self, key: bytes, stream: int) -> None:
+    def run(self, key: bytes, stream: int) -> Check | None:
         """Does what the prepared call does: by replaying it, where it was done with the same addresses twice before."""
         last, graph = self._last
         if key != last:
             if key not in self._known:
-                self._run_first(key)
-                return
+                return self._run_first(key, stream)
             graph = self._known[key] or self._recorded(stream)
             if graph is None:
                 self._prepared.forget_graphs()  # the driver does not record it, so that it is not tried again
-                self._prepared.start()
-                return
+                return self._prepared.start(stream)
             self._remember(key, graph)
         assert graph is not None
-        block = self._prepared.block
-        block.replay(graph.executable, stream)
-        if graph.told:
-            block.tell(graph.told, stream)
-            self._prepared.finish(gpu_abi.LEFT_TO_LOOK)
+        self._prepared.block.replay(graph.executable, stream)
+        return self._prepared.watched(graph.told, stream) if graph.told else None
 
-    def _run_first(self, key: bytes) -> None:
+    def _run_first(self, key: bytes, stream: int) -> Check | None:
         prepared = self._prepared
         prepared.host.running = prepared.block
         code = prepared.host.entry(prepared.args, prepared.block.at)
         if not FEWEST_REPLAYED <= prepared.launched() <= MOST_REPLAYED:
             prepared.forget_graphs()
-        self._scratch = max(self._scratch, prepared.finish(code))
+        check = prepared.finish(code, stream)
         self._remember(key, None)
+        return check
 
     def _recorded(self, stream: int) -> _Graph | None:
         """None where the driver does not record it."""
@@ -184,15 +179,14 @@ class _Graphs:
             self._gpu.driver.pop()
             block.take_room()
             struct.pack_into("<q", self._prepared.arguments, 0, stream)
-        told = block.told() if block.words[gpu_abi.TOLD] else b""
-        return _Graph(made[0], (*held, *host.mapped, *room), told)
+        return _Graph(made[0], (*held, *host.mapped, *room), block.take_told())
 
     def _room(self, stream: int) -> tuple[Block, ...]:
         """Memory for launches, which a recorded call cannot ask for."""
-        host, block = self._prepared.host, self._prepared.block
-        if not self._scratch:
+        host, block, scratch = self._prepared.host, self._prepared.block, self._prepared.scratch
+        if not scratch:
             return ()
-        block.give_room(host.gpu.memory.allocate(self._scratch, stream, host.what))
+        block.give_room(host.gpu.memory.allocate(scratch, stream, host.what))
         assert block.room is not None
         return (block.room,)
 

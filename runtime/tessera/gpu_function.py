@@ -23,6 +23,7 @@ from tessera.dtypes import numpy_dtype
 from tessera.errors import WRONG_DEVICE, failure
 from tessera.gpu_artifact import GpuArtifact
 from tessera.gpu_call import PreparedCall
+from tessera.gpu_checks import Check, last_check
 from tessera.gpu_effects import checked_symbols
 from tessera.gpu_host import CompiledHost
 from tessera.gpu_memory import Block, rounded_size
@@ -191,9 +192,11 @@ class GpuFunction:
             try:
                 stream = self._stream(arrays)
                 inputs = [self._input(array, stream) for array in arrays]
+                gpu.checks.look()
+                before = last_check(inputs)
                 outputs = self._outputs(plan, targets, arrays, stream)
-                plan.prepared.run([array.address for array in (*inputs, *outputs)], stream)
-                return self._finish(outputs, targets, stream)
+                check = plan.prepared.run([array.address for array in (*inputs, *outputs)], stream)
+                return self._finish(outputs, targets, stream, _joined(check, before))
             except DriverError as error:
                 raise gpu.failed(error, self._what) from None
             finally:
@@ -205,10 +208,14 @@ class GpuFunction:
         with gpu.lock:
             if gpu.broken:
                 gpu.enter()  # says so
-            stream, addresses = self._stream(arrays), []
+            if gpu.checks.is_waiting():
+                gpu.checks.look()
+            stream, addresses, before = self._stream(arrays), [], None
             for array in arrays:
                 if array.stream != stream:
                     array.ready_on(stream)
+                if array.check is not None:
+                    before = last_check(arrays)
                 addresses.append(array.address)
             outputs, take = [], gpu.memory.take
             for shape, dtype, form, size in plan.results:
@@ -216,9 +223,13 @@ class GpuFunction:
                 outputs.append(DeviceArray(gpu, block.address, shape, dtype, block, stream, False, form))
                 addresses.append(block.address)
             try:
-                plan.prepared.run(addresses, stream)
+                check = plan.prepared.run(addresses, stream)
             except DriverError as error:
                 raise gpu.failed(error, self._what) from None
+            check = _joined(check, before)
+            if check is not None:
+                for output in outputs:
+                    output.check = check
             return outputs
 
     def _stream(self, arrays: Sequence[AnyArray]) -> int:
@@ -254,11 +265,14 @@ class GpuFunction:
         return DeviceArray(self._gpu, block.address, result.shape, result.dtype, block, stream, False, result.form)
 
     def _finish(
-        self, outputs: Sequence[DeviceArray], targets: Sequence[AnyArray | None], stream: int
+        self, outputs: Sequence[DeviceArray], targets: Sequence[AnyArray | None], stream: int, check: Check | None
     ) -> list[AnyArray]:
         """The results, each in the array that it is for."""
         results: list[AnyArray] = []
+        if check is not None and not all(target is None or _is_ours(target) for target in targets):
+            self._gpu.checks.settle(check)  # others see the memory, and would not be told
         for output, target in zip(outputs, targets, strict=True):
+            output.check = check
             if target is None or target is output:
                 results.append(output)
                 continue
@@ -291,10 +305,25 @@ def _as_result(array: AnyArray) -> object:
     return array if isinstance(array, DeviceArray) or array.ndim else array[()]
 
 
+def _joined(check: Check | None, before: Check | None) -> Check | None:
+    """What results are to carry: the check of their call, which knows of that of its arguments."""
+    if check is None:
+        return before
+    check.before = before
+    return check
+
+
+def _is_ours(array: AnyArray) -> bool:
+    """Whether nobody but us knows its memory."""
+    return isinstance(array, DeviceArray) and isinstance(array.owner, Block) and not array.owner.is_shared
+
+
 def _take(target: DeviceArray, output: DeviceArray, stream: int) -> None:
     """Makes an array that was given away hold a result: it takes over the memory of the result, unless somebody else
     knows its own."""
-    if isinstance(target.owner, Block) and not target.owner.is_shared:
+    target.check = output.check
+    if _is_ours(target):
+        assert isinstance(target.owner, Block)
         target.owner.used_on(stream)
         target.owner, target.address, target.stream = output.owner, output.address, stream
     else:

@@ -1,7 +1,7 @@
 """The compiled host program of a GPU function in this process.
 
-Enters: a device and a `GpuProgram`. Leaves: `start`, which starts a call, and `look`, which waits for what kernels have
-told. The code calls the driver itself; it comes back here only to have a kernel loaded, a tensor map made, memory for a
+Enters: a device and a `GpuProgram`. Leaves: `start`, which starts a call, and `replay`, which starts a recorded one.
+The code calls the driver itself; it comes back here only to have a kernel loaded, a tensor map made, memory for a
 launch found, or something printed.
 """
 
@@ -28,7 +28,6 @@ _SCRATCH = ctypes.CFUNCTYPE(c_int, c_int64)
 _MAP = ctypes.CFUNCTYPE(c_uint64, c_int64, c_void_p)
 _ENTRY = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)
 _REPLAY = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
-_LOOK = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 
 class CompiledHost:
@@ -48,7 +47,7 @@ class CompiledHost:
         self._maps = list(program.tensor_maps().values())
         self._callbacks = self._made_callbacks()
         loaded = load_image(program.host(machine()), self._resolve)
-        self.entry, self.look = _ENTRY(loaded.address("tessera.entry")), _LOOK(loaded.address("tessera.look"))
+        self.entry = _ENTRY(loaded.address("tessera.entry"))
         self.replay = _REPLAY(loaded.address("tessera.replay"))
 
     def new_block(self) -> CallBlock:
@@ -145,13 +144,6 @@ class CallBlock:
         if code := self._host.replay(self.at, graph, stream):
             raise self._failure(code, {})
 
-    def look(self, symbols: Mapping[str, int]) -> None:
-        """Waits, and ends the call at the first place whose kernels have told of a bad index. Until then they have read
-        zeros in its place."""
-        code = self._host.look(self.at)
-        if code:
-            raise self._failure(code, symbols)
-
     def give_room(self, room: Block) -> None:
         self.room = room
         self.words[gpu_abi.SCRATCH], self.words[gpu_abi.SCRATCH_BYTES] = room.address, room.size
@@ -161,13 +153,13 @@ class CallBlock:
         size, self.room, self.words[gpu_abi.SCRATCH_BYTES] = self.words[gpu_abi.SCRATCH_BYTES], None, 0
         return size
 
-    def told(self) -> bytes:
-        """What is to be looked at, to be put back behind a call that is replayed."""
-        return bytes(memoryview(self.words).cast("B")[8 * gpu_abi.BAD_WORDS :])
-
-    def tell(self, told: bytes, stream: int) -> None:
-        ctypes.memmove(self.at + 8 * gpu_abi.BAD_WORDS, told, len(told))
-        self.words[gpu_abi.STREAM] = stream
+    def take_told(self) -> bytes:
+        """What is to be looked at behind a call; afterwards there is nothing. See `gpu_checks`."""
+        if not self.words[gpu_abi.TOLD]:
+            return b""
+        told = bytes(memoryview(self.words).cast("B")[8 * gpu_abi.BAD_WORDS :])
+        ctypes.memset(self.at + 8 * gpu_abi.BAD_WORDS, 0, len(told))
+        return told
 
     def _failure(self, code: int, symbols: Mapping[str, int]) -> BaseException:
         """What a code stands for; the block is as before the call."""

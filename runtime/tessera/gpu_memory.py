@@ -199,6 +199,7 @@ def synchronize(device: object) -> None:
     gpu = _gpu(device)
     with gpu.lock, gpu.entered() as driver:
         driver.synchronize()
+        gpu.checks.look()
 
 
 def told(device: object) -> DeviceMemory:

@@ -88,7 +88,14 @@ class Event:
             driver.wait_for(stream_handle(self._gpu, on), self._event)
 
     def synchronize(self) -> None:
-        """Waits until the device has passed the point. Other threads go on."""
+        """Waits until the device has passed the point. Other threads go on. Raises what calls have failed with by then,
+        if nobody was told."""
+        self.pass_by()
+        with self._gpu.lock:
+            self._gpu.checks.look()
+
+    def pass_by(self) -> None:
+        """Only waits."""
         with self._gpu.entered() as driver:
             driver.finish(self._event)
 

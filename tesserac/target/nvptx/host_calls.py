@@ -6,7 +6,7 @@
         memory that a launch has for itself
     i32 tessera.fetch(ptr call, ptr source, ptr target, i64 bytes)
         waits, reads memory of the device, and sees whether kernels have told of bad indices
-    i32 tessera.look(ptr call), i32 tessera.replay(ptr call, ptr graph, ptr stream)
+    i32 tessera.replay(ptr call, ptr graph, ptr stream)
         see `tessera.gpu_abi`
 
 Once something has failed, launches do nothing, and what is read next ends the call: the code of a launch needs no way
@@ -263,13 +263,3 @@ def emit_replay(module: Module) -> None:
     driver(b, call, cuda_driver.REPLAY, [graph, stream])
     driver(b, call, cuda_driver.POP, [b.alloca(PTR, 8)])
     b.ret(failure_code(b, call))
-
-
-def emit_look(module: Module, fetch: Function) -> None:
-    function = module.function("tessera.look", I32, [PTR], attributes=HOST_ATTRIBUTES)
-    b = function.builder
-    (call,) = function.args
-    driver(b, call, cuda_driver.PUSH, [read_pointer(b, call, gpu_abi.CONTEXT)])
-    code = b.call(fetch, [call, zero(PTR), zero(PTR), const_i64(0)])
-    driver(b, call, cuda_driver.POP, [b.alloca(PTR, 8)])
-    b.ret(code)

@@ -76,7 +76,6 @@ class _Host:
         self.start = calls.emit_start(module, most)
         self.scratch = calls.emit_scratch(module)
         self.fetch = calls.emit_fetch(module, self.told)
-        calls.emit_look(module, self.fetch)
         calls.emit_replay(module)
         self.poll = emit_poll(module)
         self.launchers: dict[tuple[int, ...], tuple[Function, list[str]]] = {}
