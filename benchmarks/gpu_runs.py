@@ -54,10 +54,12 @@ class GpuCall:
             self._start()
 
     def _start(self) -> None:
-        self._call.run([array.address for array in (*self._inputs, *self._outputs)], 0)
+        check = self._call.run([array.address for array in (*self._inputs, *self._outputs)], 0)
+        for array in self._outputs:
+            array.check = check
 
     def results(self) -> tuple[Any, ...]:
-        """The outputs, in the memory of the host."""
+        """The outputs, in the memory of the host. Raises where an index was bad."""
         return tuple(array.numpy() for array in self._outputs)
 
     def time(self, repeat: int) -> float:

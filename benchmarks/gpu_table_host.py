@@ -119,7 +119,7 @@ COMPILED = {
     ),
 }
 FRESH = """
-import time, ml_dtypes, numpy as np, tessera
+import time, ml_dtypes, numpy as np, tessera, tesserac.embed.compiler, tesserac.driver.gpu_functions
 x = [tessera.to_device(np.ones(s, ml_dtypes.bfloat16)) for s in {shapes}]
 tessera.compile("def f(x: Tensor[N, f32]): return x", device="cuda").f(np.ones(3, "f4"))
 start = time.perf_counter()

@@ -38,12 +38,15 @@ from tessera.gpu_program import (
     Workspace,
 )
 from tessera.image import Image
+from tessera.keeping import side_by_side
 from tessera.loader import machine
 from tessera.returned import Returned, read_returned
 from tessera.signature import Signature
 from tessera.sizes import read_size
 
 _KIND = "gpu function 4"
+MOST_MADE = 8
+"""Kernels whose code is made at once."""
 MACHINES = ("aarch64", "x86_64")
 """Those that a function in a bundle may be called on."""
 
@@ -63,6 +66,14 @@ class GpuArtifact(NamedTuple):
     @property
     def signature(self) -> Signature:
         return self.program.signature
+
+    def is_complete(self) -> bool:
+        """Whether there is no code left to make."""
+        return not self.program.kernels
+
+    def make_code(self) -> None:
+        """Makes the PTX of all kernels, as far as no call has: waiting for it takes no processor."""
+        side_by_side([kernel.code for kernel in self.program.kernels], MOST_MADE)
 
     def to_bytes(self) -> bytes:
         """With the PTX of all kernels."""

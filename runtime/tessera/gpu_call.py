@@ -44,7 +44,7 @@ class PreparedCall:
         self._template, self.workspace = self._laid_out()
         self._room_size = rounded_size(self.workspace) if self.workspace else 0
         self.block.words[gpu_abi.TEMPLATE] = ctypes.addressof(self._template)
-        words = host.program.status_words()[1]
+        words = host.status[1]
         cleared = NO_BAD_INDEX.to_bytes(8, "little", signed=True) * words
         self.block.words[gpu_abi.CLEAR] = table(host.gpu, cleared) if words else 0
         self._is_watched = host.program.looks()
@@ -63,7 +63,7 @@ class PreparedCall:
         for slot, size in sizes.items():
             starts[slot] = total
             total += -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
-        words, count = program.status_words()
+        words, count = self.host.status
         places = (ctypes.c_int64 * max(len(program.buffers), 1))()
         for number, buffer in enumerate(program.buffers):
             if buffer.role == "constant":
@@ -107,7 +107,7 @@ class PreparedCall:
 
     def watched(self, told: bytes, stream: int) -> Check:
         """The check of a call that was started."""
-        return self.host.gpu.checks.add(self.host.program, self.symbols, told, stream)
+        return self.host.gpu.checks.add(self.host, self.symbols, told, stream)
 
     def record(self, stream: int) -> None:
         """As `start`, while a stream is recorded."""

@@ -20,7 +20,7 @@ from tessera.gpu_effects import NO_BAD_INDEX, check_words
 if TYPE_CHECKING:
     from tessera.device_array import DeviceArray
     from tessera.devices import Gpu
-    from tessera.gpu_program import GpuProgram
+    from tessera.gpu_host import CompiledHost
 
 MOST_UNDER_WAY = 64
 """Calls whose words were not looked at; the next one waits for the first of them."""
@@ -32,11 +32,11 @@ Array = TypeVar("Array")
 class Check:
     """Whether all indices of a call were in range, and those of the calls whose results it read."""
 
-    __slots__ = ("_checks", "_event", "_program", "_room", "_size", "_symbols", "_told", "before", "error", "number")
+    __slots__ = ("_checks", "_event", "_host", "_room", "_size", "_symbols", "_told", "before", "error", "number")
 
-    def __init__(self, checks: Checks, program: GpuProgram, symbols: Mapping[str, int], told: bytes) -> None:
-        self._checks, self._program, self._symbols, self._told = checks, program, symbols, told
-        self._size = 8 * program.status_words()[1]
+    def __init__(self, checks: Checks, host: CompiledHost, symbols: Mapping[str, int], told: bytes) -> None:
+        self._checks, self._host, self._symbols, self._told = checks, host, symbols, told
+        self._size = 8 * host.status[1]
         self._room = self._event = 0
         self.number = checks.count
         self.before: Check | None = None
@@ -69,8 +69,8 @@ class Check:
         words = ctypes.string_at(self._room, self._size)
         if words == _NONE * (self._size // 8):
             return
-        program, places = self._program, self._program.checked_places()
-        starts = program.status_words()[0]
+        signature, places = self._host.program.signature, self._host.program.checked_places()
+        starts = self._host.status[0]
         told = struct.unpack(f"<{len(self._told) // 8}q", self._told)
         first = gpu_abi.BAD_WORDS
         for number in told[gpu_abi.ORDER - first :][: told[gpu_abi.TOLD - first]]:
@@ -79,7 +79,7 @@ class Check:
             sizes = told[sizes_at - first :][: len(place.sizes)]
             try:
                 found = bytearray(words[begin : begin + 8 * len(sizes)])
-                check_words(program.signature, place, found, sizes, self._symbols)
+                check_words(signature, place, found, sizes, self._symbols)
             except TesseraError as error:
                 self.error = error
                 self._checks.untold.append(error)
@@ -99,18 +99,18 @@ class Checks:
         self.untold: list[TesseraError] = []
         """What nobody was told of yet."""
         self._rooms: dict[int, list[int]] = {}
-        atexit.register(self._leave)
+        atexit.register(self.leave)
 
-    def add(self, program: GpuProgram, symbols: Mapping[str, int], told: bytes, stream: int) -> Check:
+    def add(self, host: CompiledHost, symbols: Mapping[str, int], told: bytes, stream: int) -> Check:
         """A check for a call that was started on a stream."""
         if len(self.under_way) >= MOST_UNDER_WAY:
             with self.gpu.entered():
                 self.under_way.popleft().finish()
         self.count += 1
-        check = Check(self, program, symbols, told)
+        check = Check(self, host, symbols, told)
         with self.gpu.entered() as driver:
             event = self.gpu.idle_events.popleft() if self.gpu.idle_events else driver.make_event()
-            check.begin(event, self._room(8 * program.status_words()[1]), stream)
+            check.begin(event, self._room(8 * host.status[1]), stream)
         self.under_way.append(check)
         return check
 
@@ -158,7 +158,7 @@ class Checks:
         self.untold = [other for other in self.untold if other is not error]
         raise TesseraError(error.code, error.text, error.spans)  # a new one, since it may be raised many times
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """At the end of the process what nobody has looked at is told by Python."""
         if not self.gpu.broken:
             with self.gpu.lock:

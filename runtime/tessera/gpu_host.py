@@ -45,6 +45,7 @@ class CompiledHost:
         """Those that were asked for since somebody has emptied the list."""
         self.raised: BaseException | None = None
         self._maps = list(program.tensor_maps().values())
+        self.status = program.status_words()
         self._callbacks = self._made_callbacks()
         loaded = load_image(program.host(machine()), self._resolve)
         self.entry = _ENTRY(loaded.address("tessera.entry"))
@@ -115,7 +116,7 @@ class CallBlock:
 
     def __init__(self, host: CompiledHost, functions: int, allowed: int) -> None:
         self._host = host
-        checks, words = len(host.program.checked_places()), host.program.status_words()[1]
+        checks, words = len(host.program.checked_places()), host.status[1]
         self.words = (c_int64 * gpu_abi.block_words(checks, words))()
         self.at = ctypes.addressof(self.words)
         self.room: Block | None = None

@@ -13,11 +13,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tessera.artifact import CPU_TARGET, read_artifact
+from tessera.artifact import CPU_TARGET, Artifact, read_artifact
 from tessera.cache import DiskCache, cache_key, default_directory
 from tessera.errors import TesseraError
 from tessera.files import read_file
 from tessera.interface import Compiler, ModuleInterface, Source, Specialization, read_interface
+from tessera.keeping import keep_later
 from tessera.toolchain import optimisation_level
 
 if TYPE_CHECKING:
@@ -75,8 +76,20 @@ class Store:
         if found is None:
             with _COMPILING:
                 found = self._compiler().compile_function(self._source, name, specialization, target)
-            self._cache.write(key, found.to_bytes())
+            self._keep(key, found)
         return found
+
+    def _keep(self, key: str, made: AnyArtifact) -> None:
+        if isinstance(made, Artifact) or made.is_complete():
+            self._cache.write(key, made.to_bytes())
+            return
+
+        def write() -> None:
+            made.make_code()
+            with _COMPILING:
+                self._cache.write(key, made.to_bytes())
+
+        keep_later(write)
 
     def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None:
         """Shows what a call with these arguments does, operator by operator."""

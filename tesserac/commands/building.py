@@ -87,6 +87,7 @@ def _compiled(
     if isinstance(target, CpuTarget):
         return session.artifact(source, one.function, target.platform, sizes)
     made = artifact_for_gpu(session, source, one.function, target.platform, sizes)
+    made.make_code()
     return made._replace(machines=MACHINES)
 
 

@@ -188,6 +188,7 @@ def compile_candidate(source: SourceFile, function: str, entries: tuple[Entry, .
         if isinstance(goal, CpuTarget):
             return session.artifact(source, found, goal.platform).to_bytes()
         made = artifact_for_gpu(session, source, found, goal.platform)
+        made.make_code()
         return made.to_bytes()
     except ProgramError as problem:
         return str(problem)

@@ -1,7 +1,7 @@
 """Functions for GPUs as artifacts, beside what a session makes for CPUs.
 
-Enters: a function of a session, a platform, sizes that are numbers. Leaves: a `GpuArtifact`, with the code of all its
-kernels, or a `ProgramError`.
+Enters: a function of a session, a platform, sizes that are numbers. Leaves: a `GpuArtifact`, or a `ProgramError`. The
+PTX of a kernel is made when it is first asked for: a call needs one variant of several.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from tesserac.driver.refusals import SizesMissing
 from tesserac.driver.session import NO_SIZES, Session, Sizes
 from tesserac.target.artifact import unsized_artifact
 from tesserac.target.nvptx.build import GpuPlatform, gpu_artifact, unsized_gpu_artifact
+from tesserac.target.nvptx.worker import start_worker
 
 
 def artifact_for_gpu(
     session: Session, source: SourceFile, function: TypedFunction, gpu: GpuPlatform, sizes: Sizes = NO_SIZES
 ) -> GpuArtifact:
     """Raises ProgramError; where a size has to be said, SizesMissing."""
+    start_worker()  # it gets ready beside what comes first
     program = session.gpu_program(source, function, gpu, sizes)
     reads = tuple(param.name for param in function.reads)
-    with session.target_gaps(function, gpu.schedule.arch):
-        return gpu_artifact(program, session.returned(function, sizes), reads, _places(session, source, function))
+    return gpu_artifact(program, session.returned(function, sizes), reads, _places(session, source, function))
 
 
 def artifact_for_gpu_of_each_size(

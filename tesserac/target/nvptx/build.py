@@ -6,7 +6,6 @@ function of its own, so that whoever wants to look at a level stops there.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 
@@ -27,7 +26,6 @@ from tesserac.target.nvptx.host_code import host_image
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
 from tesserac.target.nvptx.ptx import emit_ptx
-from tesserac.target.nvptx.worker import MOST_WORKERS
 from tesserac.tile.gpu.dialect import GPU
 from tesserac.tile.gpu.lower import lower_module
 
@@ -124,9 +122,7 @@ HOSTS = {"aarch64": AARCH64, "x86_64": X86_64_V3}
 def gpu_artifact(
     program: GpuProgram, returned: Returned, params: tuple[str, ...], places: tuple[int, ...]
 ) -> GpuArtifact:
-    """A program with the PTX of all its variants, made side by side, ready to be kept."""
-    with ThreadPoolExecutor(MOST_WORKERS) as pool:
-        list(pool.map(lambda kernel: kernel.code(), program.kernels))
+    """A program, ready to be called; `make_code` makes it ready to be kept."""
     return GpuArtifact(program, returned, params, (), places)
 
 

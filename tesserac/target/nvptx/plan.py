@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from threading import Lock
 
 from tessera.errors import NO_CODE, failure
 from tessera.gpu_program import (
@@ -23,6 +24,7 @@ from tessera.gpu_program import (
     Workspace,
 )
 from tesserac.base.dataclass import dataclass
+from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import Span
 from tesserac.ir.core import Op
 from tesserac.ir.forms import Guard, indices
@@ -95,11 +97,19 @@ def compile_kernel(kernel: Op, arch: str) -> Kernel:
         return written
 
     @cache
-    def code() -> str:
+    def made() -> str:
         try:
-            return emit_ptx_apart(llvm(), arch)
+            with deep_recursion():
+                written = llvm()
+            return emit_ptx_apart(written, arch)
         except (CodegenError, LoweringError) as problem:
             raise failure(NO_CODE, f"no code of kernel `{name}` for {arch}: {problem}") from None
+
+    turn = Lock()
+
+    def code() -> str:
+        with turn:  # a call and what keeps the code may ask at the same time
+            return made()
 
     if not kernel_conditions(kernel):
         llvm()

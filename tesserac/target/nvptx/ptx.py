@@ -23,14 +23,15 @@ from tesserac.target.nvptx.selection import check_selectable
 
 
 @cache
-def _initialize() -> None:
+def initialize() -> None:
+    """Has LLVM get ready, once."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
 
 @cache
 def _machine(arch: str) -> Any:
-    _initialize()
+    initialize()
     target = llvm.Target.from_triple(NVPTX)
     features = MACHINES[arch].code.features  # the version of PTX must be said, else LLVM takes an old one
     return target.create_target_machine(cpu=arch, features=features, opt=3)

@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from typing import IO, Any
 
 from tesserac.target.compile import CodegenError
@@ -37,11 +38,21 @@ def emit_ptx_apart(text: str, arch: str) -> str:
             _idle.append(worker)
 
 
+def start_worker() -> None:
+    """Has a process get ready for the first request, if there is none. Where none can be started, requests say so."""
+    with _starting, suppress(OSError):
+        if not _workers:
+            worker = _Worker()
+            worker.start()
+            _idle.append(worker)
+
+
 class _Worker:
     """The process, or none yet. One request at a time."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        _workers.append(self)
         atexit.register(self.stop)
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -78,7 +89,10 @@ class _Worker:
 
 
 MOST_WORKERS = max(1, min(8, os.cpu_count() or 1))
+_workers: list[_Worker] = []
 _idle: list[_Worker] = []
+"""Those that have nothing to do."""
+_starting = threading.Lock()
 _waiting = threading.BoundedSemaphore(MOST_WORKERS)
 
 
@@ -98,9 +112,10 @@ def _read(stream: IO[bytes]) -> Any:
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
     """Answers until there are no more questions."""
-    from tesserac.target.nvptx.ptx import emit_ptx
+    from tesserac.target.nvptx.ptx import emit_ptx, initialize
     from tesserac.target.nvptx.selection import NotSelectableError
 
+    initialize()
     while True:
         try:
             text, arch = _read(questions)
