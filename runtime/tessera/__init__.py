@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tessera import op as op
     from tessera.arguments import Array
     from tessera.descriptor import Representation
+    from tessera.frozen_arrays import FrozenMemory
     from tessera.gpu_memory import DeviceMemory
     from tessera.module import Module
     from tessera.operator import Operator
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Event", "Operator", "Representation", "Scaled", "Stream", "TesseraError", "__version__", "barrier", "compile",
-    "device_memory", "freeze", "get_num_threads", "load", "pack_i4", "release_device_memory", "set_device_memory_limit",
-    "set_num_threads", "stream", "synchronize", "to_device", "to_host", "trace", "unpack_i4",
+    "device_memory", "freeze", "frozen_memory", "get_num_threads", "load", "pack_i4", "release_device_memory",
+    "set_device_memory_limit", "set_num_threads", "stream", "synchronize", "to_device", "to_host", "trace", "unpack_i4",
 ]  # fmt: skip
 
 
@@ -155,10 +156,19 @@ def trace(*modes: str) -> None:
 
 
 def freeze(model: object) -> object:
-    """A copy of a struct (or of arrays, tuples, lists and dicts) that nothing can change, for any number of calls."""
+    """A copy of a struct (or of arrays, tuples, lists and dicts) that nothing can change, for any number of calls. On a
+    CPU the first call that multiplies by a large matrix of it packs it for the registers of the processor, and all
+    calls use the pack; it is freed with the array. `frozen_memory` says how much there is."""
     from tessera.frozen import freeze as frozen
 
     return frozen(model)
+
+
+def frozen_memory() -> FrozenMemory:
+    """How many arrays are frozen on the CPU, and how many packs calls have made of them, each with their bytes."""
+    from tessera.frozen_arrays import told
+
+    return told()
 
 
 def pack_i4(x: Array) -> Array:

@@ -1,19 +1,25 @@
 """Models that no longer change: `tessera.freeze(model)`.
 
 Enters: a struct, an array, or tuples, lists and dicts of them. Leaves: the same, made of private copies that are
-contiguous, aligned and read-only, so that every call reads them where they lie. A frozen struct is of its struct's
-class, hence accepted wherever the struct is; assigning to a field is an error.
+contiguous, aligned and read-only, so that every call reads them where they lie, and packs a matrix of them once for all
+calls (`frozen_arrays.py`). A frozen struct is of its struct's class, hence accepted wherever the struct is; assigning
+to a field is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tessera.device_array import DeviceArray, copied
 from tessera.errors import FROZEN, WRONG_KIND, failure, kind_of
+from tessera.frozen_arrays import hold, is_held
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
 from tessera.values import as_array, copied_in_order
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
 
 
 def freeze(value: object) -> object:
@@ -45,9 +51,18 @@ def _frozen_array(value: object) -> object:
     found = as_array(value)
     if isinstance(found, DeviceArray):
         return copied(found, is_readonly=True)
-    array = copied_in_order(found, "an array that is frozen")
-    array.setflags(write=False)
-    return array
+    return found if _is_frozen(found) else of_owner(copied_in_order(found, "an array that is frozen"))
+
+
+def _is_frozen(array: Array) -> bool:
+    return is_held(array) and array.flags.c_contiguous and not array.flags.writeable
+
+
+def of_owner(owner: Array) -> Array:
+    """An array whose memory is nobody else's, as one that cannot be made writable again."""
+    owner.setflags(write=False)
+    hold(owner)
+    return owner.view()
 
 
 class _Frozen(StructValue):

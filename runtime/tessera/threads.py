@@ -12,6 +12,7 @@ from operator import index
 from typing import SupportsIndex
 
 from tessera.errors import BAD_SETTING, failure
+from tessera.frozen_arrays import add_pool
 from tessera.image import Image
 from tessera.loader import LIBC, LoadedImage, load_image
 from tessera.processor import available_cores
@@ -49,6 +50,7 @@ def load_pool(image: Image) -> LoadedImage:
         pool = load_image(image, resolve_import)
         _tell(pool, get_num_threads())
         _POOLS.loaded[image] = pool
+        add_pool(pool)
     return _POOLS.loaded[image]
 
 

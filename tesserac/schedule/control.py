@@ -17,7 +17,7 @@ from tesserac.ir import calls
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
-from tesserac.schedule.access import has_strides
+from tesserac.schedule.access import has_strides, view_source
 from tesserac.schedule.again import compute_again
 from tesserac.schedule.carry import (
     carry_on,
@@ -35,6 +35,7 @@ from tesserac.schedule.direct import read_directly
 from tesserac.schedule.fuse import fuse_maps
 from tesserac.schedule.group import Group
 from tesserac.schedule.host import HostProgram, memory_of
+from tesserac.schedule.kept import READ_AS_IT_LIES
 from tesserac.schedule.launches import plan
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.stage import stage_before_grid
@@ -56,7 +57,7 @@ def run_block(
     decide_by_sizes(block)
     if program.machine.packs_operands:
         read_directly(block, program.machine)
-        _lay_out_operands(block, program.machine)
+        _lay_out_operands(program, block)
     reasons = fuse_maps(block, program.machine)
     if program.machine.warps:  # before it is decided what changes in place, since more is read later then
         compute_again(plan(block, {}, Updates(), program.machine), program.machine)
@@ -72,15 +73,27 @@ def run_block(
             _lower_control(program, step, owned)
 
 
-def _lay_out_operands(block: Block, machine: Machine) -> None:
-    """Right operands that every program of a product reads become panels before the grid."""
+def _lay_out_operands(program: HostProgram, block: Block) -> None:
+    """Right operands that every program of a product reads become panels before the grid, and those that may be frozen:
+    they are packed once for all calls."""
     for op in list(block.ops):
-        rows = constant_bound(tensor_type(op.result).dims[-2]) if op.name == "form.contract" else 0
         matrix = op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2
-        few = rows is not None and rows <= few_rows(machine)
-        if matrix and not few and has_strides(op.operands[1]):
+        if matrix and has_strides(op.operands[1]) and (_has_many_rows(op, program.machine) or _is_kept(program, op)):
             ty = tensor_type(op.operands[1])
-            stage_before_grid(op, operand_layout(machine, ty.dtype, compute_dtype(ty.dtype, ty.policy)))
+            stage_before_grid(op, operand_layout(program.machine, ty.dtype, compute_dtype(ty.dtype, ty.policy)))
+
+
+def _has_many_rows(contract: Op, machine: Machine) -> bool:
+    rows = constant_bound(tensor_type(contract.result).dims[-2])
+    return rows is None or rows > few_rows(machine)
+
+
+def _is_kept(program: HostProgram, contract: Op) -> bool:
+    """Whether the right operand of a product of few rows may be frozen, and packing it is worth it then."""
+    source, rows = view_source(contract.operands[1])[0], tensor_type(contract.result).dims[-2].constant
+    if source not in program.memory or rows is None or rows <= READ_AS_IT_LIES:
+        return False
+    return program.may_be_frozen(program.memory[source], tensor_type(contract.operands[1]).dims)
 
 
 def _lower_control(program: HostProgram, op: Op, owned: Collection[Value]) -> None:

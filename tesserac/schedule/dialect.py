@@ -30,8 +30,8 @@ schedule.buffer() {role, slot, of} : memref
     buffers of one slot share memory, since their lives do not overlap; a slot is as large as the largest of them, by
     the target's byte count of the memref. `status`: words in which kernels tell of bad indices, see schedule.check.
     `constant`: what the attribute `table` says, kept beside the code and never written. `register`: a few elements
-    with memory of their own, which shares nothing and never changes hands: a swap exchanges what they hold.
-    All buffers stand before the first launch.
+    with memory of their own, which shares nothing and never changes hands: a swap exchanges what they hold. `kept`: see
+    schedule.kept. All buffers stand before the first launch.
 schedule.box(mem) {offset} : memref
     A part of other memory: it begins `offset` elements into it and has strides of its own.
 schedule.parts(mem) : memref
@@ -73,6 +73,10 @@ schedule.check(status) {operator, sizes}
     index i of `operator` has to be below.
 schedule.select() {predicates} { ^(): ... schedule.end } ... { ^(): ... schedule.end }
     The region of the first predicate that holds of the sizes; the last region if none does.
+schedule.kept(source, packed) {layout, sizes} { ^(): ... schedule.end } { ^(): ... schedule.end } { ^(): ... schedule.end }
+    Where `source` is in memory that nothing writes any more, `packed`, a buffer of role `kept`, is memory that lives as
+    long, and the second region runs, which reads it; the first one before that, where no call has filled it yet. Else
+    the third region runs. What is in `packed` follows from the source, the `layout` and the values of the `sizes`.
 schedule.loop(low, high) {counter, sequential} { ^(i: index): ... schedule.end }
     Counts up. Inside, dims may mention the symbol `counter`, whose value is the count. What the loop carries lives in
     buffers that its body overwrites, or exchanges for others. Where it is `sequential`, all that it launches is a few
@@ -109,8 +113,9 @@ from tesserac.types.dtype import BOOL, component
 
 LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "folds", "runs", "lines", "program")
 LOOP_KINDS = ("parallel", "serial", "fold")
-BUFFER_ROLES = ("output", "workspace", "register", "status", "constant")
+BUFFER_ROLES = ("output", "workspace", "register", "status", "constant", "kept")
 CALL = "schedule.call"
+KEPT = "schedule.kept"
 BRANCHES = ("schedule.cond", "schedule.select")
 """Take one of their regions: a flag decides it, or sizes."""
 LENGTH, LENGTHS = "tensor.length", "lengths"
@@ -376,6 +381,13 @@ def _verify_select(op: Op) -> None:
     require(len(op.regions) == len(predicates) + 1, "needs one region per predicate and one more", op)
 
 
+def _verify_kept(op: Op) -> None:
+    made = op.operands[1].defining_op if len(op.operands) == 2 else None
+    require(made is not None and made.attrs.get("role") == "kept", "fills a buffer that is kept", op)
+    require(len(op.regions) == 3 and isinstance(op.attrs.get("layout"), str), "has three regions and a layout", op)
+    tuple_of(op.attrs.get("sizes"), Dim)
+
+
 def _verify_loop(op: Op) -> None:
     require(len(op.operands) == 2 and isinstance(op.attrs.get("counter"), str), "counts from low to high", op)
     bounds = [v.type for v in (*op.operands, *op.body.args)]
@@ -427,6 +439,7 @@ define_op("schedule.launch", pure=False, verify=_verify_launch)
 define_op(CALL, pure=False, verify=_verify_call)
 define_op("schedule.swap", pure=False, verify=_verify_swap)
 define_op("schedule.select", pure=False, verify=_verify_select)
+define_op(KEPT, pure=False, verify=_verify_kept)
 define_op("schedule.loop", pure=False, verify=_verify_loop)
 define_op("schedule.last", pure=False, verify=_verify_last)
 define_op("schedule.while", pure=False, verify=_verify_while)

@@ -19,10 +19,11 @@ from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.dialect import Copied, Loop, Units, memory
 from tesserac.schedule.group import Group
+from tesserac.schedule.kept import may_be_frozen
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.updates import Updates
 from tesserac.schedule.views import copy_of
-from tesserac.types.dims import ZERO
+from tesserac.types.dims import ZERO, Dim
 
 FIRST = ("schedule.guard", "schedule.buffer")
 _ENDS = ("func.return", "form.complex")
@@ -69,6 +70,10 @@ class HostProgram:
         assert made.defining_op is not None
         made.defining_op.attrs["table"] = op.attrs["table"]
         return made
+
+    def may_be_frozen(self, mem: Value, dims: Sequence[Dim]) -> bool:
+        """Whether memory, of which so much is read, may be frozen in a call."""
+        return may_be_frozen(mem, self._top, dims)
 
     def workspace(self, ty: TensorType, hint: str, layout: str = "strided") -> Value:
         self._slots += 1

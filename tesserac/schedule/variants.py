@@ -6,7 +6,8 @@ becomes, on a CPU,
 
 With few rows each element of the right operand is used a few times only: laying it out first would be most of the work,
 so each program lays out its own block. With fewer still (M <= 8) nothing is laid out at all: a third region has a
-launch that reads the right operand as it lies. On a GPU further variants have smaller blocks, for sizes at which the
+launch that reads the right operand as it lies. Beside these is one for a right operand that is frozen (`kept.py`),
+where the number of rows is known too. On a GPU further variants have smaller blocks, for sizes at which the
 larger ones would leave multiprocessors idle.
 """
 
@@ -28,6 +29,7 @@ from tesserac.schedule.dialect import (
     launch_places,
     launch_space,
 )
+from tesserac.schedule.kept import READ_AS_IT_LIES, can_be_kept, keep_pack
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
@@ -53,7 +55,7 @@ def schedule_product(launch: Op, machine: Machine) -> None:
     plain = clone_op(launch, {})
     schedule_contract(launch, problem_of(launch, machine), machine)
     if machine.packs_operands:
-        _variant_for_few_rows(launch, plain, machine)
+        _variants_of_rows(launch, plain, machine)
     else:
         _variants_for_few_programs(launch, plain, machine)
     if plain.parent is None:
@@ -94,22 +96,60 @@ def _programs(launch: Op) -> Dim:
     return product([loop.size.ceil_div(loop.block) for loop in launch_loops(launch) if loop.kind == "parallel"])
 
 
-def _variant_for_few_rows(launch: Op, plain: Op, machine: Machine) -> None:
-    rows, pack = launch_space(launch)[-3], _packing(launch, plain)
-    if pack is None or rows.constant is not None or _is_small(launch) or not _read_directly(plain, launch, pack):
+def _variants_of_rows(launch: Op, plain: Op, machine: Machine) -> None:
+    """Variants by the number of rows, as far as it is not known, and one that reads a pack which is kept."""
+    pack, rows = _packing(launch, plain), launch_space(launch)[-3]
+    if pack is None or _is_small(launch):
         return
-    most = few_rows(machine)
-    many = Predicate("at_least", rows, Dim.const(most + 1))
-    if can_read_rows(plain, machine):
+    variants, fewest = _by_rows(pack, launch, plain, machine)
+    if can_be_kept(pack):
+        made = keep_pack(pack, launch, variants, few_rows(machine))
+        if fewest is not None:
+            choice = Predicate("at_least", Dim.const(READ_AS_IT_LIES), rows), [clone_op(fewest, {})]
+            select([choice], [made], made)
+    if variants == [plain]:
+        _forget(pack, launch)
+
+
+def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op], Op | None]:
+    """What stands where the product stood, which reads `pack` if there are many rows, and the variant for fewest."""
+    rows, most = launch_space(launch)[-3], few_rows(machine)
+    known = rows.constant
+    if (known is not None and known > most) or not _read_directly(plain, launch, pack):
+        return [pack, launch], None
+    lies = can_read_rows(plain, machine)
+    if known is not None:
+        assert launch.parent is not None
+        launch.parent.insert(launch.parent.place(launch), plain)
+        if lies and known <= FEWEST_ROWS:
+            schedule_fewest_rows(plain)
+        else:
+            _schedule_few_rows(plain, known, machine)
+        return [plain], None
+    choices, fewest = [(Predicate("at_least", rows, Dim.const(most + 1)), [pack, launch])], None
+    if lies:
         fewest = clone_op(plain, {})
-        few = Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1))
-        select([(many, [pack, launch]), (few, [plain])], [fewest], launch)
+        choices.append((Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1)), [plain]))
+    made = select(choices, [fewest or plain], launch)
+    if fewest is not None:
         schedule_fewest_rows(fewest)
-    else:
-        select([(many, [pack, launch])], [plain], launch)
-    problem = problem_of(plain, machine)
-    schedule_contract(plain, replace(problem, rows=most, columns=FEW_ROWS_COLUMNS), machine)
+    _schedule_few_rows(plain, most, machine, FEW_ROWS_COLUMNS)
     because(plain, f"at most {most} rows: the right operand is laid out block by block")
+    return [made], fewest
+
+
+def _schedule_few_rows(plain: Op, rows: int, machine: Machine, columns: int | None = None) -> None:
+    problem = problem_of(plain, machine)
+    schedule_contract(plain, replace(problem, rows=rows, columns=columns or problem.columns), machine)
+
+
+def _forget(pack: Op, launch: Op) -> None:
+    """Takes away what only a pack that is kept was made for."""
+    (panels,) = launch_outs(pack)
+    launch.erase()
+    pack.erase()
+    if not panels.uses and panels.defining_op is not None:
+        panels.defining_op.erase()
 
 
 def _is_small(launch: Op) -> bool:

@@ -216,10 +216,11 @@ class Builder:
         write, near, data = (const_int(I32, n) for n in (1, 3, 1))
         self.intrinsic("llvm.prefetch", VOID, [address, write, near, data], [address.type])
 
-    def prefetch(self, address: Value) -> None:
-        """Asks for memory that will be read soon. An address outside of all memory does no harm."""
-        read, near, data = (const_int(I32, n) for n in (0, 3, 1))
-        self.intrinsic("llvm.prefetch", VOID, [address, read, near, data], [address.type])
+    def prefetch(self, address: Value, near: int = 3) -> None:
+        """Asks for memory that will be read soon: 3 for the nearest cache, 2 for the second. An address outside of all
+        memory does no harm."""
+        read, near_to, data = (const_int(I32, n) for n in (0, near, 1))
+        self.intrinsic("llvm.prefetch", VOID, [address, read, near_to, data], [address.type])
 
     def load_atomic(self, type_: LType, address: Value, order: str) -> Value:
         return self.define(type_, f"load atomic {type_}, {address} {order}, align {type_.bits // 8}")

@@ -18,7 +18,7 @@ from tesserac.base.source import Span
 from tesserac.ir.core import Attr, Op
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.dialect import Predicate
+from tesserac.schedule.dialect import KEPT, Predicate
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.fits import FloatCode, emit_all_below, emit_exceeds, magnitude
@@ -138,7 +138,7 @@ def certain_guards(
     what the function is called with. Memory of the call may be for what only some come to. `sizes` are those that each
     kernel uses, `known` the symbols that have values on entry."""
     yield func, implied_guards(dim for dim in _dims_of(func) if dim.symbols() <= known)
-    yield from _certain_in([op for op in func.body.ops if op.attrs.get("role") != "workspace"], sizes, known)
+    yield from _certain_in([op for op in func.body.ops if op.attrs.get("role") not in ("workspace", "kept")], sizes, known)
 
 
 def _certain_in(
@@ -147,8 +147,9 @@ def _certain_in(
     """A choice is certain of what holds in each of its ways: they may be variants, or branches of the program."""
     for op in ops:
         yield op, implied_guards(dim for dim in sizes_at(op, sizes) if dim.symbols() <= known)
-        if op.name == "schedule.select":
-            first, *others = [list(_certain_in(region.block.ops, sizes, known)) for region in op.regions]
+        if op.name in ("schedule.select", KEPT):
+            ways = op.regions[1:] if op.name == KEPT else op.regions
+            first, *others = [list(_certain_in(region.block.ops, sizes, known)) for region in ways]
             common = set.intersection(*({guard for _, guards in way for guard in guards} for way in (first, *others)))
             yield from ((inner, [guard for guard in guards if guard in common]) for inner, guards in first)
 

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Block, Op, attr
 from tesserac.target.cpu.bodies import emit_simple
 from tesserac.target.cpu.folds import emit_fold
-from tesserac.target.cpu.frame import Frame
+from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.group_panels import emit_pack_groups
 from tesserac.target.cpu.groups import emit_vector_loop, short_loop
 from tesserac.target.cpu.micro import call_micro_kernel
-from tesserac.target.cpu.panels import emit_pack
+from tesserac.target.cpu.panels import LINE_BYTES, emit_pack
 from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
 from tesserac.target.cpu.shared import computes, emit_shared, has_sums, is_shared
@@ -30,7 +30,7 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
 from tesserac.tile.cpu.target import TARGETS, Micro
-from tesserac.tile.dialect import grid, kernel_memrefs
+from tesserac.tile.dialect import grid, kernel_memrefs, memref_type
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 
@@ -173,7 +173,18 @@ def _micro_kernel(frame: Frame, op: Op) -> None:
         depth,
         done,
     ]
-    call_micro_kernel(frame, micro, accum, arguments, b.sub(rows, row))
+    call_micro_kernel(frame, micro, accum, arguments, b.sub(rows, row), _ahead(frame, op, micro, right, i))
+
+
+def _ahead(frame: Frame, op: Op, micro: Micro, right: Memory, i: Value) -> Value | None:
+    """How many elements behind a line of a right panel the one of the next panel is that this block of rows asks for.
+    None where panels are scratch, which is near, and where a row of a panel is not two lines."""
+    line = LINE_BYTES * 8 // right.element.bits
+    if memref_type(op.operands[2]).space != "global" or micro.columns != 2 * line:
+        return None
+    b = frame.b
+    odd = b.mul(b.binary("and", i, const_i64(1)), const_i64(line))
+    return b.add(b.mul(right.dims[0], const_i64(micro.columns)), odd)
 
 
 def _panel_sum(frame: Frame, op: Op) -> None:

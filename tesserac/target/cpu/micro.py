@@ -4,10 +4,20 @@ Accumulators stay in registers over all of k: per step one row of the right pane
 panel, and an fma per accumulator. Each output element is one ascending chain of fma. The function is shared by all
 products of a module with the same block and type.
 
-What is left of the rows of a block goes through lower blocks of the same panel, one below the other:
+    right panel, `columns` wide            a row of it is 2 vectors:      b0 | b1
+    left panel, `rows` high                a column of it, spread:    a0 | c00  c01     fma into 12 x 2 vectors,
+                                                                      a1 | c10  c11     each loaded left element
+                                                                      .. | ...          serves two, each vector twelve
+    memory:  a[k][row], b[k][column], k ascending; both pointers walk forward
 
-    16 rows, blocks of 12, rests of 4      rows 0 .. 11   one block of 12
-                                           rows 12 .. 15  one of 4 in the next panel, whose other 8 rows are empty
+What is left of the rows of a block goes through a lower block of the same panel, the lowest that has all of them:
+
+    20 rows, blocks of 12, 8 and 4         rows 0 .. 11   one block of 12
+                                           rows 12 .. 19  one of 8 in the next panel, whose other 4 rows are empty
+
+Panels that come from memory, packed before the launch, are asked for ahead. While a panel is multiplied, which all
+rows of a block do one after the other, the next one comes into the second cache: even lines while the first block of
+rows is computed, odd ones while the second is.
 """
 
 from __future__ import annotations
@@ -27,51 +37,50 @@ UNROLL = 4
 """Steps of k in one iteration of the main loop; two to eight are equally fast."""
 
 
-def call_micro_kernel(frame: Frame, micro: Micro, accum: DType, arguments: Sequence[Value], rows: Value) -> None:
-    """Calls the function of a whole block, or for a few `rows` that of lower ones."""
+def call_micro_kernel(
+    frame: Frame, micro: Micro, accum: DType, arguments: Sequence[Value], rows: Value, ahead: Value | None
+) -> None:
+    """Calls the function of the lowest block that has all `rows` that are left, or of a whole one. `ahead` is how far
+    behind this right panel the next one is, where that is not near."""
     b, few = frame.b, frame.target.rest_rows
-    whole = micro_kernel(frame, micro, accum, micro.rows)
-    if micro.rows <= few:
-        b.call(whole, arguments)
-        return
-    left, right, block, stride, *rest = arguments
-    element, stored = register_type(accum), memory_type(accum)
+    given = [*arguments, *([] if ahead is None else [ahead])]
 
-    def lower() -> None:
-        def step(row: Value, _: list[Value]) -> Sequence[Value]:
-            places = [b.gep(element, left, row), right, b.gep(stored, block, b.mul(row, stride))]
-            b.call(micro_kernel(frame, micro, accum, few), [*places, stride, *rest])
-            return []
+    def lowest(heights: Sequence[int]) -> None:
+        height, *higher = heights
 
-        for_loop(b, const_i64(0), rows, const_i64(few), [], step, nonempty=True)
+        def call() -> None:
+            b.call(micro_kernel(frame, micro, accum, height, asks=ahead is not None), given)
 
-    def all_rows() -> None:
-        b.call(whole, arguments)
+        if not higher:
+            call()
+        else:
+            if_else(b, b.icmp("sgt", rows, const_i64(height)), lambda: lowest(higher), call)
 
-    if_else(b, b.icmp("sgt", rows, const_i64(micro.rows - few)), all_rows, lower)
+    lowest([*range(few, micro.rows, few), micro.rows])
 
 
-def micro_kernel(frame: Frame, micro: Micro, accum: DType, height: int) -> Function:
-    """The function `(a, b, c, row stride of c, depth, done)` of a block of `height` rows, made once per module."""
-    name = f"micro_{accum}_{height}x{micro.columns}"
+def micro_kernel(frame: Frame, micro: Micro, accum: DType, height: int, *, asks: bool) -> Function:
+    """The function `(a, b, c, row stride of c, depth, done, ahead)` of a block of `height` rows, made once per module;
+    one that `asks` for nothing has no `ahead`."""
+    name = f"micro_{accum}_{height}x{micro.columns}{'_ahead' * asks}"
     found = frame.module.find_function(name)
-    return found or _MicroKernel(frame.module, name, micro, accum, height).build()
+    return found or _MicroKernel(frame.module, name, micro, accum, height, asks).build()
 
 
 class _MicroKernel:
     """`height` of the rows of a left panel, which is `micro.rows` high."""
 
-    def __init__(self, module: Module, name: str, micro: Micro, accum: DType, height: int) -> None:
+    def __init__(self, module: Module, name: str, micro: Micro, accum: DType, height: int, asks: bool) -> None:
         self.micro, self.accum, self.element, self.height = micro, accum, register_type(accum), height
         self.stored = memory_type(accum)
         self.vector = vector(self.element, micro.lanes)
         self.align = self.element.bits // 8
-        parameters = [PTR, PTR, PTR, I64, I64, I64]
+        parameters = [PTR, PTR, PTR, I64, I64, I64, *([I64] if asks else [])]
         attributes = ("nounwind", "noinline")
         self.function = module.function(name, VOID, parameters, attributes=attributes, linkage="internal")
         self.function.is_common = True
         self.b: Builder = self.function.builder
-        self.left, self.right, self.block, self.stride, self.depth, self.done = self.function.args
+        self.left, self.right, self.block, self.stride, self.depth, self.done, *self.ahead = self.function.args
 
     def build(self) -> Function:
         b = self.b
@@ -106,11 +115,19 @@ class _MicroKernel:
         def body(_: Value, state: list[Value]) -> Sequence[Value]:
             left, right, *totals = state
             for step in range(count):
+                for ahead in self.ahead if count == UNROLL else ():
+                    self._ask(right, ahead, step)
                 totals = self._step(left, right, step, totals)
             ahead = [(left, self.micro.rows), (right, self.micro.columns)]
             return [*(self.b.gep(self.element, p, count * width) for p, width in ahead), *totals]
 
         return body
+
+    def _ask(self, right: Value, ahead: Value, step: int) -> None:
+        """For the line in the second cache that the next panel has where this step reads this one. The place follows
+        from the pointer that walks anyway: another one would be an accumulator less in registers."""
+        place = self.b.gep(self.element, self.b.gep(self.element, right, ahead), step * self.micro.columns)
+        self.b.prefetch(place, near=2)
 
     def _step(self, left: Value, right: Value, step: int, totals: Sequence[Value]) -> list[Value]:
         """One k: every accumulator continues its chain."""

@@ -8,6 +8,7 @@
     i64 pool_threads()              how many threads the next call should ask for
     void pool_set_threads(i64)
     ptr pool_take(i64), void pool_give(ptr)      memory of calls (`kept_memory.py`)
+    ptr pool_packed(...), ...       packed operands of frozen memory (`frozen_memory.py`)
 
 One 64-bit word says what there is to do: the next chunk, the number of chunks, the number of threads, a generation.
 Whoever finds a chunk left, the caller included, claims it by advancing the word. So a worker that comes late or never
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tesserac.target.cpu.frozen_memory import emit_frozen_memory
 from tesserac.target.cpu.interrupts import emit_poll
 from tesserac.target.cpu.kept_memory import emit_memory
 from tesserac.target.cpu.system import (
@@ -63,6 +65,7 @@ def pool_module(triple: str, layout: str) -> Module:
     module.variable("state", array(I64, _STATE_SIZE // 8), align=_LINE)
     _emit_settings(module)
     emit_memory(module)
+    emit_frozen_memory(module)
     poll = emit_poll(module)
     drain = _emit_drain(module, poll)
     worker = _emit_worker(module, drain)
