@@ -47,7 +47,7 @@ from tesserac.schedule.horizontal import join_pass
 from tesserac.schedule.iterations import sum_iterations
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
-from tesserac.schedule.normal import normalise
+from tesserac.schedule.normal import normal_pass
 from tesserac.schedule.place_folds import sort_folds
 from tesserac.schedule.sequential import sequential
 from tesserac.schedule.short_folds import short_folds_pass
@@ -98,7 +98,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         short_folds_pass(machine),  # reductions over a few elements are maps, which fusion then takes
         short_products_pass(machine),  # so are products over a few terms that share nothing
         sink_views,  # views of what a loop carries go behind its updates, so that these happen in place
-        normalise,  # the form in which fusion decides
+        normal_pass(machine),  # the form in which fusion decides
         host_pass(machine),  # groups become launches, values between them buffers
         launch_pass(machine),  # how each launch walks its space, and why
         *((sequential,) if machine.compiles_loops else ()),  # loops of small launches are compiled as one

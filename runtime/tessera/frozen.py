@@ -65,6 +65,22 @@ def of_owner(owner: Array) -> Array:
     return owner.view()
 
 
+def frozen_in_place(value: object) -> object:
+    """The same value, of which nobody else has the arrays: they become read-only, without a copy."""
+    import numpy as np
+
+    if isinstance(value, StructValue):
+        for name, _ in value._interface.fields:
+            frozen_in_place(getattr(value, name))
+    elif isinstance(value, tuple):
+        for item in value:
+            frozen_in_place(item)
+    elif isinstance(value, np.ndarray) and value.flags.owndata and value.flags.c_contiguous:
+        value.setflags(write=False)
+        hold(value)
+    return value
+
+
 class _Frozen(StructValue):
     """What a frozen object is beside an object of its struct."""
 

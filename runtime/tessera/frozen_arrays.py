@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FrozenMemory(NamedTuple):
-    """What `freeze` and the params of modules hold on the CPU: so many arrays, and the packs that calls made of them."""
+    """What `freeze` and modules hold on the CPU: so many arrays, and the packs that calls made of them."""
 
     arrays: int
     bytes: int

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from tessera.devices import Gpu
 from tessera.dispatch import Function
 from tessera.errors import WRONG_ARGUMENTS, TesseraWarning, failure, path_of
+from tessera.frozen import frozen_in_place
 from tessera.home import Home, Provider
 from tessera.interface import TEST_PREFIX
 from tessera.safetensors import read_safetensors
@@ -59,7 +60,8 @@ class Module:
         self._home.weights.set(values)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Sets the params from a `.safetensors` file; `model.w` there is the field `w` of the param `model`."""
+        """Sets the params from a `.safetensors` file; `model.w` there is the field `w` of the param `model`.
+        They are frozen: `m.params` has them read-only."""
         nested: dict[str, object] = {}
         for name, array in read_safetensors(path_of(path)).items():
             *folders, last = name.split(".")
@@ -67,7 +69,7 @@ class Module:
             for folder in folders:
                 inner = place.setdefault(folder, {})
                 place = inner if isinstance(inner, dict) else {}
-            place[last] = array
+            place[last] = frozen_in_place(array)
         self._home.weights.set(nested)
 
     def __dir__(self) -> list[str]:

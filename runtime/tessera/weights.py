@@ -1,7 +1,8 @@
 """The params of a module: what `m.params = {...}` and `m.load(...)` set, and what functions read.
 
 Enters: values by name, from Python or from a file. Leaves: the value of a param when a function needs it: as set, or as
-its initialiser makes it. Dtypes and sizes of arrays are checked when they are set; those of structs, and how params fit
+its initialiser makes it; what the module makes or reads itself is frozen, what is set is frozen only if `freeze` made
+it. Dtypes and sizes of arrays are checked when they are set; those of structs, and how params fit
 the arguments beside them, by the call that uses them.
 """
 
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tessera.arguments import check_params
 from tessera.errors import UNSET_PARAM, WRONG_ARGUMENTS, failure, kind_of
+from tessera.frozen import frozen_in_place
 from tessera.interface import ParamInterface
 
 
@@ -70,7 +72,7 @@ class Weights:
                 raise failure(UNSET_PARAM, f"the param `{name}` has no value", (note,))
             self._making.append(name)
             try:
-                self._made[name] = self._initialise(name)
+                self._made[name] = frozen_in_place(self._initialise(name))
             finally:
                 self._making.pop()
         return self._made[name]

@@ -16,7 +16,7 @@ from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import GpuTarget
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import tensor_type
-from tesserac.schedule.dialect import LENGTH, launch_kind
+from tesserac.schedule.dialect import KEPT, LENGTH, launch_kind
 from tesserac.schedule.estimate import launch_work
 from tesserac.schedule.machine import Machine, Residency
 from tesserac.schedule.traffic import chosen_region, launch_bytes
@@ -71,7 +71,7 @@ def _symbols(host: Module) -> set[str]:
 
 def _launch(launch: Op, number: int, sizes: Mapping[str, int], machine: Machine) -> Iterator[str]:
     if not is_taken(launch, sizes):
-        yield f"launch {number}: {launch_kind(launch)}, for other sizes"
+        yield f"launch {number}: {launch_kind(launch)}, for {'frozen operands' if _is_kept(launch) else 'other sizes'}"
         return
     moved, work = launch_bytes(launch, sizes), launch_work(launch, sizes, machine)
     peak = machine.matrix_flops if _is_narrow(launch) else machine.peak_flops
@@ -90,8 +90,16 @@ def is_taken(launch: Op, sizes: Mapping[str, int]) -> bool:
     while block is not None and (around := block.parent_op) is not None:
         if around.name == "schedule.select" and around.regions[chosen_region(around, sizes)].block is not block:
             return False
+        if around.name == KEPT and around.regions[-1].block is not block:
+            return False
         block = around.parent
     return True
+
+
+def _is_kept(launch: Op) -> bool:
+    """Whether it fills a pack that is kept, or reads one."""
+    makers = [value.defining_op for value in launch.operands]
+    return any(made is not None and made.attrs.get("role") == "kept" for made in makers)
 
 
 def _is_narrow(launch: Op) -> bool:

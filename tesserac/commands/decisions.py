@@ -39,6 +39,8 @@ def describe_schedule(module: Module) -> str:
     for op in (op for op in module.walk() if op.name == "schedule.buffer"):
         if op.attrs["role"] == "workspace":
             lines.append(f"workspace slot {op.attrs['slot']}: {memory(op.result)}")
+        if op.attrs["role"] == "kept":
+            lines.append(f"kept from call to call where its operand is frozen: {memory(op.result)}")
     for op in (op for op in module.walk() if "sequential" in op.attrs):
         lines.append(f"{_loop(op)} is compiled as one: {op.attrs['sequential']}")
     launches = (op for op in module.walk() if op.name == "schedule.launch")

@@ -5,7 +5,7 @@ The space of a product is its leading indices, rows, columns, terms, in this ord
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op
+from tesserac.ir.core import Op, attr
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import kernel_settings
 from tesserac.schedule.cost import element_bytes, nominal
@@ -86,7 +86,7 @@ def can_read_rows(launch: Op, machine: Machine) -> bool:
     all there is to the product."""
     contract = computing(launch)[0]
     right, ty = read_reach(launch, contract, 1), tensor_type(contract.operands[1])
-    if machine.uses_tiles(ty.dtype, compute_dtype(ty.dtype, ty.policy)):
+    if machine.uses_tiles(*product_types(contract)):
         return False
     if any(op.name == "form.accumulate" for op in computing(launch)) or right is None or right.panels:
         return False
@@ -101,11 +101,16 @@ def problem_of(launch: Op, machine: Machine) -> Problem:
     """The sizes of a contraction, nominal ones where only a run knows."""
     contract = computing(launch)[0]
     *leads, rows, columns, terms = launch_space(launch)
-    ty = tensor_type(contract.operands[0])
     lead, m, n, k = (nominal(d, machine) for d in (product(leads), rows, columns, terms))
     right = read_reach(launch, contract, 1)
     laid_out = right is not None and right.panels
-    return Problem(lead, m, n, k, ty.dtype, compute_dtype(ty.dtype, ty.policy), laid_out)
+    return Problem(lead, m, n, k, *product_types(contract), laid_out)
+
+
+def product_types(contract: Op) -> tuple[DType, DType]:
+    """The type of the left operand, and the one that its products are summed in."""
+    ty, accum = tensor_type(contract.operands[0]), attr(contract, "accum", DType)
+    return ty.dtype, compute_dtype(ty.dtype, ty.policy) if accum.is_float else accum
 
 
 def _stage_cpu(launch: Op, problem: Problem, machine: Machine) -> None:

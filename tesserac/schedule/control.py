@@ -29,7 +29,7 @@ from tesserac.schedule.carry import (
     place_branch,
     place_carried,
 )
-from tesserac.schedule.contract import operand_layout
+from tesserac.schedule.contract import operand_layout, product_types
 from tesserac.schedule.dialect import CALL, memory
 from tesserac.schedule.direct import read_directly
 from tesserac.schedule.fuse import fuse_maps
@@ -43,7 +43,6 @@ from tesserac.schedule.sized import SIZES, decide_by_sizes
 from tesserac.schedule.tiles import few_rows
 from tesserac.schedule.updates import Updates, plan_updates
 from tesserac.types.extents import constant_bound
-from tesserac.types.policy import compute_dtype
 
 FLAG = "the host reads it"
 ARGUMENT = "a function is called with it, which reads whole tensors"
@@ -79,8 +78,7 @@ def _lay_out_operands(program: HostProgram, block: Block) -> None:
     for op in list(block.ops):
         matrix = op.name == "form.contract" and tensor_type(op.operands[1]).rank == 2
         if matrix and has_strides(op.operands[1]) and (_has_many_rows(op, program.machine) or _is_kept(program, op)):
-            ty = tensor_type(op.operands[1])
-            stage_before_grid(op, operand_layout(program.machine, ty.dtype, compute_dtype(ty.dtype, ty.policy)))
+            stage_before_grid(op, operand_layout(program.machine, *product_types(op)))
 
 
 def _has_many_rows(contract: Op, machine: Machine) -> bool:

@@ -73,10 +73,10 @@ schedule.check(status) {operator, sizes}
     index i of `operator` has to be below.
 schedule.select() {predicates} { ^(): ... schedule.end } ... { ^(): ... schedule.end }
     The region of the first predicate that holds of the sizes; the last region if none does.
-schedule.kept(source, packed) {layout, sizes} { ^(): ... schedule.end } { ^(): ... schedule.end } { ^(): ... schedule.end }
-    Where `source` is in memory that nothing writes any more, `packed`, a buffer of role `kept`, is memory that lives as
-    long, and the second region runs, which reads it; the first one before that, where no call has filled it yet. Else
-    the third region runs. What is in `packed` follows from the source, the `layout` and the values of the `sizes`.
+schedule.kept(source, packed) {where, layout, sizes} { ^(): ... schedule.end } { ^(): ... } { ^(): ... }
+    If the predicate `where` holds and nothing writes `source` any more, `packed`, a buffer of role `kept`, lives as
+    long, and the second region runs, which reads it; before it the first, if no call has filled it yet. Else the third
+    runs. What is in `packed` follows from the source, the `layout` and the values of the `sizes`.
 schedule.loop(low, high) {counter, sequential} { ^(i: index): ... schedule.end }
     Counts up. Inside, dims may mention the symbol `counter`, whose value is the count. What the loop carries lives in
     buffers that its body overwrites, or exchanges for others. Where it is `sequential`, all that it launches is a few
@@ -382,10 +382,8 @@ def _verify_select(op: Op) -> None:
 
 
 def _verify_kept(op: Op) -> None:
-    made = op.operands[1].defining_op if len(op.operands) == 2 else None
-    require(made is not None and made.attrs.get("role") == "kept", "fills a buffer that is kept", op)
-    require(len(op.regions) == 3 and isinstance(op.attrs.get("layout"), str), "has three regions and a layout", op)
-    tuple_of(op.attrs.get("sizes"), Dim)
+    shape = len(op.operands) == 2 and len(op.regions) == 3 and isinstance(op.attrs.get("where"), Predicate)
+    require(shape, "has a source, what is kept, three regions and a predicate", op)
 
 
 def _verify_loop(op: Op) -> None:

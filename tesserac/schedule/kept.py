@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Block, Op, Value, clone_op
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Value, clone_op
 from tesserac.ir.types import element
 from tesserac.schedule.cuts import CUT, cut_of
 from tesserac.schedule.dialect import KEPT, Predicate, launch_ins, launch_outs, launch_space, memory
@@ -54,14 +54,16 @@ def _plain(pack: Op) -> bool:
     return reach is not None and not (reach.panels or reach.computed or reach.digits)
 
 
-def keep_pack(pack: Op, product_launch: Op, otherwise: list[Op], few: int) -> Op:
+def keep_pack(pack: Op, product_launch: Op, otherwise: list[Op], few: int, *, lies: bool) -> None:
     """Puts the variants `otherwise`, which stand in one place, beside one that reads a pack which is kept. With at most
-    `few` rows it is cut by columns, so that no two programs read the same of it."""
+    `few` rows it is cut by columns, so that no two programs read the same of it. With fewest there is none if the
+    matrix `lies` so that they read it at once."""
     (source,), (panels,) = launch_ins(pack), launch_outs(pack)
     kept = _buffer(pack, panels)
     filling, using, other = Block(), Block(), Block()
-    attrs = {"layout": _layout(pack), "sizes": _sizes(pack)}
-    made = Builder.before(otherwise[0]).op(KEPT, (source, kept), (), attrs, (filling, using, other))
+    least = Predicate("at_least", launch_space(product_launch)[-3], Dim.const(READ_AS_IT_LIES + 1 if lies else 0))
+    attrs: dict[str, Attr] = {"layout": _layout(pack), "sizes": _sizes(pack), "where": least}
+    Builder.before(otherwise[0]).op(KEPT, (source, kept), (), attrs, (filling, using, other))
     filling.append(clone_op(pack, {panels: kept}))
     because(filling.ops[0], "once, where it is frozen")
     many = using.append(clone_op(product_launch, {panels: kept}))
@@ -72,7 +74,6 @@ def keep_pack(pack: Op, product_launch: Op, otherwise: list[Op], few: int) -> Op
     for block in (filling, using, other):
         Builder(block).op("schedule.end")
     _cut_few_rows(many, few)
-    return made
 
 
 def _cut_few_rows(many: Op, few: int) -> None:

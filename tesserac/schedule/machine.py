@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
-from tesserac.types.dtype import BF16, F32, DType
+from tesserac.types.dtype import BF16, F32, I8, I32, DType
 
 KIB, MIB = 1024, 1024 * 1024
 
@@ -22,7 +22,8 @@ class Vectors:
     """The vector registers of a processor. `micro_rows` x `micro_vectors` vectors of accumulators fill them, leaving
     room for one row of the right operand and the left elements. What is left of the rows of a block is taken
     `rest_rows` at a time: so few that little is computed in vain, and still as many accumulators as an fma takes to
-    finish, times those that start in a cycle."""
+    finish, times those that start in a cycle. `tiles` are the instructions that multiply the tiles of a matrix unit:
+    `amx`, or `vnni`, for which a row of a tile is a vector; none where they are written out."""
 
     name: str
     vector_bits: int
@@ -30,6 +31,7 @@ class Vectors:
     micro_rows: int
     micro_vectors: int
     rest_rows: int
+    tiles: Literal["", "vnni", "amx"] = ""
 
     @property
     def has_masks(self) -> bool:
@@ -40,11 +42,13 @@ class Vectors:
 @dataclass(frozen=True)
 class MatrixUnit:
     """The matrix unit of a core: it multiplies tiles of `rows` rows of `row_bytes` bytes, and adds to tiles of as many
-    rows and columns. A tile of 16-bit numbers is summed by itself, then added (`numerics/tiles.py`): the order of this
-    architecture, whatever the schedule."""
+    rows and columns. `products` are the types that it multiplies and those that it adds in. A tile of 16-bit numbers is
+    summed by itself, then added (`numerics/tiles.py`): the order of this architecture, whatever the schedule. Sums of
+    integers are exact in any order, so what multiplies vectors of bytes counts as a unit of the same tiles."""
 
     rows: int
     row_bytes: int
+    products: tuple[tuple[DType, DType], ...]
 
     def terms(self, dtype: DType) -> int:
         """How many terms of a sum a tile has."""
@@ -52,7 +56,7 @@ class MatrixUnit:
 
     def takes(self, dtype: DType, accum: DType) -> bool:
         """Whether products of these numbers are its work: such products never have another order."""
-        return dtype == BF16 and accum == F32
+        return (dtype, accum) in self.products
 
 
 @dataclass(frozen=True)
@@ -226,7 +230,10 @@ NEON = Vectors("neon", vector_bits=128, registers=32, micro_rows=8, micro_vector
 AVX2 = Vectors("avx2", vector_bits=256, registers=16, micro_rows=6, micro_vectors=2, rest_rows=3)
 AVX512 = Vectors("avx512", vector_bits=512, registers=32, micro_rows=12, micro_vectors=2, rest_rows=4)
 
-AMX = MatrixUnit(rows=16, row_bytes=64)
+AVX512_VNNI, AVX512_AMX = (replace(AVX512, name=f"avx512-{name}", tiles=name) for name in ("vnni", "amx"))
+
+AMX = MatrixUnit(rows=16, row_bytes=64, products=((BF16, F32), (I8, I32)))
+VNNI = replace(AMX, products=((I8, I32),))
 
 _V3 = ("avx2", "bmi2", "f16c", "fma")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
@@ -259,7 +266,7 @@ X86_64_V4 = _cpu(
     Rates(2.9, 32, 0, 12, 190), Code(_LINUX_X86, "x86-64-v4", "", _V4),
 )  # fmt: skip
 X86_64_V4_AMX = _cpu(
-    "x86-64-v4-amx", "Sapphire Rapids", 16, (48 * KIB, 2 * MIB, 105 * MIB), 1024, AVX512,
+    "x86-64-v4-amx", "Sapphire Rapids", 16, (48 * KIB, 2 * MIB, 105 * MIB), 1024, AVX512_AMX,
     Rates(2.9, 32, 512, 12, 300), Code(_LINUX_X86, "x86-64-v4", _AMX_FEATURES, _AMX), AMX,
 )  # fmt: skip
 SM_80 = _gpu(
@@ -293,4 +300,6 @@ def as_found(described: Machine, code: Code, cores: int, caches: Sequence[int]) 
     """The machine at hand: as described, but for what it has; a cache of size 0 is one of which nothing is known."""
     known = (described.near_bytes, described.second_bytes, described.last_bytes)
     near, second, last = (here or said for here, said in zip(caches, known, strict=True))
+    if described.vectors == AVX512 and "avx512_vnni" in code.needs:
+        described = replace(described, vectors=AVX512_VNNI, matrix_unit=VNNI)
     return replace(described, code=code, cores=cores, near_bytes=near, second_bytes=second, last_bytes=last)

@@ -3,7 +3,8 @@
 Enters: a `func.func` of forms as the Graph left it. Leaves: the same function, in place, where
 - maps and reductions have no unit dims, views between maps are gone (`views.py`), and the others have strides
   (`access.py`), by a copy where needed;
-- integers are cast to the accumulation type before a reduction, scan or contraction, as a map that fusion may take;
+- integers are cast to the accumulation type before a reduction, scan or contraction, as a map that fusion may take,
+  but for those that the machine multiplies as they are;
 - a contraction is a matrix product with leading indices, a reduction folds one axis (`canonical.py`);
 - every part of an assembled tensor, and what a scatter changes, is a map that nothing else reads; what is assembled for
   a part of another alone is put there part by part (`parts.py`);
@@ -23,13 +24,14 @@ from tesserac.ir.forms import Broadcast, compute_type, tensor_type
 from tesserac.ir.indexed import covers_all
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
-from tesserac.ir.passes import FORMS, function_pass
+from tesserac.ir.passes import FORMS, Pass, function_pass
 from tesserac.ir.rewrite import is_pure
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.ops.lowering import fill
 from tesserac.schedule.access import access_through, keeps_memory, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
 from tesserac.schedule.gathered import gather_below_map
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.parts import put_part_by_part
 from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, respace_reduce, squeeze, squeeze_gather
 from tesserac.types.dtype import DType
@@ -41,21 +43,28 @@ WRITTEN = ("form.assemble", "form.scatter")
 CONTROL = ("form.loop", "form.while", "form.cond", INVOKE, *EFFECTS)
 
 
-@function_pass(FORMS, FORMS, "normalise")
-def normalise(func: Op) -> None:
-    _normalise_block(func.body)
-    _own_results(func.body.terminator)
-    _drop_dead(func.body)
+def normal_pass(machine: Machine) -> Pass:
+    """For a machine, which may multiply narrow integers as they are."""
+
+    @function_pass(FORMS, FORMS, "normalise")
+    def normalise(func: Op) -> None:
+        _normalise_block(func.body, machine)
+        _own_results(func.body.terminator)
+        _drop_dead(func.body)
+
+    return normalise
 
 
-def _normalise_block(block: Block) -> None:
+def _normalise_block(block: Block, machine: Machine) -> None:
     for op in [op for op in block.ops if op.name == "form.assemble"]:
         put_part_by_part(op)
     for op in list(block.ops):
-        if op.name in _RULES:
+        if op.name == "form.contract":
+            _normalise_contract(op, machine)
+        elif op.name in _RULES:
             _RULES[op.name](op)
         for region in op.regions if op.name in CONTROL else ():
-            _normalise_block(region.block)
+            _normalise_block(region.block, machine)
 
 
 def _normalise_empty(op: Op) -> None:
@@ -71,8 +80,10 @@ def _normalise_reduce(op: Op) -> None:
     respace_reduce(op)
 
 
-def _normalise_contract(op: Op) -> None:
-    _widen_integers(op)
+def _normalise_contract(op: Op, machine: Machine) -> None:
+    types = {tensor_type(value).dtype for value in op.operands}
+    if len(types) > 1 or not machine.uses_tiles(*types, attr(op, "accum", DType)):
+        _widen_integers(op)
     _normalise_views(matrix_product(op))
 
 
@@ -218,7 +229,6 @@ _RULES: dict[str, Callable[[Op], None]] = {
     "form.empty": _normalise_empty,
     "form.reduce": _normalise_reduce,
     "form.scan": _widen_integers,
-    "form.contract": _normalise_contract,
     "form.gather": _normalise_gather,
     "form.scatter": _normalise_scatter,
     "form.assemble": _normalise_assemble,

@@ -2,7 +2,7 @@
 
 Enters: a `schedule.func`, a number for each of its sizes, and how often a `while` iterates. Leaves: bytes. Every launch
 reads and writes each element that it reaches once; a loop does so in each of its iterations, and of two branches the
-larger counts. So the growth of the bytes with a size shows a copy that somebody hid in a loop.
+larger counts. No operand is frozen. So the growth of the bytes with a size shows a copy that somebody hid in a loop.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class _Traffic:
                 return self._iterations * sum(self.block(block, sizes) for block in blocks)
             case "schedule.cond":
                 return max(self.block(block, sizes) for block in blocks)
+            case "schedule.kept":
+                return self.block(blocks[-1], sizes)
             case "schedule.select":
                 return self.block(blocks[chosen_region(op, sizes)], sizes)
         return 0

@@ -29,7 +29,7 @@ from tesserac.schedule.dialect import (
     launch_places,
     launch_space,
 )
-from tesserac.schedule.kept import READ_AS_IT_LIES, can_be_kept, keep_pack
+from tesserac.schedule.kept import can_be_kept, keep_pack
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
@@ -98,25 +98,23 @@ def _programs(launch: Op) -> Dim:
 
 def _variants_of_rows(launch: Op, plain: Op, machine: Machine) -> None:
     """Variants by the number of rows, as far as it is not known, and one that reads a pack which is kept."""
-    pack, rows = _packing(launch, plain), launch_space(launch)[-3]
+    pack = _packing(launch, plain)
     if pack is None or _is_small(launch):
         return
-    variants, fewest = _by_rows(pack, launch, plain, machine)
+    variants, lies = _by_rows(pack, launch, plain, machine)
     if can_be_kept(pack):
-        made = keep_pack(pack, launch, variants, few_rows(machine))
-        if fewest is not None:
-            choice = Predicate("at_least", Dim.const(READ_AS_IT_LIES), rows), [clone_op(fewest, {})]
-            select([choice], [made], made)
+        keep_pack(pack, launch, variants, few_rows(machine), lies=lies)
     if variants == [plain]:
         _forget(pack, launch)
 
 
-def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op], Op | None]:
-    """What stands where the product stood, which reads `pack` if there are many rows, and the variant for fewest."""
+def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op], bool]:
+    """What stands where the product stood, which reads `pack` if there are many rows, and whether fewest read the right
+    operand as it lies."""
     rows, most = launch_space(launch)[-3], few_rows(machine)
     known = rows.constant
     if (known is not None and known > most) or not _read_directly(plain, launch, pack):
-        return [pack, launch], None
+        return [pack, launch], False
     lies = can_read_rows(plain, machine)
     if known is not None:
         assert launch.parent is not None
@@ -125,7 +123,7 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
             schedule_fewest_rows(plain)
         else:
             _schedule_few_rows(plain, known, machine)
-        return [plain], None
+        return [plain], lies
     choices, fewest = [(Predicate("at_least", rows, Dim.const(most + 1)), [pack, launch])], None
     if lies:
         fewest = clone_op(plain, {})
@@ -135,7 +133,7 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
         schedule_fewest_rows(fewest)
     _schedule_few_rows(plain, most, machine, FEW_ROWS_COLUMNS)
     because(plain, f"at most {most} rows: the right operand is laid out block by block")
-    return [made], fewest
+    return [made], lies
 
 
 def _schedule_few_rows(plain: Op, rows: int, machine: Machine, columns: int | None = None) -> None:

@@ -223,7 +223,8 @@ def test_a_wrong_environment_is_an_error(monkeypatch: pytest.MonkeyPatch, text: 
 @pytest.mark.parametrize("machine", [X86_64_V3, AARCH64], ids=lambda m: m.triple)
 def test_the_pool_builds_for_every_machine(machine: Machine) -> None:
     image = pool_image(machine)
-    names = ["pool_give", "pool_poll", "pool_run", "pool_set_threads", "pool_take", "pool_threads"]
+    packs = ["freeze", "frozen", "hold_packs", "pack_dropped", "pack_filled", "packed", "release_packs", "thaw"]
+    names = sorted(f"pool_{name}" for name in (*packs, "give", "poll", "run", "set_threads", "take", "threads"))
     assert [name for name, _ in image.symbols] == names
     assert all(name.startswith(("libc.", "python.")) for name, _ in image.imports)
 

@@ -79,7 +79,7 @@ def test_the_later_of_two_schedules_adds_to_the_earlier() -> None:
 
 def test_a_product_has_the_blocks_of_its_tile_shape() -> None:
     found = [op for op in levels(text("tile shape"), AARCH64).schedule.walk() if op.attrs.get("kind") == "contract"]
-    assert [loop.block for loop in launch_loops(found[0])] == list(BLOCKS["tile shape"])
+    assert {tuple(loop.block for loop in launch_loops(op)) for op in found[:3]} == {BLOCKS["tile shape"]}
 
 
 @pytest.mark.one_in(12)

@@ -11,7 +11,7 @@ from tesserac.ir.core import Module, Op
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import schedule_passes
-from tesserac.schedule.dialect import launch_loops
+from tesserac.schedule.dialect import KEPT, launch_loops
 from tesserac.schedule.legality import IllegalSchedule
 from tesserac.schedule.machine import AARCH64, SM_90A, Machine
 from tesserac.schedule.primitives.bind import bind
@@ -33,7 +33,10 @@ def schedule(text: str, machine: Machine = AARCH64) -> Module:
 
 
 def launches(module: Module) -> list[Op]:
-    return [op for op in module.walk() if op.name == "schedule.launch"]
+    """Those of calls in which no operand is frozen."""
+    kept = [op for op in module.walk() if op.name == KEPT]
+    frozen = {inner for op in kept for region in op.regions[:-1] for each in region.block.ops for inner in each.walk()}
+    return [op for op in module.walk() if op.name == "schedule.launch" and op not in frozen]
 
 
 def kinds(module: Module) -> list[object]:
@@ -171,7 +174,8 @@ def test_variants_of_a_product_by_its_sizes() -> None:
     """Few rows are not packed before the grid, fewer not at all; on a GPU few programs take smaller blocks; a known
     size needs none."""
     text = (CASES / "matmul_f32.forms").read_text()
-    (select,) = [op for op in schedule(text).walk() if op.name == "schedule.select"]
+    (kept,) = [op for op in schedule(text).walk() if op.name == KEPT]
+    (select,) = kept.regions[-1].block.ops[:-1]
     inside = [[op.attrs.get("kind") for op in region.block.ops[:-1]] for region in select.regions]
     assert inside == [["pack", "contract"], ["contract"], ["contract"]]
     gpu = launches(schedule(text, SM_90A))

@@ -132,6 +132,10 @@ class _Host:
         assert size <= self.slots[slot].size, "the test bench has slots of 1 MiB"
         return self.slots[slot][:size].view(dtype)
 
+    def _schedule_kept(self, op: Op) -> None:
+        """No memory is frozen here."""
+        self.run(op.regions[-1].block)
+
     def _schedule_select(self, op: Op) -> None:
         for number, p in enumerate(op.attrs["predicates"]):
             left, right = p.left.evaluate(self.sizes), p.right.evaluate(self.sizes)

@@ -138,7 +138,8 @@ def certain_guards(
     what the function is called with. Memory of the call may be for what only some come to. `sizes` are those that each
     kernel uses, `known` the symbols that have values on entry."""
     yield func, implied_guards(dim for dim in _dims_of(func) if dim.symbols() <= known)
-    yield from _certain_in([op for op in func.body.ops if op.attrs.get("role") not in ("workspace", "kept")], sizes, known)
+    some = ("workspace", "kept")
+    yield from _certain_in([op for op in func.body.ops if op.attrs.get("role") not in some], sizes, known)
 
 
 def _certain_in(

@@ -35,7 +35,7 @@ from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter, kernel_sizes
 from tesserac.target.cpu.host_program import HostProgram, PoolRunner, elements_touched, kernel_name, register_bits
 from tesserac.target.cpu.interrupts import begin_status, is_stopped
-from tesserac.target.cpu.kept_packs import find_pack
+from tesserac.target.cpu.kept_packs import emit_kept
 from tesserac.target.cpu.launches import INLINE_ELEMENTS
 from tesserac.target.cpu.pool import MAX_THREADS
 from tesserac.target.cpu.sequential import LoopModule
@@ -174,7 +174,7 @@ class _Host:
             b, self.kernels, self.values, self.symbols, runner, room.scratch, room.per_worker, leave,
             self.program.sites, status, stop, apart, known_sizes=self.kernel_sizes,
             invoke=partial(self._invoke, replace(room, workspace=inside), end),
-            keep=partial(find_pack, self.program.buffer_bytes),
+            keep=partial(emit_kept, self.program.buffer_bytes),
         )  # fmt: skip
         program.prepare(self.func)
         program.run(self.func.body)

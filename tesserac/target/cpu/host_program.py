@@ -19,7 +19,6 @@ from tesserac.ir.forms import Guard
 from tesserac.schedule.cuts import cut_of
 from tesserac.schedule.dialect import BRANCHES, KEPT, LENGTH, LENGTHS, Predicate, memory
 from tesserac.target.cpu.checks import emit_guard, negated
-from tesserac.target.cpu.frozen_memory import filled_word
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_at
 from tesserac.target.cpu.interrupts import is_stopped
@@ -109,8 +108,8 @@ class HostProgram:
     """The sizes that each kernel uses, where they have been found."""
     invoke: Callable[[HostProgram, Op], None] | None = None
     """Writes a call of another function; there is none in a loop that is compiled as one."""
-    keep: Callable[[HostProgram, Op], tuple[Value, Value]] | None = None
-    """Gives the address of a pack that is kept, and whether there is one; likewise."""
+    keep: Callable[[HostProgram, Op], None] | None = None
+    """Writes what reads a pack that is kept; likewise."""
 
     @cached_property
     def kernel_sizes(self) -> Mapping[str, Sequence[Dim]]:
@@ -287,39 +286,18 @@ class HostProgram:
         first = predicates[0]
         guard = Guard(first.kind, first.left, first.right, "")
         holds, _, _ = emit_guard(self.b, guard, self.symbols)
-        self._either(holds, lambda: self.run(blocks[0]), lambda: self._select_from(predicates[1:], blocks[1:]))
+        self.either(holds, lambda: self.run(blocks[0]), lambda: self._select_from(predicates[1:], blocks[1:]))
 
     def _kept(self, op: Op) -> None:
-        """With a pack that is kept, filled before where it is new; or without."""
         assert self.keep is not None
-        fill, use, otherwise = (region.block for region in op.regions)
-        pack, found = self.keep(self, op)
-        self.values[op.operands[1]] = pack
-
-        def with_pack() -> None:
-            is_new = self.b.icmp("eq", filled_word(self.b, pack), const_i64(0))
-            if_then(self.b, is_new, lambda: self._fill(fill, pack))
-            self.run(use)
-
-        self._either(found, with_pack, lambda: self.run(otherwise))
-
-    def _fill(self, block: Block, pack: Value) -> None:
-        """A call that is stopped has not written all of it."""
-        self.run(block)
-
-        def drop() -> None:
-            call_imported(self.b, "pool.pool_pack_dropped", [pack])
-            self.stop()
-
-        if_return(self.b, is_stopped(self.b, self.status), drop)
-        call_imported(self.b, "pool.pool_pack_filled", [pack])
+        self.keep(self, op)
 
     def _cond(self, op: Op) -> None:
         yes, no = (region.block for region in op.regions)
         flag = self._flag(op.operands[0])
-        self._either(flag, lambda: self.run(yes), lambda: self.run(no))
+        self.either(flag, lambda: self.run(yes), lambda: self.run(no))
 
-    def _either(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    def either(self, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
         def arm(run: Callable[[], None]) -> Callable[[], Sequence[Value]]:
             def body() -> Sequence[Value]:
                 run()

@@ -118,8 +118,8 @@ class _MicroKernel:
                 for ahead in self.ahead if count == UNROLL else ():
                     self._ask(right, ahead, step)
                 totals = self._step(left, right, step, totals)
-            ahead = [(left, self.micro.rows), (right, self.micro.columns)]
-            return [*(self.b.gep(self.element, p, count * width) for p, width in ahead), *totals]
+            walking = [(left, self.micro.rows), (right, self.micro.columns)]
+            return [*(self.b.gep(self.element, p, count * width) for p, width in walking), *totals]
 
         return body
 

@@ -1,11 +1,12 @@
 """Products in the matrix unit of a core: `cpu.tile_product`.
 
     for a pair of tiles of columns:  for a pair of tiles of rows:     tmm0 tmm1     a0 b0  a0 b1
-        for 32 terms at a time:  a0 a1 = tmm4 tmm5, b0 b1 = tmm6 tmm7   tmm2 tmm3  +=  a1 b0  a1 b1
+        for a tile of terms:  a0 a1 = tmm4 tmm5, b0 b1 = tmm6 tmm7    tmm2 tmm3  +=  a1 b0  a1 b1
 
-The unit is set up once for a block and released behind it: a thread that holds tiles costs the system their memory at
-every switch. A process asks for them once, which Linux demands. Where the code is made for another processor, the same
-sums are written out, in the order of `numerics/tiles.py`.
+A tile has 32 terms of bf16, or 64 of i8. The unit is set up once for a block and released behind it: a thread that
+holds tiles costs the system their memory at every switch. A process asks for them once, which Linux demands. Where the
+code is made for another processor, the same sums are written out, in the order of `numerics/tiles.py`; those of i8,
+which have no order, in vectors if it has VNNI (`byte_products.py`).
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op
 from tesserac.schedule.machine import AMX
+from tesserac.target.cpu.byte_products import BytesWrittenOut, VectorsOfBytes
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.system import imported, machine_of
+from tesserac.target.cpu.tile_blocks import ROW, SIDE, TILE, Blocks
 from tesserac.target.dims import ceil_div
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import for_loop, if_else, if_then
-from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import (
     F32,
     I8,
     I32,
     I64,
-    PTR,
     VOID,
     Value,
     array,
@@ -34,12 +35,9 @@ from tesserac.target.llvm_types import (
     vector,
     zero,
 )
+from tesserac.types.dtype import BF16, DType
 
-TILE = AMX.rows * AMX.row_bytes
-ROW = AMX.row_bytes
-SIDE = AMX.rows
 _ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
-_NAME = "tiles_bf16"
 _ASK = "tiles_ask"
 _ALLOWED = "tessera.tiles_allowed"
 
@@ -54,19 +52,24 @@ def emit_tile_product(frame: Frame, op: Op) -> None:
     tiles = b.mul(b.binary("udiv", column, const_i64(SIDE)), pitches[1])
     place = b.add(tiles, b.mul(b.binary("udiv", term, terms), const_i64(TILE)))
     pairs = [ceil_div(b, count, const_i64(2 * SIDE)) for count in (rows, columns)]
-    if _on_x86(frame.module):
+    kind = frame.target.tiles if machine_of(frame.module.triple) == "x86_64" else ""
+    if kind == "amx":
         b.call(frame.module.find_function(_ASK) or _build_asking(frame.module), [])
-    function = frame.module.find_function(_NAME) or _build(frame.module)
+    function = _function(frame.module, left.dtype, kind)
     starts = [left.start, b.gep(I8, right.start, place), c.start]
-    b.call(function, [*starts, *pitches, c.strides[0], *pairs, ceil_div(b, depth, terms), done])
+    b.call(function, [*starts, *pitches, c.strides[0], *pairs, ceil_div(b, depth, terms), done, rows])
 
 
-def _build(module: Module) -> Function:
-    return (_TileProduct if _on_x86(module) else _WrittenOut)(module).build()
-
-
-def _on_x86(module: Module) -> bool:
-    return machine_of(module.triple) == "x86_64"
+def _function(module: Module, dtype: DType, kind: str) -> Function:
+    name = f"tiles_{dtype}_{kind or 'written'}"
+    found = module.find_function(name)
+    if found is not None:
+        return found
+    if kind == "amx":
+        return _TileProduct(module, name, dtype).build()
+    if dtype == BF16:
+        return _WrittenOut(module, name, dtype).build()
+    return (VectorsOfBytes if kind == "vnni" else BytesWrittenOut)(module, name, dtype).build()
 
 
 def _build_asking(module: Module) -> Function:
@@ -86,49 +89,7 @@ def _build_asking(module: Module) -> Function:
     return function
 
 
-class _Blocks:
-    """`(a, b, c, pitches of a and b, stride of c, pairs of tiles of rows, of columns, tiles of terms, done)`"""
-
-    def __init__(self, module: Module) -> None:
-        parameters = [PTR, PTR, PTR, I64, I64, I64, I64, I64, I64, I64]
-        attributes = ("nounwind", "noinline")
-        self.function = module.function(_NAME, VOID, parameters, attributes=attributes, linkage="internal")
-        self.function.is_common = True
-        self.b: Builder = self.function.builder
-        self.left, self.right, self.c, self.left_pitch, self.right_pitch, self.stride, *sizes = self.function.args
-        self.row_pairs, self.column_pairs, self.chunks, self.done = sizes
-
-    def build(self) -> Function:
-        b = self.b
-        self._begin()
-
-        def columns(j: Value, _: list[Value]) -> Sequence[Value]:
-            right = b.gep(I8, self.right, b.mul(b.mul(j, const_i64(2)), self.right_pitch))
-
-            def rows(i: Value, _: list[Value]) -> Sequence[Value]:
-                left = b.gep(I8, self.left, b.mul(b.mul(i, const_i64(2)), self.left_pitch))
-                place = b.add(b.mul(b.mul(i, const_i64(2 * SIDE)), self.stride), b.mul(j, const_i64(2 * SIDE)))
-                self._block(left, right, b.gep(F32, self.c, place))
-                return []
-
-            for_loop(b, const_i64(0), self.row_pairs, const_i64(1), [], rows)
-            return []
-
-        for_loop(b, const_i64(0), self.column_pairs, const_i64(1), [], columns)
-        self._end()
-        b.ret()
-        return self.function
-
-    def _begin(self) -> None: ...
-
-    def _end(self) -> None: ...
-
-    def _block(self, left: Value, right: Value, c: Value) -> None:
-        """Two by two tiles of sums."""
-        raise NotImplementedError
-
-
-class _TileProduct(_Blocks):
+class _TileProduct(Blocks):
     """By instructions of AMX."""
 
     def _begin(self) -> None:
@@ -147,12 +108,12 @@ class _TileProduct(_Blocks):
     def _end(self) -> None:
         self.b.intrinsic("llvm.x86.tilerelease", VOID, [])
 
-    def _block(self, left: Value, right: Value, c: Value) -> None:
+    def _block(self, left: Value, right: Value, c: Value, rows: Value) -> None:
         b = self.b
-        stride = b.mul(self.stride, const_i64(F32.bits // 8))
+        stride = b.mul(self.stride, const_i64(self.sum.bits // 8))
         beside = (const_i64(0), const_i64(SIDE))
         below = (const_i64(0), b.mul(self.stride, const_i64(SIDE)))
-        places = [b.gep(F32, c, b.add(row, column)) for row in below for column in beside]
+        places = [b.gep(self.sum, c, b.add(row, column)) for row in below for column in beside]
 
         def fresh() -> None:
             for tile in range(4):
@@ -165,12 +126,14 @@ class _TileProduct(_Blocks):
         if_else(b, b.icmp("eq", self.done, const_i64(0)), fresh, continued)
         lefts, rights = ((p, b.gep(I8, p, pitch)) for p, pitch in ((left, self.left_pitch), (right, self.right_pitch)))
 
+        multiply = "tdpbf16ps" if self.sum == F32 else "tdpbssd"
+
         def step(q: Value, _: list[Value]) -> Sequence[Value]:
             place = b.mul(q, const_i64(TILE))
             for tile, start in zip((4, 5, 6, 7), (*lefts, *rights), strict=True):
                 self._load(tile, b.gep(I8, start, place), const_i64(ROW))
             for sums, (x, y) in enumerate(((4, 6), (4, 7), (5, 6), (5, 7))):
-                b.intrinsic("llvm.x86.tdpbf16ps", VOID, [const_int(I8, n) for n in (sums, x, y)])
+                b.intrinsic(f"llvm.x86.{multiply}", VOID, [const_int(I8, n) for n in (sums, x, y)])
             return []
 
         for_loop(b, const_i64(0), self.chunks, const_i64(1), [], step)
@@ -181,10 +144,10 @@ class _TileProduct(_Blocks):
         self.b.intrinsic("llvm.x86.tileloadd64", VOID, [const_int(I8, tile), place, stride])
 
 
-class _WrittenOut(_Blocks):
+class _WrittenOut(Blocks):
     """By fma, for tests of kernels on processors without the unit."""
 
-    def _block(self, left: Value, right: Value, c: Value) -> None:
+    def _block(self, left: Value, right: Value, c: Value, rows: Value) -> None:
         b = self.b
         for side, below in enumerate((const_i64(0), b.mul(self.stride, const_i64(SIDE)))):
             for beside in range(2):

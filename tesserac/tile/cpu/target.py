@@ -5,9 +5,11 @@ Nothing here changes a result: orders of summation are fixed elsewhere, and ever
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
-from tesserac.schedule.machine import AARCH64, AMX, CPUS, X86_64_V3, X86_64_V4, Machine, Vectors
+from tesserac.schedule.machine import AARCH64, AMX, AVX512_VNNI, CPUS, X86_64_V3, X86_64_V4, Machine, Vectors
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, DType
 
@@ -71,10 +73,11 @@ def cpu_target(machine: Machine) -> CpuTarget:
     """What a CPU that Schedule knows has."""
     own = machine.vectors
     assert own is not None, f"{machine.arch} is no CPU"
-    return CpuTarget(own.name, own.vector_bits, own.registers, own.micro_rows, own.micro_vectors, own.rest_rows)
+    return CpuTarget(**{field.name: getattr(own, field.name) for field in fields(own)})
 
 
 NEON, AVX2, AVX512 = (cpu_target(machine) for machine in (AARCH64, X86_64_V3, X86_64_V4))
 BY_ARCH = {machine.arch: cpu_target(machine) for machine in CPUS}
-TARGETS = {target.name: target for target in BY_ARCH.values()}
+_WITH_VNNI = cpu_target(replace(X86_64_V4, vectors=AVX512_VNNI))
+TARGETS = {target.name: target for target in (*BY_ARCH.values(), _WITH_VNNI)}
 """By what a kernel says that it is made for."""
