@@ -84,7 +84,7 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     """Blocks to choose from. Each block of rows packs a right operand that is not laid out: it had better be one. Of
     one that is laid out, blocks are not so large that a few more or less of them show."""
     if machine.packs_operands:
-        depth = machine.panel_bytes // element_bytes(_held(problem, machine))
+        depth = _depth(problem, machine)
         few = [m for m in (*CPU_ROWS[:-1], few_rows(machine)) if m >= min(problem.rows, CPU_ROWS[-2])]
         rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
@@ -93,9 +93,13 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     return [Block(*shape) for shape in shapes]
 
 
-def _held(problem: Problem, machine: Machine) -> DType:
-    """What stands in the panels of a product."""
-    return problem.dtype if machine.uses_tiles(problem.dtype, problem.accum) else problem.accum
+def _depth(problem: Problem, machine: Machine) -> int:
+    """How many terms of panels stay in the first cache. Vectors of bytes are multiplied as fast as they are loaded:
+    there the left operand stays beside the right one."""
+    if not machine.uses_tiles(problem.dtype, problem.accum):
+        return machine.panel_bytes // element_bytes(problem.accum)
+    by_vectors = machine.vectors is not None and machine.vectors.tiles == "vnni"
+    return machine.panel_bytes // element_bytes(problem.dtype) // (2 if by_vectors else 1)
 
 
 def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine) -> Block | None:
@@ -126,7 +130,7 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
 def accumulator_block(problem: Problem, machine: Machine) -> Block:
     """The block of a sum over iterations, which each of them reads and writes: small enough for the first cache or
     little beyond it, and for a matrix of a few hundred rows and columns to be more than a few programs."""
-    return Block(CPU_ROWS[2], CPU_COLUMNS[0], machine.panel_bytes // element_bytes(_held(problem, machine)))
+    return Block(CPU_ROWS[2], CPU_COLUMNS[0], _depth(problem, machine))
 
 
 def programs(problem: Problem, block: Block) -> int:

@@ -42,7 +42,7 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
                                                  it. The last dims of x, one per index, have no coordinate. `along` are
                                                  the dims of `rows` and of each index that count rows, from 0 on;
                                                  `columns` those of `rows` and x whose coordinate is an axis, if any
-    tile.dot(a, b, acc) : tile                   continues acc's chain over ascending k
+    tile.dot(a, b, acc) : tile                   continues acc's chain over ascending k; one of i8 is summed in i32
     tile.for(low, high, init...) {step} { ^(i, carried...): ... tile.yield }
     tile.tree(n, empty...) { ^(i): ... tile.yield } { ^(left..., right...): ... tile.yield }
                                                  n blocks combined by the aligned tree; `empty` if n is 0
@@ -69,7 +69,7 @@ from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileT
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Free
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import I64
+from tesserac.types.dtype import I8, I32, I64
 from tesserac.types.policy import NO_POLICY, compute_dtype
 
 
@@ -342,7 +342,7 @@ def _verify_fold_at(op: Op) -> None:
 
 def _verify_dot(op: Op) -> None:
     a, b, acc = (tile_type(v) for v in op.operands)
-    accum = compute_dtype(a.dtype, a.policy)
+    accum = I32 if a.dtype == b.dtype == I8 else compute_dtype(a.dtype, a.policy)
     require(a.policy == b.policy, "the operands have two policies", op)
     require(acc == tile_type(op.result) and acc.dtype == accum, "must accumulate in {}", op, accum.name)
     shapes = (len(a.shape), len(b.shape)) == (2, 2) and a.shape[1] == b.shape[0]
