@@ -81,8 +81,8 @@ def _normalise_reduce(op: Op) -> None:
 
 
 def _normalise_contract(op: Op, machine: Machine) -> None:
-    types = {tensor_type(value).dtype for value in op.operands}
-    if len(types) > 1 or not machine.uses_tiles(*types, attr(op, "accum", DType)):
+    left, right = (tensor_type(value).dtype for value in op.operands)
+    if left != right or not machine.uses_tiles(left, attr(op, "accum", DType)):
         _widen_integers(op)
     _normalise_views(matrix_product(op))
 
