@@ -117,7 +117,7 @@ FILES = {
     "random-gradients": "gradients of random programs",
     "random-programs": "random programs against the interpreter",
     "table-aarch64": "loops, sums, scans, sorts and products beside NumPy, PyTorch and numba",
-    "table-x86_64": "sums, scans, scatters and products on 16 x86 cores beside NumPy and PyTorch",
+    "table-x86_64": "products, convolutions, sums, scans and scatters on 16 x86 cores beside NumPy and PyTorch",
     "training": "training the examples",
     "transformer-memory-aarch64": "what the forward pass of a transformer of 24 layers holds, beside its lower bound",
 }
