@@ -28,8 +28,8 @@ from tesserac.schedule.tiles import (
     given_block,
     programs,
 )
-from tesserac.types.dims import ONE, product
-from tesserac.types.dtype import BF16, F16, F32, F64, DType
+from tesserac.types.dims import ONE, ZERO, product
+from tesserac.types.dtype import BF16, F16, F32, F64, FP8_E4M3, FP8_E5M2, DType
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 64, 192
@@ -40,6 +40,7 @@ UNIFORM_WARPS = 8
 WARPGROUP = 4
 ASKED = "asked"
 """The attribute of a launch whose blocks the program says."""
+FP8 = (FP8_E4M3, FP8_E5M2)
 READ_AS_ROWS = (F32, F64, BF16, F16)
 """Element types of a right operand that is read as it lies."""
 
@@ -104,7 +105,24 @@ def problem_of(launch: Op, machine: Machine) -> Problem:
     lead, m, n, k = (nominal(d, machine) for d in (product(leads), rows, columns, terms))
     right = read_reach(launch, contract, 1)
     laid_out = right is not None and right.panels
-    return Problem(lead, m, n, k, *product_types(contract), laid_out)
+    by_bytes = machine.multiplies_bytes and has_dense_terms(launch)
+    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes)
+
+
+def has_dense_terms(launch: Op) -> bool:
+    """Whether the terms of a product of 8-bit numbers that is summed in f32 are neighbours in both memories: what
+    matrix units of such numbers take. Never decided by sizes, since it shows in the bits."""
+    contract = computing(launch)[0]
+    types, accum = [tensor_type(v) for v in contract.operands], contract.attrs["accum"]
+    if accum != F32 or any(ty.dtype not in FP8 for ty in types) or types[0].dtype != types[1].dtype:
+        return False
+    reaches = [read_reach(launch, contract, position) for position in (0, 1)]
+    *_, rows, columns, terms = range(len(launch_space(launch)))
+    return all(
+        reach is not None and not reach.panels and not reach.digits
+        and reach.strides[terms] == ONE and reach.strides[own] not in (ONE, ZERO)
+        for reach, own in zip(reaches, (rows, columns), strict=True)
+    )  # fmt: skip
 
 
 def product_types(contract: Op) -> tuple[DType, DType]:
@@ -139,8 +157,8 @@ def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> 
     fitting = max(2, min(most, (machine.near_bytes - result) // copy))
     depth = min(fitting, kernel_settings(computing(launch)[0]).get("stages", fitting))
     for operand in (0, 1):
-        stage(launch, operand, "panels", depth)
-    if machine.has_async_matrix_unit and problem.dtype.bits == 16:
+        stage(launch, operand, "terms" if problem.by_bytes else "panels", depth)
+    if machine.has_async_matrix_unit and problem.narrow:
         bind(launch, WARPGROUP * (block.rows // 64 + 1), "producer_consumer")
         because(launch, "one group of warps feeds the matrix unit")
     else:

@@ -116,7 +116,7 @@ class Machine:
     `calls`: functions that are called stay functions; elsewhere they are written out.
     `folds_places`: a program folds rows into places that integers say, one after the other. `warps` are those of a
     program, `column_warps` where it walks columns, and `registers` how many elements they hold at once; 0 where a
-    program is one thread. `parameter_bytes` are what a launch can give a kernel beside memory.
+    program is one thread. `multiplies_bytes`: matrix units take 8-bit numbers. `parameter_bytes` are what a launch can give a kernel beside memory.
     """
 
     arch: str
@@ -147,6 +147,7 @@ class Machine:
     column_warps: int = 0
     registers: int = 0
     has_async_matrix_unit: bool = False
+    multiplies_bytes: bool = False
     parameter_bytes: int = 32764
 
     def __hash__(self) -> int:
@@ -220,7 +221,8 @@ def _gpu(
         columns=16, cheap_rows=1, carries_sums=False, takes_arguments=False, compiles_loops=False,
         leaves_idle_loops=False, folds_places=False, calls=False, code=Code(NVPTX, arch, ptx), rates=rates,
         residency=residency, warps=WARPS, column_warps=8, registers=WARPS * 32 * REGISTERS,
-        has_async_matrix_unit=asynchronous, parameter_bytes=4 * KIB if ptx == "+ptx80" else 32764,
+        has_async_matrix_unit=asynchronous, multiplies_bytes=asynchronous,
+        parameter_bytes=4 * KIB if ptx == "+ptx80" else 32764,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ class Block:
 @dataclass(frozen=True)
 class Problem:
     """Nominal sizes of a product; `leads` is the number of products, `dtype` that of the operands, `laid_out` says that
-    the right one is in panels already."""
+    the right one is in panels already, `by_bytes` that matrix units of 8-bit numbers multiply."""
 
     leads: int
     rows: int
@@ -39,6 +39,12 @@ class Problem:
     dtype: DType
     accum: DType
     laid_out: bool
+    by_bytes: bool = False
+
+    @property
+    def narrow(self) -> bool:
+        """Whether matrix units of a GPU multiply."""
+        return self.dtype.bits == 16 or self.by_bytes
 
     def __str__(self) -> str:
         lead = f"{self.leads} products of " if self.leads > 1 else ""
@@ -67,6 +73,8 @@ ROWS_UNIT = 64
 ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64))
 WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
+BYTE_BLOCKS = ((128, 128, 128), (64, 128, 128), (64, 64, 128))
+"""Of 8-bit numbers: sums of as many terms are added in f32, which takes as many registers again as the result."""
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
 BLOCK_NAMES = ("m", "n", "k")
 PROGRAM_START = 2.0e6
@@ -89,7 +97,7 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
         rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS
-    shapes = narrow if problem.dtype.bits == 16 else WIDE_BLOCKS
+    shapes = BYTE_BLOCKS if problem.by_bytes else narrow if problem.narrow else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]
 
 
@@ -144,7 +152,7 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
     if not machine.packs_operands:
         traffic = (block.rows + block.columns) * problem.terms * element_bytes(problem.dtype)
         fed: float = traffic * machine.flops_per_byte
-        if machine.has_async_matrix_unit and problem.dtype.bits == 16:
+        if machine.has_async_matrix_unit and problem.narrow:
             fed = -(-problem.terms // block.depth) * STEP_START
         return -(-count // machine.cores) * (products + fed + PROGRAM_START)
     right_rate = LOAD_RATE if problem.laid_out else COPY_RATE

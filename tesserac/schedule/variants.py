@@ -67,7 +67,7 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
     problem, loops = problem_of(launch, machine), launch_loops(launch)
     size = loops[-3].block * loops[-2].block
     smaller = [b for b in candidates(problem, machine) if b.rows * b.columns < size]
-    if WHOLE_DIGITS in launch.attrs and machine.has_async_matrix_unit and problem.dtype.bits == 16:
+    if WHOLE_DIGITS in launch.attrs and machine.has_async_matrix_unit and problem.narrow:
         _variant_for_few_channels(launch, plain, problem, machine)
     if not smaller or _programs(launch).constant is not None or ASKED in launch.attrs:
         return

@@ -1,7 +1,7 @@
 """Contractions read narrow numbers as they are stored, where both operands only widen them to the accumulation type,
 and arrange them (windows of an image in its frame), or have zeros in place of some: what lies behind a length.
 
-The products of two bf16 or f16 numbers are exact in f32, so a chain has the same bits; matrix units that take narrow
+The products of two bf16, f16 or fp8 numbers are exact in f32, so a chain has the same bits; matrix units that take narrow
 numbers then serve, in the order of their architecture, and half as much is read. What is summed stays wide: `wide(a) @ wide(b)` hands on its accumulator. A constant
 that both types have counts as narrow.
 
@@ -35,10 +35,10 @@ from tesserac.ir.forms import Permute, indices, operand_maps, tensor_type
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import Rewriter, at, erase_dead, rewrite
 from tesserac.ir.types import TensorType
-from tesserac.types.dtype import BF16, F16, DType
+from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, DType
 from tesserac.types.policy import Policy, compute_dtype
 
-NARROW = (BF16, F16)
+NARROW = (BF16, F16, FP8_E4M3, FP8_E5M2)
 """Types whose products are exact in the type that they are summed in."""
 EXACT = (0, 1)
 """Constants that every type has."""

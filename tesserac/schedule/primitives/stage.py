@@ -21,7 +21,7 @@ from tesserac.schedule.dialect import Staging, launch_kind, launch_stages
 from tesserac.schedule.legality import IllegalSchedule
 from tesserac.schedule.views import copy_of
 
-LAYOUTS = ("panels", "rows", "tiles")
+LAYOUTS = ("panels", "rows", "tiles", "terms")
 
 
 def stage(launch: Op, operand: int, layout: str, depth: int) -> None:

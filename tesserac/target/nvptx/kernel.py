@@ -34,7 +34,7 @@ from tesserac.target.nvptx import (
 )  # fmt: skip
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
-from tesserac.tile.gpu.dialect import is_persistent, kernel_grid, kernel_parameters, kernel_threads
+from tesserac.tile.gpu.dialect import BESIDE, integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.pairs import is_paired
 from tesserac.tile.gpu.shared import ATOM_BYTES
@@ -143,16 +143,34 @@ def _first_program(ctx: Context) -> Value:
 
 
 def bind_position(ctx: Context, number: Value) -> None:
-    """The grid is launched flat, so that no axis has a limit of its own; the last axis varies fastest."""
+    """The grid is launched flat, so that no axis has a limit of its own; the last axis varies fastest, or that before
+    it in groups: see Note [Programs near each other]."""
     grid, rest = kernel_grid(ctx.kernel), number
     ctx.program = number
     positions = ctx.kernel.body.args[: len(grid)]
+    if BESIDE in ctx.kernel.attrs:
+        rows, columns = (ctx.dim(size) for size in grid[-2:])
+        inside, rest = _grouped(ctx, number, rows, columns, integer(ctx.kernel, BESIDE))
+        ctx.indices.update(zip(positions[-2:], inside, strict=True))
+        positions, grid = positions[:-2], grid[:-2]
     for value, size in reversed(list(zip(positions[1:], grid[1:], strict=True))):
         extent = emit_dim(ctx.b, size, ctx.symbols)
         ctx.indices[value] = modulo(ctx.b, rest, extent)
         rest = ctx.b.binary("udiv", rest, extent)
     if positions:
         ctx.indices[positions[0]] = rest
+
+
+def _grouped(ctx: Context, number: Value, rows: Value, columns: Value, height: int) -> tuple[list[Value], Value]:
+    """Row and column of a program, where `height` rows are walked side by side, and the number of what is before."""
+    b = ctx.b
+    whole = b.mul(rows, columns)
+    own, before = modulo(b, number, whole), b.binary("udiv", number, whole)
+    size = b.mul(columns, const_i64(height))
+    first = b.mul(b.binary("udiv", own, size), const_i64(height))
+    own = modulo(b, own, size)
+    high = b.minimum_int(b.sub(rows, first), const_i64(height))
+    return [b.add(first, modulo(b, own, high)), b.binary("udiv", own, high)], before
 
 
 def _place_shared(ctx: Context) -> Dim:
@@ -319,6 +337,10 @@ _EMIT: dict[str, Emit] = {
     "gpu.wait_mma": products.emit_wait_mma,
 }
 
+
+# Note [Programs near each other]
+# Programs that run at once share what they read through the second cache. A wave of a product that were a few rows of
+# blocks would read all of the right operand; as many rows as columns of blocks read the least of both.
 
 # Note [Persistent kernels]
 # As many blocks of threads start as run at once; each runs a program of every wave, so that the first copies of one are

@@ -7,7 +7,8 @@ result four numbers:
     B   (2t, g) (2t+1, g) | (2t+8, g) (2t+9, g)
     C   (g, 2t) | (g, 2t+1) | (g+8, 2t) | (g+8, 2t+1)
 
-So two results side by side, rounded, are a left operand as they lie.
+So two results side by side, rounded, are a left operand as they lie. Of fp8 a word has four terms, and all else is the
+same in bytes: m16n8k32.
 """
 
 from __future__ import annotations
@@ -31,12 +32,17 @@ from tesserac.target.nvptx.context import Context, Ring, warps_only
 from tesserac.target.nvptx.fragments import word_of
 from tesserac.target.nvptx.memory import moved_offset, shared_offset
 from tesserac.tile.gpu.dialect import fragment
+from tesserac.tile.gpu.matrix import TERM_BYTES
 from tesserac.tile.gpu.types import FragmentType
-from tesserac.types.dtype import BF16, DType
+from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, DType
 
 ROWS, COLUMNS, TERMS = 16, 8, 16
 _FOUR_WORDS = structure(I32, I32, I32, I32)
 _FOUR_FLOATS = structure(F32, F32, F32, F32)
+
+BYTE_NAMES = {FP8_E4M3: "e4m3", FP8_E5M2: "e5m2"}
+NAMES = {BF16: "bf16", F16: "f16", **BYTE_NAMES}
+"""What instructions call types of elements."""
 
 ReadLeft = Callable[[int, int], list[Value]]
 """The words of the piece of A at some rows and terms."""
@@ -84,7 +90,7 @@ def _multiply(ctx: Context, ty: FragmentType, right: _Right, left: ReadLeft, acc
     values, layout, dtype = list(acc), ty.layout, right.ring.type.dtype
     rows = sorted({o.get(0, 0) for o in layout.offsets if o.get(0, 0) % ROWS == 0})
     columns = sorted({o.get(1, 0) for o in layout.offsets if o.get(1, 0) % (2 * COLUMNS) == 0})
-    for k in range(0, right.ring.type.layout.shape[0], TERMS):
+    for k in range(0, right.ring.type.layout.shape[0], TERM_BYTES // dtype.bytes):
         pieces = {r: left(r, k) for r in rows}
         for c in columns:
             words = right.read(k, c)
@@ -145,7 +151,7 @@ class _MatrixLoader:
         if layout.transposed:
             return self._across(product, row, k)
         if k not in self.offsets:
-            column = b.add(self.ahead, const_int(I32, k))
+            column = b.add(b.mul(self.ahead, const_int(I32, 2 // layout.element)), const_int(I32, k))
             mine = b.add(self.first_row, self.row)
             self.offsets[k] = shared_offset(self.ctx, layout, mine, column)
         return self.load(product.a_pointer, self.offsets[k], row * layout.row_bytes, "")
@@ -191,7 +197,7 @@ class _Right:
         ctx, b = loader.ctx, loader.ctx.b
         if not self.offsets:
             low = b.binary("and", ctx.lane, const_int(I32, 7))
-            term = b.binary("and", ctx.lane, const_int(I32, 8))
+            term = b.mul(b.binary("and", ctx.lane, const_int(I32, 8)), const_int(I32, 2 // layout.element))
             mine = b.add(b.add(loader.first_column, low), loader.ahead)
             self.offsets[0] = shared_offset(ctx, layout, mine, term)
         return loader.load(self.pointer, moved_offset(ctx, layout, self.offsets[0], column, k), 0, "")
@@ -199,7 +205,10 @@ class _Right:
 
 def _mma_sync(ctx: Context, dtype: DType, a: list[Value], b: list[Value], acc: list[Value]) -> list[Value]:
     builder = ctx.b
-    if dtype == BF16:
+    if dtype in BYTE_NAMES:
+        kinds = f"{BYTE_NAMES[dtype]}.{BYTE_NAMES[dtype]}"
+        result = builder.intrinsic(f"llvm.nvvm.mma.m16n8k32.row.col.f32.{kinds}.f32", _FOUR_FLOATS, [*a, *b, *acc])
+    elif dtype == BF16:
         result = builder.intrinsic("llvm.nvvm.mma.m16n8k16.row.col.bf16", _FOUR_FLOATS, [*a, *b, *acc])
     else:
         half = vector(LType("half", "f16"), 2)

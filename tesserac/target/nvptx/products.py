@@ -13,13 +13,14 @@ from tesserac.target.nvptx.context import Context, Ring, memory_type
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import stage_pointer
 from tesserac.target.nvptx.memory import to_register
-from tesserac.target.nvptx.mma import TERMS, Product, held_words, multiply_held, multiply_staged, sum_held
+from tesserac.target.nvptx.mma import BYTE_NAMES, NAMES, TERMS, Product, held_words, multiply_held, multiply_staged, sum_held
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
+from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import VECTOR_BYTES
-from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP
+from tesserac.tile.gpu.matrix import FMA, MMA, TERM_BYTES, WARPGROUP
 from tesserac.tile.gpu.shared import SharedLayout, descriptor
 from tesserac.tile.gpu.types import FragmentType
-from tesserac.types.dtype import BF16, TF32, DType
+from tesserac.types.dtype import TF32, DType
 
 
 def emit_multiply(ctx: Context, op: Op) -> None:
@@ -186,7 +187,7 @@ WGMMA_ROWS = 64
 def _wgmma(product: Product, acc: list[Value], fresh: bool) -> list[Value]:
     """Both operands in stages."""
     ctx, b, layout = product.ctx, product.ctx.b, product.a.type.layout
-    left = descriptor(layout, 1, TERMS)
+    left = descriptor(layout, 1, TERM_BYTES // layout.element)
     # The rows of each warp group begin where the swizzle begins anew.
     distance = layout.offset(WGMMA_ROWS, 0) if layout.shape[0] > WGMMA_ROWS else 0
     rows = b.mul(b.cast("zext", ctx.group, I64), const_i64(distance))
@@ -223,19 +224,23 @@ def _wgmma_steps(
 ) -> list[Value]:
     """All steps of one block in one piece of assembly: nothing may come between them, and it keeps the text short. The
     first step of a `fresh` sum overwrites it."""
-    right = descriptor(b.type.layout, 0, TERMS)
-    kind, count = "bf16" if b.type.dtype == BF16 else "f16", len(values)
+    terms = TERM_BYTES // b.type.layout.element
+    right = descriptor(b.type.layout, 0, terms)
+    kind, count, by_bytes = NAMES[b.type.dtype], len(values), b.type.dtype in BYTE_NAMES
+    if by_bytes and right.transposed:
+        raise LoweringError("matrix units of 8-bit numbers read terms that are neighbours")
+    order = "" if by_bytes else f"{left.order}, {int(right.transposed)}"
     inputs = [*left.inputs, _descriptor_value(ctx, pointer, right.constant_bits)]
     registers = ", ".join(f"${i}" for i in range(count))
     columns = count * 32 * WARPGROUP // WGMMA_ROWS
-    name = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind}"
+    name = f"wgmma.mma_async.sync.aligned.m64n{columns}k{terms}.f32.{kind}.{kind}"
     lines = ["{", ".reg .b64 da, db;", "wgmma.fence.sync.aligned;"]
     for before, a, step in zip(left.before, left.names, right.steps, strict=True):
         adds = int(not (fresh and step == right.steps[0]))
         lines += [
             before,
             f"add.s64 db, ${count + len(left.inputs)}, {step >> 4};",
-            f"{name} {{{registers}}}, {a}, db, {adds}, 1, 1{left.order}, {int(right.transposed)};",
+            f"{name} {{{registers}}}, {a}, db, {adds}, 1, 1{order};",
         ]
     lines += ["wgmma.commit_group.sync.aligned;", "}"]
     return _tied_assembly(ctx, "\n".join(lines), values, inputs, fresh)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op, Value, attr
 from tesserac.ir.types import AxisType
-from tesserac.tile.dialect import memref_type, tile_type
+from tesserac.tile.dialect import Stage, memref_type, tile_type
 from tesserac.tile.gpu.matrix import MAX_WGMMA_COLUMNS, WARPGROUP
 from tesserac.tile.gpu.shared import PANEL_BYTES
 from tesserac.types.dims import ONE, Dim
@@ -20,8 +20,15 @@ GROUP_ROWS = 64
 
 
 def is_narrow(dot: Op) -> bool:
-    """Whether matrix units of 16-bit numbers take a product."""
-    return tile_type(dot.operands[0]).dtype in (BF16, F16) and tile_type(dot.result).dtype == F32
+    """Whether matrix units of narrow numbers take a product."""
+    half = tile_type(dot.operands[0]).dtype in (BF16, F16) and tile_type(dot.result).dtype == F32
+    return half or takes_terms(dot)
+
+
+def takes_terms(dot: Op) -> bool:
+    """Whether a schedule has laid out both operands of a product for matrix units of 8-bit numbers."""
+    stages = [v.defining_op.attrs.get("stage") for v in dot.operands[:2] if v.defining_op is not None]
+    return len(stages) == 2 and all(isinstance(stage, Stage) and stage.layout == "terms" for stage in stages)
 
 
 def sums_rows(dot: Op) -> bool:

@@ -164,6 +164,10 @@ def kernel_conditions(kernel: Op) -> tuple[Guard, ...]:
     return attr_tuple(kernel, "when", Guard)
 
 
+BESIDE = "beside"
+"""The attribute of a kernel of whose grid so many rows are walked side by side."""
+
+
 def is_persistent(kernel: Op) -> bool:
     """Whether a block of threads runs one program after the other."""
     return "persistent" in kernel.attrs

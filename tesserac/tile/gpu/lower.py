@@ -22,6 +22,7 @@ from tesserac.tile.gpu.operands import place_operands
 from tesserac.tile.gpu.pad import pad_blocks
 from tesserac.tile.gpu.pairs import mark_pairs
 from tesserac.tile.gpu.pipeline import pipeline_copies
+from tesserac.tile.gpu.promote import promote_sums
 from tesserac.tile.gpu.radix import split_sorts
 from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.roles import split_roles
@@ -63,6 +64,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     expand_conversions(lowered)
     place_scratch(lowered, variant.scratch)
     if variant.unit:
+        promote_sums(lowered)
         place_operands(lowered)
         carry_sums(lowered)
         sink_lifts(lowered)

@@ -6,6 +6,8 @@ register layout and the shared-memory layouts of both operands. The three units:
     fma     any number; each thread a piece of up to 8 x 8 in chains, operands in plain rows
     mma     bf16, f16; `mma.sync` m16n8k16 of one warp, operands in 128-byte panels, swizzled, read by ldmatrix
     wgmma   bf16, f16; m64nNk16 of four warps, operands read from the same panels through descriptors
+
+Both take fp8 where the terms of both operands are neighbours in memory, 32 of them at a time: `promote.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from tesserac.ir.attributes import register_attribute
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import Bit, Layout, bits_between, matrix_layout
 from tesserac.tile.gpu.shared import PANEL_BYTES, SharedLayout
-from tesserac.types.dtype import BF16, F16, DType
+from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, DType
 
 MMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (0, 8))
 MMA_LANES: tuple[Bit, ...] = ((1, 2), (1, 4), (0, 1), (0, 2), (0, 4))
@@ -31,6 +33,9 @@ FMA_PART = (4, 32)
 MMA_PART = (16, 16)
 WARPGROUP = 4
 MAX_WGMMA_COLUMNS = 256
+TERM_BYTES = 32
+"""Those of the terms of one instruction, whatever their type."""
+FP8 = (FP8_E4M3, FP8_E5M2)
 
 
 @dataclass(frozen=True)
@@ -53,8 +58,8 @@ def matrix_unit(name: str, dtype: DType, warps: int) -> MatrixUnit:
     """The unit called `name` for elements of `dtype`, shared by `warps` warps."""
     if name == FMA and dtype.kind in "fiu":
         return MatrixUnit(FMA, 1, warps)
-    if name in (MMA, WGMMA) and dtype in (BF16, F16):
-        return MatrixUnit(name, 16, warps)
+    if name in (MMA, WGMMA) and dtype in (BF16, F16, *FP8):
+        return MatrixUnit(name, TERM_BYTES // dtype.bytes, warps)
     raise LoweringError(f"matrix unit {name} does not multiply {dtype.name}")
 
 

@@ -27,7 +27,7 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType
-from tesserac.tile.gpu.dialect import integer, kernel_grid, kernel_parameters, memory
+from tesserac.tile.gpu.dialect import BESIDE, integer, kernel_grid, kernel_parameters, memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import Staged, fitting_depth, issued, ring_type, settled, staged_layout
@@ -39,6 +39,8 @@ PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 """With three warp groups these add up to what a block of 384 threads is given. Two groups have enough without it."""
 BARRIER_ROOM = 1024
 LOOPS = ("gpu.for", "gpu.tree")
+ROWS_BESIDE = 8
+"""Rows of blocks of a product that are walked side by side: what a wave of programs reads is least about there."""
 
 
 def split_roles(kernel: Op, shared_bytes: int) -> None:
@@ -113,6 +115,8 @@ class _Split:
             self.kernel.attrs["descending"] = True
         elif any(group.once for group in self.groups) or self.alone:
             self.kernel.attrs["persistent"] = True
+        if len(kernel_grid(self.kernel)) > 1 and any(len(group.loads) > 1 for group in self.groups if not group.once):
+            self.kernel.attrs[BESIDE] = ROWS_BESIDE
         *work, last = [op for op in body.ops if op.name not in ("gpu.alloc", "gpu.fill_ones", "gpu.barrier")]
         producer = self.producer(work)
         consumer = self.consumer(work)

@@ -1,0 +1,51 @@
+"""Pass `promote`: products of 8-bit numbers are summed in f32, block by block of 128 terms.
+
+    %y = gpu.dot(%a, %b, %acc)
+  becomes, where %a and %b have 8-bit numbers and a matrix unit multiplies them,
+    %part = gpu.dot(%a, %b, %zero)
+    %y = gpu.map(%acc, %part) { add }
+
+Inside of an instruction of a matrix unit sums of 8-bit numbers keep about 14 bits of the largest term, and so does the
+chain of instructions that goes on with its result. The length of such a chain is part of the meaning: `TERMS`, counted
+from the start of the terms, whatever the schedule.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op
+from tesserac.ir.types import ScalarType
+from tesserac.tile.gpu.dialect import fragment, matrix_unit_of
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.matrix import TERM_BYTES
+from tesserac.tile.gpu.shared import SharedLayout
+from tesserac.types.dtype import F32
+
+TERMS = 128
+UNIT_TERMS = TERM_BYTES
+"""Those of one instruction that takes bytes."""
+
+
+def promote_sums(kernel: Op) -> None:
+    """Changes the kernel in place."""
+    for dot in [op for op in kernel.walk() if op.name == "gpu.dot"]:
+        staged = dot.operands[0].defining_op
+        if matrix_unit_of(dot).k == UNIT_TERMS and staged is not None:
+            _promote(dot, staged)
+
+
+def _promote(dot: Op, staged: Op) -> None:
+    layout = staged.attrs["layout"]
+    if not isinstance(layout, SharedLayout) or layout.shape[1] != TERMS:
+        raise LoweringError(f"products of 8-bit numbers are promoted every {TERMS} terms")
+    left, right, acc = dot.operands
+    ty, b = fragment(acc), Builder.before(dot)
+    zero = b.value("gpu.full", (), ty, {"value": 0.0})
+    part = b.value("gpu.dot", (left, right, zero), ty, dict(dot.attrs), hint="part")
+    body = Block([ScalarType(F32)] * 2, ["total", "term"])
+    inner = Builder(body, dot.span)
+    inner.op("form.yield", (inner.value("scalar.add", body.args, ScalarType(F32)),))
+    whole = ((0, 1), (0, 1))
+    total = b.value("gpu.map", (acc, part), ty, {"maps": whole}, (body,), hint=dot.result.name)
+    dot.result.replace_all_uses(total)
+    dot.erase()
