@@ -33,7 +33,7 @@ from tesserac.types.dtype import BF16, F16, F32, F64, FP8_E4M3, FP8_E5M2, DType
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 64, 192
-MOST_STAGES, MOST_SMALL_STAGES = 4, 12
+MOST_STAGES, MOST_BYTE_STAGES, MOST_SMALL_STAGES = 4, 6, 12
 """Copies in flight; of the smallest blocks, which run where multiprocessors would be idle, as many as hide the way to
 memory."""
 UNIFORM_WARPS = 8
@@ -153,7 +153,7 @@ def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> 
     copy = (block.rows + block.columns) * block.depth * element_bytes(problem.dtype)
     result = block.rows * block.columns * element_bytes(problem.dtype) // 2
     smallest = machine.has_async_matrix_unit and block == candidates(problem, machine)[-1]
-    most = MOST_SMALL_STAGES if smallest else MOST_STAGES
+    most = MOST_SMALL_STAGES if smallest else MOST_BYTE_STAGES if problem.by_bytes else MOST_STAGES
     fitting = max(2, min(most, (machine.near_bytes - result) // copy))
     depth = min(fitting, kernel_settings(computing(launch)[0]).get("stages", fitting))
     for operand in (0, 1):

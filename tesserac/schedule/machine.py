@@ -116,7 +116,8 @@ class Machine:
     `calls`: functions that are called stay functions; elsewhere they are written out.
     `folds_places`: a program folds rows into places that integers say, one after the other. `warps` are those of a
     program, `column_warps` where it walks columns, and `registers` how many elements they hold at once; 0 where a
-    program is one thread. `multiplies_bytes`: matrix units take 8-bit numbers. `parameter_bytes` are what a launch can give a kernel beside memory.
+    program is one thread. `multiplies_bytes`: matrix units take 8-bit numbers. `parameter_bytes` are what a launch can
+    give a kernel beside memory.
     """
 
     arch: str

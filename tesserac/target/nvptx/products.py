@@ -13,7 +13,16 @@ from tesserac.target.nvptx.context import Context, Ring, memory_type
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import stage_pointer
 from tesserac.target.nvptx.memory import to_register
-from tesserac.target.nvptx.mma import BYTE_NAMES, NAMES, TERMS, Product, held_words, multiply_held, multiply_staged, sum_held
+from tesserac.target.nvptx.mma import (
+    BYTE_NAMES,
+    NAMES,
+    TERMS,
+    Product,
+    held_words,
+    multiply_held,
+    multiply_staged,
+    sum_held,
+)
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import VECTOR_BYTES

@@ -22,7 +22,7 @@ from tesserac.tile.gpu.operands import place_operands
 from tesserac.tile.gpu.pad import pad_blocks
 from tesserac.tile.gpu.pairs import mark_pairs
 from tesserac.tile.gpu.pipeline import pipeline_copies
-from tesserac.tile.gpu.promote import promote_sums
+from tesserac.tile.gpu.promote import pair_products, promote_sums
 from tesserac.tile.gpu.radix import split_sorts
 from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.roles import split_roles
@@ -70,6 +70,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
         sink_lifts(lowered)
         if variant.unit == WGMMA:
             rotate_products(lowered)
+            pair_products(lowered)
             split_roles(lowered, machine.near_bytes)
         else:
             pipeline_copies(lowered, machine.near_bytes)

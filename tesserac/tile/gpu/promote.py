@@ -13,9 +13,10 @@ from the start of the terms, whatever the schedule.
 from __future__ import annotations
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Block, Op
+from tesserac.ir.core import Block, Op, clone_op
+from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import ScalarType
-from tesserac.tile.gpu.dialect import fragment, matrix_unit_of
+from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import TERM_BYTES
 from tesserac.tile.gpu.shared import SharedLayout
@@ -32,6 +33,36 @@ def promote_sums(kernel: Op) -> None:
         staged = dot.operands[0].defining_op
         if matrix_unit_of(dot).k == UNIT_TERMS and staged is not None:
             _promote(dot, staged)
+
+
+def pair_products(kernel: Op) -> None:
+    """Two blocks of terms in a round of a loop: the unit multiplies the second while the first is added."""
+    for number, loop in enumerate([op for op in kernel.walk() if op.name == "gpu.for"]):
+        dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
+        if len(dots) == 1 and matrix_unit_of(dots[0]).k == UNIT_TERMS:
+            _pair(loop, dots[0], number)
+
+
+def _pair(loop: Op, dot: Op, number: int) -> None:
+    body, step = loop.body, integer(loop, "step")
+    *ops, yielded = body.ops
+    (total,) = yielded.operands
+    for value in dot.operands[:2]:
+        load = value.defining_op
+        assert load is not None
+        load.attrs["ring"] = number
+    b = Builder.before(yielded)
+    known = {body.args[0]: index_op(b, "add", body.args[0], dim_value(b, step)), body.args[1]: total}
+    for op in ops:
+        b.add(clone_op(op, known))
+    added = total.defining_op
+    assert added is not None and added.name == "gpu.map"
+    added.detach()
+    again = known[total].defining_op
+    assert again is not None
+    body.insert(body.place(again), added)
+    yielded.set_operands([known[total]])
+    loop.attrs["step"] = 2 * step
 
 
 def _promote(dot: Op, staged: Op) -> None:
