@@ -30,6 +30,9 @@ MATRIX_BITS = 16
 EPILOGUE_FACTOR = 4
 """How much longer work takes behind a product, in the few warps that have its sums, than in a launch of its own."""
 
+FINISHED_WORK = 96
+"""Work of an element that warps of their own do beside the next product."""
+
 LAUNCH_BYTES = 8 << 20
 """Bytes that a GPU moves while one launch ends and the next begins."""
 
@@ -143,8 +146,9 @@ def scratch_pays(producer: Op) -> bool:
 def apart_pays(product_: Op, maps: list[Op], machine: Machine) -> bool:
     """Whether maps over a product in a matrix unit had better be a launch of their own than be computed where it ends.
 
-    There a few warps work on them while the unit waits: slowly, and nothing else hides the way to memory. A launch of
-    their own costs the product's way to memory, unless that is written anyway, and back.
+    There a few warps work on them, beside the next product where it is rounded to 16 bits, else while the unit waits:
+    slowly, and nothing else hides the way to memory. A launch of their own costs the product's way to memory, unless
+    that is written anyway, and back.
     """
     if not machine.warps or tensor_type(product_.operands[0]).dtype.bits > MATRIX_BITS:
         return False
@@ -152,7 +156,8 @@ def apart_pays(product_: Op, maps: list[Op], machine: Machine) -> bool:
     inside = {op.result for op in (product_, *maps)}
     read = {v for op in maps for v in op.operands if v not in inside and tensor_type(v).rank >= len(dims)}
     moved = sum(element_bytes(tensor_type(v).dtype) for v in (*read, *(op.result for op in maps)))
-    work = sum(map(form_work, maps)) * EPILOGUE_FACTOR / machine.flops_per_byte
+    beside = FINISHED_WORK if machine.has_async_matrix_unit and tensor_type(product_.result).dtype.bits == 16 else 0
+    work = max(0, sum(map(form_work, maps)) - beside) * EPILOGUE_FACTOR / machine.flops_per_byte
     anyway = any(user not in maps for user, _ in product_.result.uses)
     saved = moved + work - (1 if anyway else 2) * element_traffic(product_)
     return saved * nominal(product(dims), machine) > LAUNCH_BYTES

@@ -232,7 +232,7 @@ def emit_role(ctx: Context, op: Op, work: Callable[[], None]) -> None:
 
     def body() -> None:
         producer = text(op, "name") == "producer"
-        direction = "dec" if producer else "inc"
+        direction = "inc" if text(op, "name") == "consumer" else "dec"
         if registers:
             b.intrinsic(f"llvm.nvvm.setmaxnreg.{direction}.sync.aligned.u32", VOID, [const_int(I32, registers)])
         if producer:
@@ -246,6 +246,15 @@ def emit_role(ctx: Context, op: Op, work: Callable[[], None]) -> None:
             work()
 
     flow.if_then(b, mine, body)
+
+
+def emit_give_registers(ctx: Context, op: Op) -> None:
+    """All warps of a group at once: some of them go on in one role, some in another."""
+    b = ctx.b
+    place = b.sub(b.binary("lshr", ctx.thread, const_int(I32, 5)), const_int(I32, integer(op, "first")))
+    registers = const_int(I32, integer(op, "registers"))
+    mine = b.icmp("ult", place, const_int(I32, integer(op, "warps")))
+    flow.if_then(b, mine, lambda: ignore(b.intrinsic("llvm.nvvm.setmaxnreg.dec.sync.aligned.u32", VOID, [registers])))
 
 
 def _warp_group(ctx: Context) -> Value:

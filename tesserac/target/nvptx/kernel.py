@@ -326,6 +326,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.sum_rows": products.emit_sum_rows,
     "gpu.column": fragments.emit_column,
     "gpu.fill_ones": copies.emit_fill_ones,
+    "gpu.give_registers": control.emit_give_registers,
     "gpu.take_turn": control.emit_take_turn,
     "gpu.pass_turn": control.emit_pass_turn,
     "gpu.expect": copies.emit_expect,

@@ -19,7 +19,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import MemRefType
 from tesserac.tile.dialect import APART
-from tesserac.tile.gpu.dialect import fragment, integer, kernel_parameters
+from tesserac.tile.gpu.dialect import HANDED, fragment, integer, kernel_parameters
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.touched import viewed, written_memory
 
@@ -82,7 +82,7 @@ def _seen(kernel: Op) -> set[Value]:
     workspaces = set(kernel_parameters(kernel)[integer(kernel, "takes") :])
     found: set[Value] = set()
     for op in kernel.walk():
-        if op.name == "gpu.alloc" and isinstance(op.result.type, MemRefType):
+        if op.name == "gpu.alloc" and isinstance(op.result.type, MemRefType) and HANDED not in op.attrs:
             found.add(op.result)
         elif op.name == "gpu.scan_rows" or (op.name == "gpu.store" and _has_copies(op)):
             found |= set(written_memory(op)) & workspaces

@@ -54,7 +54,9 @@ Copies in flight
     gpu.warp_barrier()                          all threads of each warp
     gpu.role() {name, first, warps, registers} { ... gpu.end }
                                                 what only some warps do, and how many registers each of their threads
-                                                has (0: as it was); of a `producer` one thread runs it
+                                                has (0: as it was); of a `producer` one thread runs it, a `finisher`
+                                                does what follows a product
+    gpu.give_registers() {first, warps, registers}  a whole group of warps keeps so many for each thread
 Products
     gpu.multiply(a, slot, b, slot, acc) {unit} : fragment, token<matrix>
     gpu.put(fragment, stages)                   a computed operand into the one slot of its stage
@@ -163,6 +165,9 @@ def kernel_parameters(kernel: Op) -> list[Value]:
 def kernel_conditions(kernel: Op) -> tuple[Guard, ...]:
     return attr_tuple(kernel, "when", Guard)
 
+
+HANDED = "handed"
+"""The attribute of shared memory that barriers of its own order, between roles."""
 
 BESIDE = "beside"
 """The attribute of a kernel of whose grid so many rows are walked side by side."""
@@ -401,7 +406,7 @@ for _name in (
 for _name in (
     "gpu.alloc", "gpu.scatter", "gpu.scan", "gpu.publish", "gpu.collect", "gpu.expect",
     "gpu.await", "gpu.arrive", "gpu.barrier", "gpu.warp_barrier", "gpu.scratch", "gpu.take_turn",
-    "gpu.pass_turn",
+    "gpu.pass_turn", "gpu.give_registers",
 ):
     define_op(_name, pure=False)
 define_op("gpu.kernel", pure=False, verify=_verify_kernel)

@@ -13,6 +13,7 @@ from tesserac.schedule.machine import Machine
 from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
+from tesserac.tile.gpu.finish import finish_apart, planned_finish
 from tesserac.tile.gpu.gathers import cut_gathers
 from tesserac.tile.gpu.join_lines import join_lines
 from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
@@ -71,7 +72,9 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
         if variant.unit == WGMMA:
             rotate_products(lowered)
             pair_products(lowered)
-            split_roles(lowered, machine.near_bytes)
+            finish = planned_finish(lowered)
+            split_roles(lowered, machine.near_bytes - (finish.bytes if finish is not None else 0))
+            finish_apart(lowered, finish)
         else:
             pipeline_copies(lowered, machine.near_bytes)
     # Last: only now is all traffic through shared memory visible.
