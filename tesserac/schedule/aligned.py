@@ -8,7 +8,8 @@ becomes
 
 Units that copy blocks of a matrix want rows to begin at multiples of 16 bytes. One pass over an operand costs little
 beside a product that reads it many times; element by element the product itself would wait for memory. Where sizes are
-not known a predicate chooses, and small products read their operands as they lie.
+not known a predicate chooses, and small products read their operands as they lie. Those of 8-bit numbers never do: the
+unit that would take them then adds otherwise, and no size but that of the terms may show in the bits.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from tesserac.ir.core import OPDEFS, Block, Op, Value, clone_op
 from tesserac.ir.forms import Reshape, Slice, tensor_type
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import Access, contiguous, view_access, view_source
+from tesserac.schedule.contract import has_dense_terms
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_places, launch_space, memory
 from tesserac.schedule.group import Group
 from tesserac.schedule.host import undecided
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
 from tesserac.schedule.shifted import WHOLE_DIGITS
@@ -35,17 +38,19 @@ LEAST_WORK = 1 << 24
 """Multiply-adds that take longer than two more launches."""
 
 
-def align_products(host: Op) -> None:
+def align_products(host: Op, machine: Machine) -> None:
     """Changes a host program for units that copy blocks."""
     sizes = {name for arg in host.body.args for dim in memory(arg).dims for name in dim.symbols()}
     for launch in [op for op in host.walk() if op.name == "schedule.launch" and launch_kind(op) == "contract"]:
         if WHOLE_DIGITS in launch.attrs:
             continue
         _take_as_matrices(launch)
-        loose, work = loose_operands(launch), product(launch_space(launch))
+        by_bytes = machine.multiplies_bytes and has_dense_terms(launch)
+        loose, work = loose_operands(launch, 8 if by_bytes else 16), product(launch_space(launch))
+        least = 1 if by_bytes else LEAST_WORK
         everywhere = all(tensor_dims(launch, number) <= sizes for number in loose)
-        if loose and everywhere and (work.constant is None or work.constant >= LEAST_WORK):
-            _align(host, launch, loose, work)
+        if loose and everywhere and (work.constant is None or work.constant >= least):
+            _align(host, launch, loose, work, least)
 
 
 def _take_as_matrices(launch: Op) -> None:
@@ -69,13 +74,13 @@ def _take_as_matrices(launch: Op) -> None:
             view.erase()
 
 
-def _align(host: Op, launch: Op, loose: list[int], work: Dim) -> None:
+def _align(host: Op, launch: Op, loose: list[int], work: Dim, least: int) -> None:
     some = sum((padding(tensor_type(launch.body.args[number])) for number in loose), ZERO).min(1)
     copies, aligned = _Copies(host, launch, some).of(loose)
     if some.constant is not None and work.constant is not None:
         launch.erase()
         return
-    as_they_lie = Predicate("at_least", Dim.const(LEAST_WORK - 1), work.min(LEAST_WORK) * some)
+    as_they_lie = Predicate("at_least", Dim.const(least - 1), work.min(least) * some)
     select([(as_they_lie, [launch])], [*copies, aligned], launch)
 
 
@@ -84,14 +89,14 @@ def tensor_dims(launch: Op, number: int) -> frozenset[str]:
     return product(tensor_type(launch.body.args[number]).dims).symbols()
 
 
-def loose_operands(launch: Op) -> list[int]:
-    """Operands of 16-bit numbers that the product reads, whose rows are not known to be multiples of 16 bytes, and that
-    can be read where their rows lie apart."""
+def loose_operands(launch: Op, bits: int) -> list[int]:
+    """Operands of numbers of so many bits that the product reads, whose rows are not known to be multiples of 16 bytes,
+    and that can be read where their rows lie apart."""
     found: list[int] = []
     for value in computing(launch)[0].operands:
         base, _ = view_source(value)
         ty = tensor_type(base)
-        if base.owner is launch.body and ty.dtype.bits == 16 and ty.dims and padding(ty) != ZERO:
+        if base.owner is launch.body and ty.dtype.bits == bits and ty.dims and padding(ty) != ZERO:
             found.append(base.index)
     return sorted(number for number in set(found) if _may_lie_apart(launch, launch.body.args[number]))
 

@@ -75,7 +75,7 @@ def launch_pass(machine: Machine) -> Pass:
     def decide(host: Op) -> None:
         if not machine.packs_operands:
             shift_windows(host)
-            align_products(host)
+            align_products(host, machine)
         chained = set() if machine.packs_operands else schedule_chains(host)
         for launch in [op for op in host.walk() if op.name == "schedule.launch" and op not in chained]:
             schedule_launch(launch, machine)

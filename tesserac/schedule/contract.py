@@ -10,6 +10,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import kernel_settings
 from tesserac.schedule.cost import element_bytes, nominal
 from tesserac.schedule.cuts import cut_product
+from tesserac.schedule.dense_terms import takes_bytes
 from tesserac.schedule.dialect import launch_ins, launch_loops, launch_space, memory
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
@@ -29,7 +30,7 @@ from tesserac.schedule.tiles import (
     programs,
 )
 from tesserac.types.dims import ONE, ZERO, product
-from tesserac.types.dtype import BF16, F16, F32, F64, FP8_E4M3, FP8_E5M2, DType
+from tesserac.types.dtype import BF16, F16, F32, F64, DType
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 64, 192
@@ -40,7 +41,6 @@ UNIFORM_WARPS = 8
 WARPGROUP = 4
 ASKED = "asked"
 """The attribute of a launch whose blocks the program says."""
-FP8 = (FP8_E4M3, FP8_E5M2)
 READ_AS_ROWS = (F32, F64, BF16, F16)
 """Element types of a right operand that is read as it lies."""
 
@@ -113,8 +113,7 @@ def has_dense_terms(launch: Op) -> bool:
     """Whether the terms of a product of 8-bit numbers that is summed in f32 are neighbours in both memories: what
     matrix units of such numbers take. Never decided by sizes, since it shows in the bits."""
     contract = computing(launch)[0]
-    types, accum = [tensor_type(v) for v in contract.operands], contract.attrs["accum"]
-    if accum != F32 or any(ty.dtype not in FP8 for ty in types) or types[0].dtype != types[1].dtype:
+    if not takes_bytes(contract):
         return False
     reaches = [read_reach(launch, contract, position) for position in (0, 1)]
     *_, rows, columns, terms = range(len(launch_space(launch)))

@@ -30,6 +30,7 @@ from tesserac.schedule.carry import (
     place_carried,
 )
 from tesserac.schedule.contract import operand_layout, product_types
+from tesserac.schedule.dense_terms import lay_terms_out
 from tesserac.schedule.dialect import CALL, memory
 from tesserac.schedule.direct import read_directly
 from tesserac.schedule.fuse import fuse_maps
@@ -57,6 +58,8 @@ def run_block(
     if program.machine.packs_operands:
         read_directly(block, program.machine)
         _lay_out_operands(program, block)
+    if program.machine.multiplies_bytes:
+        lay_terms_out(block)
     reasons = fuse_maps(block, program.machine)
     if program.machine.warps:  # before it is decided what changes in place, since more is read later then
         compute_again(plan(block, {}, Updates(), program.machine), program.machine)

@@ -1,0 +1,57 @@
+"""Operands of products of 8-bit numbers whose terms are not neighbours in memory are copied so that they are.
+
+    %y = form.contract(%a, %b)                                  b: [K, N], its columns side by side
+becomes
+    %t = form.map(%b) {maps = [[1, 0]]} { copy }                [N, K]
+    %y = form.contract(%a, form.view(%t) {permute})
+
+Matrix units take such numbers in one order only, and another unit would give other bits: so every product of the kind
+has it, whatever its sizes.
+"""
+
+from __future__ import annotations
+
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value, attr
+from tesserac.ir.forms import tensor_type
+from tesserac.schedule.access import access_through, view_source
+from tesserac.schedule.views import copy_of, permuted
+from tesserac.types.dims import ONE
+from tesserac.types.dtype import F32, FP8_E4M3, FP8_E5M2, DType
+
+FP8 = (FP8_E4M3, FP8_E5M2)
+TERMS = (-1, -2)
+"""Which dim of the left operand of a product, and of the right one, are its terms."""
+
+
+def takes_bytes(contract: Op) -> bool:
+    """Whether matrix units of 8-bit numbers have the types of a product."""
+    kinds = {tensor_type(v).dtype for v in contract.operands}
+    return attr(contract, "accum", DType) == F32 and len(kinds) == 1 and kinds <= set(FP8)
+
+
+def lay_terms_out(block: Block) -> None:
+    """Changes the products of a block, which are those of matrices."""
+    for op in list(block.ops):
+        if op.name == "form.contract" and takes_bytes(op) and _is_of_matrices(op):
+            for position, terms in enumerate(TERMS):
+                if _lies_across(op.operands[position], terms):
+                    op.set_operand(position, _across(Builder.before(op), op.operands[position]))
+
+
+def _is_of_matrices(contract: Op) -> bool:
+    """One row, one column or one term by its type is no matter of matrix units."""
+    return all(ONE not in tensor_type(v).dims[-2:] for v in contract.operands)
+
+
+def _lies_across(value: Value, terms: int) -> bool:
+    """Whether the other dim of a matrix is the dense one. What has no strides is left to other units as it is."""
+    base, views = view_source(value)
+    access = access_through(views, base)
+    return access is not None and access.strides[terms] != ONE
+
+
+def _across(builder: Builder, value: Value) -> Value:
+    rank = tensor_type(value).rank
+    exchanged = (*range(rank - 2), rank - 1, rank - 2)
+    return permuted(builder, copy_of(builder, permuted(builder, value, exchanged)).result, exchanged)
