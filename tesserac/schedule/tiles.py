@@ -73,7 +73,7 @@ ROWS_UNIT = 64
 ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64))
 WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
-BYTE_BLOCKS = ((128, 128, 128), (64, 128, 128), (64, 64, 128))
+BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
 """Of 8-bit numbers: sums of as many terms are added in f32, which takes as many registers again as the result."""
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
 BLOCK_NAMES = ("m", "n", "k")

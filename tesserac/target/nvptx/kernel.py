@@ -19,6 +19,7 @@ from tesserac.schedule.machine import NVPTX
 from tesserac.target import flow
 from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Function, Module
+from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, pointer
 from tesserac.target.nvptx import (
     control,
@@ -34,12 +35,12 @@ from tesserac.target.nvptx import (
 )  # fmt: skip
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
-from tesserac.tile.gpu.dialect import BESIDE, integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
+from tesserac.tile.gpu.dialect import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.pairs import is_paired
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.touched import written_memory
-from tesserac.tile.gpu.types import BarriersType, StagesType, TensorMapType
+from tesserac.tile.gpu.types import BESIDE, BarriersType, StagesType, TensorMapType
 from tesserac.tile.gpu.variants import scratch_bytes
 from tesserac.types.dims import Dim, product
 
@@ -150,7 +151,7 @@ def bind_position(ctx: Context, number: Value) -> None:
     positions = ctx.kernel.body.args[: len(grid)]
     if BESIDE in ctx.kernel.attrs:
         rows, columns = (ctx.dim(size) for size in grid[-2:])
-        inside, rest = _grouped(ctx, number, rows, columns, integer(ctx.kernel, BESIDE))
+        inside, rest = grouped_place(ctx.b, number, rows, columns, integer(ctx.kernel, BESIDE))
         ctx.indices.update(zip(positions[-2:], inside, strict=True))
         positions, grid = positions[:-2], grid[:-2]
     for value, size in reversed(list(zip(positions[1:], grid[1:], strict=True))):
@@ -161,9 +162,8 @@ def bind_position(ctx: Context, number: Value) -> None:
         ctx.indices[positions[0]] = rest
 
 
-def _grouped(ctx: Context, number: Value, rows: Value, columns: Value, height: int) -> tuple[list[Value], Value]:
+def grouped_place(b: Builder, number: Value, rows: Value, columns: Value, height: int) -> tuple[list[Value], Value]:
     """Row and column of a program, where `height` rows are walked side by side, and the number of what is before."""
-    b = ctx.b
     whole = b.mul(rows, columns)
     own, before = modulo(b, number, whole), b.binary("udiv", number, whole)
     size = b.mul(columns, const_i64(height))
@@ -335,6 +335,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.await": copies.emit_await,
     "gpu.tensor_copy": copies.emit_tensor_copy,
     "gpu.multiply": products.emit_multiply,
+    "gpu.add_columns": products.emit_add_columns,
     "gpu.wait_mma": products.emit_wait_mma,
 }
 

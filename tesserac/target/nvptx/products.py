@@ -23,7 +23,7 @@ from tesserac.target.nvptx.mma import (
     multiply_staged,
     sum_held,
 )
-from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
+from tesserac.tile.gpu.dialect import first_column, fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.matrix import FMA, MMA, TERM_BYTES, WARPGROUP
@@ -35,20 +35,24 @@ from tesserac.types.dtype import TF32, DType
 def emit_multiply(ctx: Context, op: Op) -> None:
     a, a_slot, b, b_slot, acc = op.operands
     left, right = ctx.rings[a], ctx.rings[b]
-    product = Product(
-        ctx,
-        fragment(acc),
-        left,
-        right,
-        stage_pointer(ctx, left, ctx.indices[a_slot]),
-        stage_pointer(ctx, right, ctx.indices[b_slot]),
-    )
+    skipped = right.type.layout.offset(0, first_column(op))
+    columns = ctx.b.gep(I8, stage_pointer(ctx, right, ctx.indices[b_slot]), skipped)
+    product = Product(ctx, fragment(acc), left, right, stage_pointer(ctx, left, ctx.indices[a_slot]), columns)
     unit, values = matrix_unit_of(op), ctx.fragments[acc]
     rules = {FMA: _fma, MMA: multiply_staged}
     if unit.name in rules:
         ctx.fragments[op.results[0]] = rules[unit.name](product, values)
     else:
         ctx.fragments[op.results[0]] = _wgmma(product, values, _starts_at_zero(acc))
+
+
+def emit_add_columns(ctx: Context, op: Op) -> None:
+    whole, part = op.operands
+    values, layout = list(ctx.fragments[whole]), fragment(whole).layout
+    for offset, value in zip(fragment(part).layout.offsets, ctx.fragments[part], strict=True):
+        place = layout.register_at({**offset, 1: offset.get(1, 0) + first_column(op)})
+        values[place] = ctx.b.fadd(values[place], value)
+    ctx.fragments[op.result] = values
 
 
 def _starts_at_zero(acc: IRValue) -> bool:

@@ -58,7 +58,8 @@ Copies in flight
                                                 does what follows a product
     gpu.give_registers() {first, warps, registers}  a whole group of warps keeps so many for each thread
 Products
-    gpu.multiply(a, slot, b, slot, acc) {unit} : fragment, token<matrix>
+    gpu.multiply(a, slot, b, slot, acc) {unit, first} : fragment, token<matrix>      by the columns of b from `first` on
+    gpu.add_columns(x, part) {first} : fragment x with a block added to its columns from `first` on
     gpu.put(fragment, stages)                   a computed operand into the one slot of its stage
     gpu.multiply_held(a, b, slot, acc, sums...) {unit} : fragment..., token<matrix>
                                                 a product whose left operand is a fragment
@@ -93,6 +94,7 @@ from tesserac.tile.gpu.matrix import MatrixUnit
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import (
     COPY,
+    FIRST,
     FLAG,
     GROUP,
     MATRIX,
@@ -146,6 +148,11 @@ def matrix_unit_of(op: Op) -> MatrixUnit:
     return attr(op, "unit", MatrixUnit)
 
 
+def first_column(op: Op) -> int:
+    """Where what an operation takes of the columns of a block begins."""
+    return integer(op, FIRST) if FIRST in op.attrs else 0
+
+
 def constant_index(value: Value) -> int | None:
     """An index that is known while compiling."""
     made = value.defining_op
@@ -164,13 +171,6 @@ def kernel_parameters(kernel: Op) -> list[Value]:
 
 def kernel_conditions(kernel: Op) -> tuple[Guard, ...]:
     return attr_tuple(kernel, "when", Guard)
-
-
-HANDED = "handed"
-"""The attribute of shared memory that barriers of its own order, between roles."""
-
-BESIDE = "beside"
-"""The attribute of a kernel of whose grid so many rows are walked side by side."""
 
 
 def is_persistent(kernel: Op) -> bool:
@@ -319,7 +319,8 @@ def _verify_wait(op: Op) -> None:
 def _verify_multiply(op: Op) -> None:
     a, _, b, _, acc = op.operands
     left, right, sum_ = stages(a).layout.shape, stages(b).layout.shape, fragment(acc)
-    require(left[1] == right[0] and sum_.shape == (left[0], right[1]), "shapes do not fit", op)
+    columns = range(right[1])[first_column(op) :][: sum_.shape[1]] if FIRST in op.attrs else range(right[1])
+    require(left[1] == right[0] and sum_.shape == (left[0], len(columns)), "shapes do not fit", op)
     require(sum_.dtype == compute_dtype(stages(a).dtype, stages(a).policy), "has another accumulator", op)
     require(stages(a).policy == stages(b).policy, "the operands have two policies", op)
     require([v.type for v in op.results] == [acc.type, MATRIX], "gives its accumulator and a token", op)
@@ -400,7 +401,7 @@ def _verify_multiply_held(op: Op) -> None:
 
 for _name in (
     "gpu.program", "gpu.axis", "gpu.full", "gpu.iota", "gpu.fold", "gpu.less",
-    "gpu.team", "gpu.reduce", "gpu.view",
+    "gpu.team", "gpu.reduce", "gpu.view", "gpu.add_columns",
 ):
     define_op(_name, pure=True)
 for _name in (

@@ -23,10 +23,10 @@ from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType, MemRefType
-from tesserac.tile.gpu.dialect import HANDED, fragment, integer, is_persistent, matrix_unit_of, memory
+from tesserac.tile.gpu.dialect import fragment, integer, is_persistent, matrix_unit_of, memory
 from tesserac.tile.gpu.layout import LANE_BITS, VECTOR_BYTES, Layout, blocked
 from tesserac.tile.gpu.matrix import TERM_BYTES, WARPGROUP
-from tesserac.tile.gpu.types import BarriersType, FragmentType
+from tesserac.tile.gpu.types import HANDED, BarriersType, FragmentType
 from tesserac.tile.gpu.variants import scratch_bytes
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import DType

@@ -26,7 +26,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import TileType
-from tesserac.tile.gpu.dialect import integer, matrix_unit_of
+from tesserac.tile.gpu.dialect import integer
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import COPY, GROUP, MATRIX, FragmentType, StagesType
@@ -120,7 +120,7 @@ def issued(dot: Op, staged: Mapping[Value, Staged], sums: Sequence[Op] = ()) -> 
     name = "gpu.multiply_held" if isinstance(left.type, FragmentType) else "gpu.multiply"
     given = [acc, *(op.operands[1] for op in sums)]
     names = (dot.result.name, *(op.result.name for op in sums), "product")
-    types, attrs = [*(v.type for v in given), MATRIX], {"unit": matrix_unit_of(dot)}
+    types, attrs = [*(v.type for v in given), MATRIX], dict(dot.attrs)
     return b.op(name, (*place(left), *place(right), *given), types, attrs, names=names)
 
 

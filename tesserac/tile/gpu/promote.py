@@ -12,17 +12,22 @@ from the start of the terms, whatever the schedule.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Block, Op, clone_op
+from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import ScalarType
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.matrix import TERM_BYTES
+from tesserac.tile.gpu.matrix import TERM_BYTES, WGMMA, accumulator_layout
 from tesserac.tile.gpu.shared import SharedLayout
+from tesserac.tile.gpu.types import FIRST
 from tesserac.types.dtype import F32
 
 TERMS = 128
+MOST_COLUMNS = 128
+"""Of a block of sums that has room in registers beside the whole."""
 UNIT_TERMS = TERM_BYTES
 """Those of one instruction that takes bytes."""
 
@@ -71,6 +76,10 @@ def _promote(dot: Op, staged: Op) -> None:
         raise LoweringError(f"products of 8-bit numbers are promoted every {TERMS} terms")
     left, right, acc = dot.operands
     ty, b = fragment(acc), Builder.before(dot)
+    if ty.shape[1] > MOST_COLUMNS and matrix_unit_of(dot).name == WGMMA:
+        dot.result.replace_all_uses(_in_parts(b, dot))
+        dot.erase()
+        return
     zero = b.value("gpu.full", (), ty, {"value": 0.0})
     part = b.value("gpu.dot", (left, right, zero), ty, dict(dot.attrs), hint="part")
     body = Block([ScalarType(F32)] * 2, ["total", "term"])
@@ -80,3 +89,19 @@ def _promote(dot: Op, staged: Op) -> None:
     total = b.value("gpu.map", (acc, part), ty, {"maps": whole}, (body,), hint=dot.result.name)
     dot.result.replace_all_uses(total)
     dot.erase()
+
+
+def _in_parts(b: Builder, dot: Op) -> Value:
+    """Columns part by part: while one group of warps adds, the unit multiplies for the other."""
+    left, right, total = dot.operands
+    rows, columns = fragment(total).shape
+    unit = matrix_unit_of(dot)
+    part_type = replace(
+        fragment(total), shape=(rows, MOST_COLUMNS), layout=accumulator_layout(unit, (rows, MOST_COLUMNS))
+    )
+    for first in range(0, columns, MOST_COLUMNS):
+        zero = b.value("gpu.full", (), part_type, {"value": 0.0})
+        attrs = {"unit": unit, FIRST: first}
+        part = b.value("gpu.dot", (left, right, zero), part_type, attrs, hint="part")
+        total = b.value("gpu.add_columns", (total, part), total.type, {FIRST: first}, hint=dot.result.name)
+    return total

@@ -27,12 +27,12 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType
-from tesserac.tile.gpu.dialect import BESIDE, integer, kernel_grid, kernel_parameters, memory
+from tesserac.tile.gpu.dialect import integer, kernel_grid, kernel_parameters, memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import Staged, fitting_depth, issued, ring_type, settled, staged_layout
 from tesserac.tile.gpu.shared import tensor_box
-from tesserac.tile.gpu.types import COPY, BarriersType, FragmentType, TensorMapType
+from tesserac.tile.gpu.types import BESIDE, COPY, BarriersType, FragmentType, TensorMapType
 from tesserac.types.dims import ONE
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
@@ -50,9 +50,11 @@ def split_roles(kernel: Op, shared_bytes: int) -> None:
 
 @dataclass(frozen=True)
 class _Group:
-    """The blocks that one product reads in one round. Groups of one `ring` use the same memory in turns."""
+    """The blocks that one product reads in one round, and others up to the `last` one. Groups of one `ring` use the
+    same memory in turns."""
 
     dot: Op
+    last: Op
     loads: list[Op]
     once: bool
     ring: object
@@ -163,7 +165,7 @@ class _Split:
         for op, result in zip(made, settled(b, product, later), strict=True):
             op.result.replace_all_uses(result)
         for group in self.groups:
-            if group.dot is dot and not group.once:
+            if group.last is dot and not group.once:
                 b.op("gpu.arrive", (self.rooms[group.ring].empty, slots[group.loads[0].result].slot))
         for op in made:
             op.erase()
@@ -272,10 +274,11 @@ def _first_use(dot: Op) -> Op:
 def _groups(kernel: Op) -> list[_Group]:
     found: dict[tuple[Block, Op], _Group] = {}
     for load in [op for op in kernel.walk() if op.name == "gpu.stage"]:
-        dot = next(user for user, _ in load.result.uses)
         assert load.parent is not None
+        dots = sorted((user for user, _ in load.result.uses), key=lambda op: op.parent.place(op) if op.parent else 0)
         ring = load.attrs.get("ring", load)
-        group = found.setdefault((load.parent, dot), _Group(dot, [], load.parent is kernel.body and ring is load, ring))
+        once = load.parent is kernel.body and ring is load
+        group = found.setdefault((load.parent, dots[0]), _Group(dots[0], dots[-1], [], once, ring))
         group.loads.append(load)
     if all(group.once for group in found.values()):
         raise LoweringError("warp roles need a loop with staged blocks")

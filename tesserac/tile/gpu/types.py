@@ -24,6 +24,9 @@ COPY = TokenType("copy")
 GROUP = TokenType("group")
 MATRIX = TokenType("matrix")
 
+FIRST, HANDED, BESIDE = "first", "handed", "beside"
+"""Attributes: the first of some columns; of shared memory that barriers of its own order, between roles; of a kernel of
+whose grid so many rows are walked side by side."""
 SUM_COLUMNS = 8
 """Columns of the smallest product: sums of rows are one with ones, in as many equal columns."""
 

@@ -1,0 +1,168 @@
+"""Products on a GPU: those of fp8 in matrix units, and what follows a product beside the next one."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from itertools import product
+
+import pytest
+
+from tesserac.base.source import SourceFile
+from tesserac.ir.core import Module, Op
+from tesserac.ir.printer import print_op
+from tesserac.target.llvm_types import Value, const_i64
+from tesserac.target.nvptx.kernel import emit_kernel, grouped_place
+from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
+from tesserac.tile.gpu.dialect import integer
+from tesserac.tile.gpu.finish import CONSUMER_REGISTERS, OTHER_REGISTERS
+from tests.support.gpu_kernels import count, tile_of, variants_of
+from tests.target.test_emit import Function, integers
+
+PROGRAMS = SourceFile(
+    "products.tess",
+    """
+half = bf16 @accum(f32)
+byte = fp8_e4m3 @accum(f32) @saturate
+
+def rows(a: Tensor[M, K, byte], b: Tensor[N, K, byte]):
+    return wide(a) @ wide(b).T
+
+def columns(a: Tensor[M, K, byte], b: Tensor[K, N, byte]):
+    return wide(a) @ wide(b)
+
+def vector(a: Tensor[K, byte], b: Tensor[K, N, byte]):
+    return wide(a) @ wide(b)
+
+def bell(a: Tensor[M, K, half], b: Tensor[K, N, half], c: Tensor[N, half]):
+    return gelu(a @ b + c)
+
+def wide_product(a: Tensor[M, K, half], b: Tensor[K, N, half]):
+    return wide(a) @ wide(b)
+""",
+)
+
+
+@cache
+def tiles(name: str, arch: str = "sm_90a") -> Module:
+    return tile_of(PROGRAMS, name, arch)
+
+
+@cache
+def kernels(name: str, arch: str = "sm_90a") -> dict[str, Op]:
+    return variants_of(tiles(name, arch), name, arch)
+
+
+def launched(name: str) -> list[Op]:
+    return [op for op in tiles(name).walk() if op.name == "tile.kernel"]
+
+
+def roles(kernel: Op) -> dict[str, Op]:
+    return {str(op.attrs["name"]): op for op in kernel.body.ops if op.name == "gpu.role"}
+
+
+# --- fp8 --------------------------------------------------------------------------------------------------------------
+
+
+def test_sums_of_fp8_go_to_f32_every_128_terms() -> None:
+    """Two products are under way: of 128 terms each, each from nothing, and both are added in order."""
+    consumer = roles(kernels("rows")["$1"])["consumer"]
+    (loop,) = (op for op in consumer.walk() if op.name == "gpu.for")
+    assert integer(loop, "step") == 256
+    products = [op for op in loop.body.ops if op.name == "gpu.multiply"]
+    starts = [op.operands[4].defining_op for op in products]
+    assert [made.name for made in starts if made is not None] == ["gpu.full", "gpu.full"]
+    waits = [op for op in loop.body.ops if op.name == "gpu.wait_mma"]
+    assert [integer(op, "pending") for op in waits] == [1, 0]
+    added = [op for op in loop.body.ops if op.name == "gpu.map"]
+    assert [op.operands[0] for op in added] == [loop.body.args[1], added[0].result]
+    assert [op.operands[1] for op in added] == [op.results[0] for op in waits]
+
+
+def test_large_blocks_of_fp8_are_summed_in_halves() -> None:
+    """Both read one stage, which is given back behind the second."""
+    consumer = roles(kernels("rows")["$0"])["consumer"]
+    (loop,) = (op for op in consumer.walk() if op.name == "gpu.for")
+    names = [op.name for op in loop.body.ops if op.name in ("gpu.multiply", "gpu.add_columns", "gpu.arrive")]
+    assert names == ["gpu.multiply", "gpu.add_columns", "gpu.multiply", "gpu.arrive", "gpu.add_columns"]
+    for name in ("gpu.multiply", "gpu.add_columns"):
+        assert [integer(op, "first") for op in loop.body.ops if op.name == name] == [0, 128]
+    assert integer(loop, "step") == 128
+
+
+def test_fp8_takes_the_matrix_unit_whatever_the_sizes() -> None:
+    """Where rows are not aligned, or terms no neighbours, operands are copied; only one row by its type is a chain."""
+    for name in ("rows", "columns"):
+        multiplied = [op for op in launched(name) if any(inner.name == "tile.dot" for inner in op.walk())]
+        assert multiplied and all('layout="terms"' in print_op(op) for op in multiplied)
+        assert all(count(kernel, "gpu.multiply") for kernel in kernels(name).values() if count(kernel, "gpu.role"))
+    assert len(launched("columns")) == len(launched("rows")) + 2, "two shapes of blocks that lie across"
+    assert all('layout="terms"' not in print_op(op) for op in launched("vector"))
+
+
+def test_older_gpus_multiply_fp8_in_chains() -> None:
+    assert "wgmma" not in "".join(map(print_op, kernels("rows", "sm_80").values()))
+    assert 'name="fma"' in print_op(kernels("rows", "sm_80")["$0"])
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
+def test_fp8_products_assemble() -> None:
+    code = emit_ptx(emit_kernel(kernels("rows")["$0"]).llvm, "sm_90a")
+    assert len(re.findall(r"m64n128k32\.f32\.e4m3\.e4m3", code)) == 8
+    assembled = assemble(code, "sm_90a")
+    assert (assembled.spilled_bytes, assembled.notes) == (0, ())
+    code = emit_ptx(emit_kernel(kernels("rows")["$2_mma"]).llvm, "sm_90a")
+    assert "mma.sync.aligned.m16n8k32" in code and assemble(code, "sm_90a").cubin
+
+
+# --- what follows a product -------------------------------------------------------------------------------------------
+
+
+def test_what_follows_a_product_has_warps_of_its_own() -> None:
+    found = roles(kernels("bell")["$0"])
+    assert list(found) == ["consumer", "producer", "finisher"]
+    assert "xndtr" in print_op(found["finisher"]) and "xndtr" not in print_op(found["consumer"])
+    stored = [op.operands[1].type for op in found["consumer"].walk() if op.name == "gpu.store"]
+    assert [str(ty).endswith("shared>") for ty in stored] == [True]
+    places = [(integer(role, "first"), integer(role, "warps")) for role in found.values()]
+    assert places == [(0, 8), (8, 1), (9, 3)]
+    assert 2 * CONSUMER_REGISTERS + OTHER_REGISTERS == 3 * 168, "what 384 threads have"
+
+
+def test_sums_that_stay_wide_are_stored_by_those_that_have_them() -> None:
+    assert list(roles(kernels("wide_product")["$0"])) == ["consumer", "producer"]
+
+
+def test_maps_join_a_product_where_they_run_beside_it() -> None:
+    assert all(any(op.name == "tile.dot" for op in kernel.walk()) for kernel in launched("bell")[:4])
+    assert "xndtr" in print_op(launched("bell")[0])
+    apart = tiles("bell", "sm_80")
+    assert not any("xndtr" in print_op(op) and "tile.dot" in print_op(op) for op in apart.ops)
+
+
+@pytest.mark.one_in(8)
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
+@pytest.mark.parametrize("variant", ["$0", "$1"])
+def test_finishers_assemble_without_spills(variant: str) -> None:
+    assembled = assemble(emit_ptx(emit_kernel(kernels("bell")[variant]).llvm, "sm_90a"), "sm_90a")
+    assert (assembled.spilled_bytes, assembled.notes) == (0, ())
+
+
+# --- the order of programs --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 5), (8, 3), (19, 4), (16, 1)])
+def test_every_program_has_its_place(rows: int, columns: int) -> None:
+    def place(which: int) -> object:
+        def build(f: Function) -> Value:
+            (row, column), before = grouped_place(f.builder, f.args[0], const_i64(rows), const_i64(columns), 8)
+            return (row, column, before)[which]
+
+        return integers(build, 1)
+
+    parts = [place(which) for which in range(3)]
+    found = [tuple(part(number) for part in parts) for number in range(2 * rows * columns)]  # type: ignore[operator]
+    assert sorted((b, r, c) for r, c, b in found) == list(product(range(2), range(rows), range(columns)))
+    first = [row for row, _, _ in found[: min(rows, 8)]]
+    assert first == list(range(min(rows, 8))), "rows side by side"
