@@ -243,7 +243,10 @@ def emit_arrive(ctx: Context, op: Op) -> None:
         name = "llvm.nvvm.mbarrier.arrive.scope.cta.space.cta"
         ctx.b.intrinsic(name, I64, [address, const_int(I32, 1)])
 
-    flow.if_then(ctx.b, ctx.b.icmp("eq", ctx.lane, const_int(I32, 0)), arrive)
+    first = ctx.b.icmp("eq", ctx.lane, const_int(I32, 0))
+    if "late" in op.attrs:
+        first = ctx.b.binary("and", first, ctx.b.icmp("sge", ctx.indices[op.operands[1]], const_i64(0)))
+    flow.if_then(ctx.b, first, arrive)
 
 
 def emit_next(ctx: Context, op: Op) -> None:

@@ -335,6 +335,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.await": copies.emit_await,
     "gpu.tensor_copy": copies.emit_tensor_copy,
     "gpu.multiply": products.emit_multiply,
+    "gpu.no_product": lambda ctx, op: None,
     "gpu.add_columns": products.emit_add_columns,
     "gpu.wait_mma": products.emit_wait_mma,
 }

@@ -49,7 +49,7 @@ Copies in flight
     gpu.next(barriers) : slot, parity           the slot of a ring whose turn it is for this thread, and the parity of
                                                 its phase; each time the next one
     gpu.await(barriers, slot, parity)           until the phase of that parity is complete
-    gpu.arrive(barriers, slot)                  one arrival per warp
+    gpu.arrive(barriers, slot) {late}           one arrival per warp; a late one only where there is a slot
     gpu.barrier()                               all threads of the block
     gpu.warp_barrier()                          all threads of each warp
     gpu.role() {name, first, warps, registers} { ... gpu.end }
@@ -71,6 +71,7 @@ Products
     gpu.take_turn(), gpu.pass_turn()            warp groups start products one after the other: each waits for the one
                                                 before it, and lets the next one in
     gpu.wait_mma(token, acc...) {pending} : fragment... accumulators once at most `pending` later products are under way
+    gpu.no_product() {unit} : token<matrix>     stands for one that a loop has left under way
 Gone when lowering is done
     gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns
                                                                                      (pipeline, roles)
@@ -407,7 +408,7 @@ for _name in (
 for _name in (
     "gpu.alloc", "gpu.scatter", "gpu.scan", "gpu.publish", "gpu.collect", "gpu.expect",
     "gpu.await", "gpu.arrive", "gpu.barrier", "gpu.warp_barrier", "gpu.scratch", "gpu.take_turn",
-    "gpu.pass_turn", "gpu.give_registers",
+    "gpu.pass_turn", "gpu.give_registers", "gpu.no_product",
 ):
     define_op(_name, pure=False)
 define_op("gpu.kernel", pure=False, verify=_verify_kernel)

@@ -13,8 +13,8 @@ Both sides come to the blocks of a ring in one order, so that each needs to coun
 over the ends of loops. Where all programs have the same work, and keep a block or leave no room for others beside them,
 the kernel is persistent: what ends one program is done beside the copies of the next. Where work grows with a program's
 place, the last come first, so that no long one is left alone at the end. What one product reads of one round shares a
-barrier; a block that no loop moves is given back at the end. A product is waited for where its result is needed: at the
-end of a round, if only the next one does.
+barrier; a block that no loop moves is given back at the end. A product is waited for where its result is needed; where
+only the next round needs it, when the product of that is under way.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType
-from tesserac.tile.gpu.dialect import integer, kernel_grid, kernel_parameters, memory
+from tesserac.tile.gpu.chains import behind
+from tesserac.tile.gpu.dialect import barriers, integer, kernel_grid, kernel_parameters, matrix_unit_of, memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
-from tesserac.tile.gpu.pipeline import Staged, fitting_depth, issued, ring_type, settled, staged_layout
+from tesserac.tile.gpu.pipeline import Staged, carry_more, fitting_depth, issued, ring_type, settled, staged_layout
 from tesserac.tile.gpu.shared import tensor_box
-from tesserac.tile.gpu.types import BESIDE, COPY, BarriersType, FragmentType, TensorMapType
+from tesserac.tile.gpu.types import BESIDE, COPY, MATRIX, BarriersType, FragmentType, TensorMapType
 from tesserac.types.dims import ONE
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 """With three warp groups these add up to what a block of 384 threads is given. Two groups have enough without it."""
 BARRIER_ROOM = 1024
 LOOPS = ("gpu.for", "gpu.tree")
+PRODUCTS = ("gpu.multiply", "gpu.multiply_held")
 ROWS_BESIDE = 8
 """Rows of blocks of a product that are walked side by side: what a wave of programs reads is least about there."""
 
@@ -158,10 +160,13 @@ class _Split:
         """Waits for a product, and sums beside it, before a result is needed, and gives back what it read."""
         dot = made[0]
         assert dot.parent is not None
+        if self.is_carried(made):
+            self.settle_later(dot, product, slots)
+            return
         needed = min(map(_first_use, made), key=dot.parent.place)
         b = Builder.before(needed)
         between = dot.parent.ops[dot.parent.place(dot) + 1 : dot.parent.place(needed)]
-        later = sum(op.name in ("gpu.multiply", "gpu.multiply_held") for op in between)
+        later = sum(op.name in PRODUCTS for op in between)
         for op, result in zip(made, settled(b, product, later), strict=True):
             op.result.replace_all_uses(result)
         for group in self.groups:
@@ -169,6 +174,45 @@ class _Split:
                 b.op("gpu.arrive", (self.rooms[group.ring].empty, slots[group.loads[0].result].slot))
         for op in made:
             op.erase()
+
+    def is_carried(self, made: list[Op]) -> bool:
+        """Whether nothing but the next round of a loop goes on with a product, and the loop has no other."""
+        dot, *sums = made
+        loop = dot.parent.parent_op if dot.parent is not None else None
+        if loop is None or loop.name != "gpu.for" or sums or dot.operands[2] not in loop.body.args[1:]:
+            return False
+        uses, products = list(dot.result.uses), [op for op in loop.walk() if op.name in PRODUCTS]
+        position = loop.body.args.index(dot.operands[2]) - 1
+        groups = [group for group in self.groups if group.last is dot]
+        last = len(uses) == 1 and uses[0] == (loop.body.terminator, position)
+        if not last or len(products) != 1 or len(groups) != 1 or groups[0].once:
+            return False
+        return barriers(self.rooms[groups[0].ring].empty).count > 1
+
+    def settle_later(self, dot: Op, product: Op, slots: dict[Value, Staged]) -> None:
+        """Waits for a product when the next one is under way, so that the unit always has one, and gives back then what
+        the one before it read; behind the loop for the last."""
+        assert dot.parent is not None and dot.parent.parent_op is not None
+        loop, body = dot.parent.parent_op, dot.parent
+        (group,) = (group for group in self.groups if group.last is dot)
+        empty, slot = self.rooms[group.ring].empty, slots[group.loads[0].result].slot
+        position = body.args.index(dot.operands[2]) - 1
+        before = body.add_arg(INDEX, "before")
+        b = Builder.before(body.terminator)
+        (total,) = settled(b, product, 1)
+        b.op("gpu.arrive", (empty, before), attrs={"late": True})
+        dot.result.replace_all_uses(total)
+        dot.erase()
+        body.terminator.set_operands([*body.terminator.operands, slot])
+        whole = carry_more(loop, [dim_value(Builder.before(loop), -1)])
+        result, behind_loop = whole.results[position], behind(whole)
+        uses = list(result.uses)
+        token = behind_loop.value("gpu.no_product", (), MATRIX, {"unit": matrix_unit_of(product)})
+        attrs = {"pending": 0}
+        done = behind_loop.value("gpu.wait_mma", (token, result), result.type, attrs, hint=result.name)
+        for user, place in uses:
+            user.set_operand(place, done)
+        behind_loop.op("gpu.arrive", (empty, whole.results[-1]), attrs={"late": True})
 
     def awaited(self, group: _Group) -> dict[Value, Staged]:
         """Where the blocks of a group lie, once they are there."""
