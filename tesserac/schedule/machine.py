@@ -214,7 +214,7 @@ def _cpu(
 
 def _gpu(
     arch: str, stands_for: str, cores: int, second_bytes: int, flops_per_byte: int, ptx: str, rates: Rates,
-    residency: Residency, *, asynchronous: bool = False,
+    residency: Residency, *, asynchronous: bool = False, by_bytes: bool = False,
 ) -> Machine:  # fmt: skip
     return Machine(
         arch, "gpu", stands_for, cores, residency.shared_bytes - residency.reserved_bytes, second_bytes, 0,
@@ -222,7 +222,7 @@ def _gpu(
         columns=16, cheap_rows=1, carries_sums=False, takes_arguments=False, compiles_loops=False,
         leaves_idle_loops=False, folds_places=False, calls=False, code=Code(NVPTX, arch, ptx), rates=rates,
         residency=residency, warps=WARPS, column_warps=8, registers=WARPS * 32 * REGISTERS,
-        has_async_matrix_unit=asynchronous, multiplies_bytes=asynchronous,
+        has_async_matrix_unit=asynchronous, multiplies_bytes=by_bytes,
         parameter_bytes=4 * KIB if ptx == "+ptx80" else 32764,
     )  # fmt: skip
 
@@ -281,16 +281,17 @@ SM_86 = _gpu(
     Rates(1.7, 128, 256, 40, 936), Residency(48, 16, 65536, 100 * KIB),
 )  # fmt: skip
 SM_89 = _gpu(
-    "sm_89", "RTX 4090", 128, 72 * MIB, 40, "+ptx80",
-    Rates(2.52, 128, 256, 40, 1008), Residency(48, 24, 65536, 100 * KIB),
+    "sm_89", "RTX 4090", 128, 72 * MIB, 40, "+ptx84",
+    Rates(2.52, 128, 256, 40, 1008), Residency(48, 24, 65536, 100 * KIB), by_bytes=True,
 )  # fmt: skip
 SM_90A = _gpu(
     "sm_90a", "H200", 132, 50 * MIB, 16, "+ptx86",
-    Rates(1.98, 128, 2048, 60, 4800, matrix_ghz=1.83), Residency(64, 32, 65536, 228 * KIB), asynchronous=True,
+    Rates(1.98, 128, 2048, 60, 4800, matrix_ghz=1.83), Residency(64, 32, 65536, 228 * KIB),
+    asynchronous=True, by_bytes=True,
 )  # fmt: skip
 SM_100A = _gpu(
     "sm_100a", "B200", 148, 126 * MIB, 10, "+ptx86",
-    Rates(1.98, 128, 4096, 80, 7700, matrix_ghz=1.86), Residency(64, 32, 65536, 228 * KIB),
+    Rates(1.98, 128, 4096, 80, 7700, matrix_ghz=1.86), Residency(64, 32, 65536, 228 * KIB), by_bytes=True,
 )  # fmt: skip
 
 CPUS = (X86_64_V3, X86_64_V4, X86_64_V4_AMX, AARCH64, AARCH64_SVE, APPLE)

@@ -75,6 +75,7 @@ WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
 BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
 """Of 8-bit numbers: sums of as many terms are added in f32, which takes as many registers again as the result."""
+WARP_BYTE_BLOCKS = ((128, 64, 128), (64, 64, 128))
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
 BLOCK_NAMES = ("m", "n", "k")
 PROGRAM_START = 2.0e6
@@ -97,7 +98,8 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
         rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS
-    shapes = BYTE_BLOCKS if problem.by_bytes else narrow if problem.narrow else WIDE_BLOCKS
+    by_bytes = BYTE_BLOCKS if machine.has_async_matrix_unit else WARP_BYTE_BLOCKS
+    shapes = by_bytes if problem.by_bytes else narrow if problem.narrow else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]
 
 

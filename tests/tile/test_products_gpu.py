@@ -105,6 +105,15 @@ def test_older_gpus_multiply_fp8_in_chains() -> None:
     assert 'name="fma"' in print_op(kernels("rows", "sm_80")["$0"])
 
 
+@pytest.mark.one_in(8)
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
+def test_warps_multiply_fp8_where_none_feeds_them() -> None:
+    code = emit_ptx(emit_kernel(kernels("rows", "sm_89")["$0"]).llvm, "sm_89")
+    assert len(re.findall(r"mma\.sync\.aligned\.m16n8k32\.row\.col\.f32\.e4m3\.e4m3\.f32", code)) == 2 * 4 * 4
+    assembled = assemble(code, "sm_89")
+    assert (assembled.spilled_bytes, assembled.notes) == (0, ())
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 def test_fp8_products_assemble() -> None:
