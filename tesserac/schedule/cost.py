@@ -6,7 +6,7 @@ from functools import cache
 from weakref import ReferenceType, ref
 
 from tesserac.ir.core import Block, Op
-from tesserac.ir.forms import tensor_type
+from tesserac.ir.forms import contract_dims, contracted, tensor_type
 from tesserac.ir.lines import LINES
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
@@ -30,8 +30,9 @@ MATRIX_BITS = 16
 EPILOGUE_FACTOR = 4
 """How much longer work takes behind a product, in the few warps that have its sums, than in a launch of its own."""
 
-FINISHED_WORK = 96
-"""Work of an element that warps of their own do beside the next product."""
+FINISHED_TERMS = 80
+"""Terms of a product in the time of which warps of their own do one operation for each element of the one before:
+measured on an H200."""
 
 LAUNCH_BYTES = 8 << 20
 """Bytes that a GPU moves while one launch ends and the next begins."""
@@ -156,11 +157,19 @@ def apart_pays(product_: Op, maps: list[Op], machine: Machine) -> bool:
     inside = {op.result for op in (product_, *maps)}
     read = {v for op in maps for v in op.operands if v not in inside and tensor_type(v).rank >= len(dims)}
     moved = sum(element_bytes(tensor_type(v).dtype) for v in (*read, *(op.result for op in maps)))
-    beside = FINISHED_WORK if machine.has_async_matrix_unit and tensor_type(product_.result).dtype.bits == 16 else 0
+    beside = _work_beside(product_, machine)
     work = max(0, sum(map(form_work, maps)) - beside) * EPILOGUE_FACTOR / machine.flops_per_byte
     anyway = any(user not in maps for user, _ in product_.result.uses)
     saved = moved + work - (1 if anyway else 2) * element_traffic(product_)
     return saved * nominal(product(dims), machine) > LAUNCH_BYTES
+
+
+def _work_beside(product_: Op, machine: Machine) -> int:
+    """The work of an element that warps of their own do while the unit has the next block."""
+    if not machine.has_async_matrix_unit or tensor_type(product_.result).dtype.bits != MATRIX_BITS:
+        return 0
+    sizes = contract_dims(product_)
+    return nominal(product([sizes[i] for i in contracted(product_)]), machine) // FINISHED_TERMS
 
 
 def power_of_two_below(value: float, low: int, high: int) -> int:

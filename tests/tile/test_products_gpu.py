@@ -37,6 +37,12 @@ def vector(a: Tensor[K, byte], b: Tensor[K, N, byte]):
 def bell(a: Tensor[M, K, half], b: Tensor[K, N, half], c: Tensor[N, half]):
     return gelu(a @ b + c)
 
+def biased(a: Tensor[M, K, half], b: Tensor[K, N, half], c: Tensor[N, half]):
+    return a @ b + c
+
+def short_bell(a: Tensor[M, 768, half], b: Tensor[768, N, half]):
+    return gelu(a @ b)
+
 def wide_product(a: Tensor[M, K, half], b: Tensor[K, N, half]):
     return wide(a) @ wide(b)
 """,
@@ -139,15 +145,16 @@ def test_what_follows_a_product_has_warps_of_its_own() -> None:
     assert 2 * CONSUMER_REGISTERS + OTHER_REGISTERS == 3 * 168, "what 384 threads have"
 
 
-def test_sums_that_stay_wide_are_stored_by_those_that_have_them() -> None:
-    assert list(roles(kernels("wide_product")["$0"])) == ["consumer", "producer"]
+@pytest.mark.parametrize("name", ["wide_product", "biased"])
+def test_wide_sums_and_little_work_stay_with_those_that_have_the_sums(name: str) -> None:
+    assert list(roles(kernels(name)["$0"])) == ["consumer", "producer"]
 
 
 def test_maps_join_a_product_where_they_run_beside_it() -> None:
     assert all(any(op.name == "tile.dot" for op in kernel.walk()) for kernel in launched("bell")[:4])
     assert "xndtr" in print_op(launched("bell")[0])
-    apart = tiles("bell", "sm_80")
-    assert not any("xndtr" in print_op(op) and "tile.dot" in print_op(op) for op in apart.ops)
+    for apart in (tiles("bell", "sm_80"), tiles("short_bell")):
+        assert not any("xndtr" in print_op(op) and "tile.dot" in print_op(op) for op in apart.ops)
 
 
 @pytest.mark.one_in(8)

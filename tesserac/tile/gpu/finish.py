@@ -23,6 +23,7 @@ from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType, MemRefType
+from tesserac.schedule.cost import body_work
 from tesserac.tile.gpu.dialect import fragment, integer, is_persistent, matrix_unit_of, memory
 from tesserac.tile.gpu.layout import LANE_BITS, VECTOR_BYTES, Layout, blocked
 from tesserac.tile.gpu.matrix import TERM_BYTES, WARPGROUP
@@ -40,6 +41,8 @@ FINISHERS = WARPGROUP - 1
 PAD_BYTES = 32
 """Between rows of a block, so that lanes which write four of them at once meet different banks."""
 HANDED_BYTES = 2
+LEAST_WORK = 24
+"""Of an element: less is done before a block is on its way, which takes the room of a stage."""
 MOVED = ("gpu.map", "gpu.load", "gpu.cast", "gpu.full", "gpu.store")
 
 
@@ -84,6 +87,8 @@ def planned_finish(kernel: Op) -> Finish | None:
     axes = [v for v in stores[0].operands[2:] if isinstance(v.type, AxisType)]
     moved = [op for op in tops if op in set(_behind(stores, handed.result))]
     if len(axes) != 2 or not all(_may_move(op, fragment(handed.result), axes) for op in moved):
+        return None
+    if sum(body_work(op) for op in moved if op.name == "gpu.map") < LEAST_WORK:
         return None
     return Finish(handed.result, moved, *axes)
 
