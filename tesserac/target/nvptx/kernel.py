@@ -307,6 +307,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.multiply_held": products.emit_multiply_held,
     "gpu.sum_rows": products.emit_sum_rows,
     "gpu.column": fragments.emit_column,
+    "gpu.relabel": fragments.emit_relabel,
     "gpu.fill_ones": copies.emit_fill_ones,
     "gpu.take_turn": control.emit_take_turn,
     "gpu.pass_turn": control.emit_pass_turn,

@@ -13,7 +13,7 @@ from tesserac.target.nvptx.context import Context, Ring, memory_type
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import stage_pointer
 from tesserac.target.nvptx.memory import to_register
-from tesserac.target.nvptx.mma import TERMS, Product, held_words, multiply_held, multiply_staged, sum_held
+from tesserac.target.nvptx.mma import TERMS, Product, held_words, multiply_held, multiply_staged, sum_held, sum_staged
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.matrix import FMA, MMA, WARPGROUP
@@ -158,6 +158,8 @@ def emit_sum_rows(ctx: Context, op: Op) -> None:
     left, acc = op.operands
     if isinstance(left.type, FragmentType):
         ctx.fragments[op.result] = sum_held(ctx, left, acc)
+    elif matrix_unit_of(op).name == MMA:
+        ctx.fragments[op.result] = sum_staged(ctx, ctx.rings[left], acc)
     else:
         _sum_stage(ctx, op)
 

@@ -22,6 +22,7 @@ Registers
     gpu.mask(x, axis) {dim, value}              elements outside the axis become `value`
     gpu.fold(x) {dim, kind, width}              element i: x[i], x[i + width], ... of one thread, folded ascending
     gpu.butterfly(x) {dim, kind, lane}          element i with the one that the lane `lane` away holds; halves `dim`
+    gpu.relabel(x) : fragment                   the same registers, with other positions along a dim that is folded
     gpu.shuffle(x) {lane}                       what the lane `lane` away (exclusive or) holds
     gpu.less(i, n) : scalar<bool>, gpu.choose(flag, x, y)
 Several blocks at once
@@ -264,6 +265,12 @@ def _verify_convert(op: Op) -> None:
     require(same, "changes nothing but the layout", op)
 
 
+def _verify_relabel(op: Op) -> None:
+    source, result = fragment(op.operands[0]), fragment(op.result)
+    require(source.shape == result.shape and source.dtype == result.dtype, "has the block of its operand", op)
+    require(source.layout.count == result.layout.count, "has the registers of its operand", op)
+
+
 def _verify_butterfly(op: Op) -> None:
     source, result, dim = fragment(op.operands[0]), fragment(op.result), integer(op, "dim")
     bit = source.layout.lanes[integer(op, "lane").bit_length() - 1]
@@ -411,6 +418,7 @@ define_op("gpu.sort", pure=False, verify=_verify_sort)
 define_op("gpu.map", pure=True, verify=_verify_map)
 define_op("gpu.cast", pure=True, verify=_verify_cast)
 define_op("gpu.column", pure=True)
+define_op("gpu.relabel", pure=True, verify=_verify_relabel)
 define_op("gpu.fill_ones", pure=False)
 define_op("gpu.round", pure=True, verify=_verify_round)
 define_op("gpu.mask", pure=True, verify=_verify_same_type)

@@ -205,8 +205,8 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
             shape, right = tile_type(op.result).shape, op.operands[1].defining_op
             across = right is not None and right.name == "tile.load" and lies_across(right)
             unit = dot_unit(op, variant)
-            yield op.result, accumulator_layout(unit, (shape[0], shape[1]), across, variant.by_rows)
-        elif op.name == "tile.reduce" and (op.attrs["kind"] in ORDERED_KINDS or not variant.by_rows):
+            yield op.result, accumulator_layout(unit, (shape[0], shape[1]), across, variant.share)
+        elif op.name == "tile.reduce" and (op.attrs["kind"] in ORDERED_KINDS or not variant.share):
             axes = indices(op, "axes")
             if len(axes) != 1:
                 raise LoweringError("a reduction over several dims of a block")
