@@ -131,7 +131,7 @@ WAYS = ("forward", "back")
 def where(case: Case) -> str:
     """What the sizes of a case promise."""
     dims = " ".join(case.args.values())
-    facts = (["D % 2 == 0"] if "D/2" in dims else []) + (["T % 4096 == 0", "T <= 262144"] if " T," in dims else [])
+    facts = (["D % 2 == 0"] if "D/2" in dims else []) + (["T % 256 == 0"] if " T," in dims else [])
     return f" where {', '.join(facts)}" if facts else ""
 
 
