@@ -26,10 +26,10 @@ from tesserac.schedule.programs import launched_kernel
 from tesserac.schedule.space import written_strides
 from tesserac.schedule.views import through_view
 from tesserac.tile.bodies import finished
-from tesserac.tile.dialect import Config, Stage, compute_scalar, tile_type
+from tesserac.tile.dialect import BUFFERS, Config, Stage, compute_scalar, tile_type
+from tesserac.tile.masked_blocks import Bound
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
-from tesserac.tile.masked_blocks import Bound
 from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
 from tesserac.tile.program_masks import arguments_used, masked_load, select_that_holds
 from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed, varying_symbols
@@ -121,6 +121,7 @@ class Program:
             "sym_name": name,
             "grid": tuple(self._grid),
             "config": Config(units.warps, units.roles),
+            **({BUFFERS: self.operands()} if len(set(self.operands())) < len(self.operands()) else {}),
         }
         return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
 

@@ -97,6 +97,8 @@ TENSORS = "tensors"
 """The attribute of a kernel that is launched for several tensors at once: how many."""
 
 
+BUFFERS = "buffers"
+"""The attribute of a kernel some of whose memories are one buffer, seen in several ways: the number of each one's."""
 APART = "apart"
 ENDS = "ends"
 """The attribute of a load behind whose axis memory goes on: the zeros that it has there stand for other numbers."""

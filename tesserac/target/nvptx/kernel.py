@@ -190,8 +190,12 @@ def _emit_alloc(ctx: Context, op: Op) -> None:
 
 
 def _emit_view(ctx: Context, op: Op) -> None:
-    assert isinstance(op.result.type, MemRefType)
-    ctx.memories[op.result] = _memory(ctx, op.result.type, ctx.memories[op.operands[0]].pointer, False)
+    (source,), ty = op.operands, op.result.type
+    if isinstance(ty, StagesType):
+        ctx.rings[op.result] = Ring(ctx.rings[source].pointer, ty)
+        return
+    assert isinstance(ty, MemRefType)
+    ctx.memories[op.result] = _memory(ctx, ty, ctx.memories[source].pointer, False)
 
 
 def _allocation_order(op: Op) -> int:

@@ -72,12 +72,13 @@ Products
 Gone when lowering is done
     gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns
                                                                                      (pipeline, roles)
+    gpu.turned(stage) {layout} : tile           the same block with its dims exchanged, in one stage  (roles)
     gpu.dot(a, b, acc) {unit}                   a product of such blocks, of stages, and until
                                                 `operands` of fragments              (pipeline, roles)
     gpu.reduce(x, axis...) {kind, axes, order}  as tile.reduce                       (reduce)
     gpu.scan(x, axis, room, totals) {kind, dim} as tile.scan                         (scans)
     gpu.scratch() : memref<..., local>          as tile.alloc                        (scratch)
-    gpu.view(mem) : memref                      the same memory under other dims and strides
+    gpu.view(mem) : memref | stages             the same memory under other dims and strides
     gpu.convert(x) : fragment                   the same block in another layout     (convert)
 """
 
@@ -442,5 +443,6 @@ define_op("gpu.end", pure=False, terminator=True)
 define_op("gpu.multiply", pure=False, verify=_verify_multiply)
 define_op("gpu.wait_mma", pure=False, verify=_verify_wait_mma)
 define_op("gpu.stage", pure=False, verify=_verify_stage)
+define_op("gpu.turned", pure=True, verify=_verify_stage)
 define_op("gpu.dot", pure=True, verify=_verify_dot)
 define_op("gpu.convert", pure=True, verify=_verify_convert)

@@ -22,6 +22,7 @@ from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
 from tesserac.tile.dialect import (
     APART,
+    BUFFERS,
     RESIDENT,
     TENSORS,
     Stage,
@@ -313,7 +314,7 @@ class _Conversion:
             "takes": len(kernel_memrefs(kernel)),
             "mapped": (),
             **({TENSORS: kernel_tensors(kernel)} if TENSORS in kernel.attrs else {}),
-            **{name: kernel.attrs[name] for name in (PAIRS, RESIDENT) if name in kernel.attrs},
+            **{name: kernel.attrs[name] for name in (PAIRS, RESIDENT, BUFFERS) if name in kernel.attrs},
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
 

@@ -30,6 +30,7 @@ from tesserac.tile.gpu.rotate import rotate_products
 from tesserac.tile.gpu.row_sums import carry_sums
 from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
+from tesserac.tile.gpu.shared_copies import share_copies
 from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.teams import deal_to_teams
 from tesserac.tile.gpu.variants import Variant, variants
@@ -68,6 +69,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
         sink_lifts(lowered)
         if variant.unit == WGMMA:
             rotate_products(lowered)
+            share_copies(lowered)
             split_roles(lowered, machine.near_bytes)
         else:
             pipeline_copies(lowered, machine.near_bytes)

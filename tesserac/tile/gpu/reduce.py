@@ -9,8 +9,9 @@
     %6 = gpu.fold(%5) {dim = 0, kind = "sum", width = 2}       r[i] += r[i + 2]
     %7 = gpu.fold(%6) {dim = 0, kind = "sum", width = 1}       the dim goes away
 
-Where warps share the dim of a maximum, `gpu.relabel` puts what they share last. Each halving is a fold where both halves are in one thread, and a butterfly where they are in two lanes. Where they are
-in two warps, all that is left of the dim goes through shared memory into every thread's registers.
+Each halving is a fold where both halves are in one thread, and a butterfly where they are in two lanes. Where they are
+in two warps, all that is left of the dim goes through shared memory into every thread's registers; what has no order is
+numbered anew before (`gpu.relabel`), so that this comes last.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def _warps_last(b: Builder, x: Value, dim: int) -> Value:
         return x
     bits = [bit for bit in (*layout.warps, *layout.lanes, *layout.registers) if bit is not None and bit[0] == dim]
     steps = {bit: (dim, 1 << place) for place, bit in enumerate(bits)}
-    moved = (tuple(bit and steps.get(bit, bit) for bit in part) for part in (layout.registers, layout.lanes, layout.warps))
+    parts = (layout.registers, layout.lanes, layout.warps)
+    moved = (tuple(bit and steps.get(bit, bit) for bit in part) for part in parts)
     return b.value("gpu.relabel", (x,), replace(ty, layout=Layout(*moved)))
 
 

@@ -33,8 +33,8 @@ EXCHANGE_BYTES = 8 * 1024
 
 @dataclass(frozen=True)
 class Variant:
-    """One way. `unit` is the matrix unit ("" where there is no product), `warps` those that hold registers. `share`: what
-    warps share out of the results of products that are looked at row by row, or multiplied again."""
+    """One way. `unit` is the matrix unit ("" where there is no product), `warps` those that hold registers. `share`:
+    what warps share out of the results of products that are looked at row by row, or multiplied again."""
 
     suffix: str
     when: tuple[Guard, ...]
@@ -92,7 +92,8 @@ def _shared(dots: list[Op], warps: int, narrow: bool) -> tuple[str, int]:
     shapes = [tile_type(dot.result).shape for dot in dots]
     part = MMA_PART if narrow else FMA_PART
     by_rows = max(1, min(warps, min(rows for rows, _ in shapes) // part[0]))
-    by_columns = min(warps, min(columns for dot, (_, columns) in zip(dots, shapes) if not sums_rows(dot)) // part[1])
+    columns = [tile_type(dot.result).shape[1] for dot in dots if not sums_rows(dot)]
+    by_columns = min(warps, min(columns) // part[1])
     few = all(map(is_narrow, dots)) and by_columns > by_rows and not any(_lies_left(dot) for dot in dots)
     return (COLUMNS, by_columns) if few else (ROWS, by_rows)
 
