@@ -11,6 +11,7 @@ from tesserac.ir.core import Module, Op, clone_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.schedule.machine import Machine
 from tesserac.tile.gpu import dialect as dialect
+from tesserac.tile.gpu.ahead import load_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
 from tesserac.tile.gpu.gathers import cut_gathers
@@ -70,6 +71,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
         if variant.unit == WGMMA:
             rotate_products(lowered)
             share_copies(lowered)
+            load_ahead(lowered)
             split_roles(lowered, machine.near_bytes)
         else:
             pipeline_copies(lowered, machine.near_bytes)
