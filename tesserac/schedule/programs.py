@@ -155,8 +155,8 @@ def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
     if not machine.warps:
         of_rows = len(kernel_own(kernel)) == 1 and not any(op.name == "form.contract" for op in kernel.walk())
         return _sizes(kernel, ROWS_BLOCK if of_rows else OWN_BLOCK, LOOP_BLOCK)
-    narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
-    narrow = FEW_BLOCKS if _has_few_rows(kernel) else narrow
+    many = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
+    narrow = FEW_BLOCKS if _has_few_rows(kernel) else many
     tried = [_sizes(kernel, *block) for block in (narrow if _is_narrow(kernel) else GPU_BLOCKS)]
     fitting = (sizes for sizes in tried if _fits(kernel, sizes, machine))
     return next(fitting, tried[-1])
