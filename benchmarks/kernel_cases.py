@@ -105,7 +105,7 @@ CASES: dict[str, Case] = {
     "attention": Case(
         {"q": "B, 8, S, 64", "k": "B, 8, S, 64", "v": "B, 8, S, 64"},
         "attention(q, k, v, causal=True)",
-        "softmax_safe(attention_scores(q, k, causal=True)) @ v",
+        "cast(softmax_safe(attention_scores(q, k, causal=True)), v.dtype) @ v",
         {"B": 1, "S": 128},
         {"B": 1, "S": 1024},
         {"B": 8, "S": 2048},

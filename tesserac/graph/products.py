@@ -69,7 +69,7 @@ def _of_shared(builder: Builder, operator: Einsum, op: Op, in_place: bool) -> Pr
     whole = out if in_place else first
     if (len(summed), len(columns)) != (1, 1) or whole[-1:] != (columns if in_place else summed)[0]:
         return None
-    *batch, row = whole[:-1]
+    *batch, row = list(whole[:-1])
     once = all(len({*term}) == len(term) for term in (first, second))
     own = {*first} == {*batch, row, *summed} and {*second} <= {*batch, *summed, *columns}
     if not once or not own or {*out} != {*batch, row, *columns}:
