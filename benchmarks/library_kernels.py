@@ -101,6 +101,8 @@ def turn(options: argparse.Namespace, who: str) -> dict[str, Any]:
     rows = [json.loads(line[4:]) for line in done.stdout.splitlines() if line.startswith("ROW ")]
     if done.returncode:
         print(who, done.stdout[-1000:], done.stderr[-2000:], file=sys.stderr)
+    else:
+        print(*(f"{who} {line}" for line in done.stderr.splitlines() if "|" in line), sep="\n", file=sys.stderr)
     return dict(rows)
 
 

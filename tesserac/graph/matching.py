@@ -211,7 +211,7 @@ class Spelling(Match):
 
     def _product(self, maker: Op, found: Value) -> bool:
         op = found.defining_op
-        product = None if op is None or _is_apart(op) else as_product(self._builder, op)
+        product = None if op is None or _is_apart(op) else as_product(self._builder, op, in_place=True)
         if op is None or product is None or product.order != tuple(range(len(product.order))):
             return False
         assert product.value.defining_op is not None

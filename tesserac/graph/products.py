@@ -2,7 +2,8 @@
 
 Enters: an `einsum` of two operands, or a product whose leading dims broadcast. Leaves: views, the product of matrices,
 and the order in which its dims are the result's: leading dims, rows, columns. Sums have the same bits: the contracted
-dim is one, and its order is its own.
+dim is one, and its order is its own. Where only the first operand has several dims that stay, as queries of heads that
+share their keys, all but one of them are leading dims along which the second one broadcasts.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.contract import MatMul
 from tesserac.ops.einsum import Einsum
-from tesserac.ops.shape import Expand, Permute
+from tesserac.ops.shape import Expand, Permute, Reshape
+from tesserac.types.dims import ONE, Dim
 
 SPELLINGS = {f"{PREFIX}{operator.name}" for operator in (MatMul, Einsum)}
 """Operators that may be such contractions."""
@@ -31,11 +33,13 @@ class Product:
     order: tuple[int, ...]
 
 
-def as_product(builder: Builder, op: Op) -> Product | None:
-    """What a contraction is as a product; None where it is no such one, or a plain one already."""
+def as_product(builder: Builder, op: Op, in_place: bool = False) -> Product | None:
+    """What a contraction is as a product; None where it is no such one, or a plain one already. Of several dims that
+    may be rows that one is which stands before the last: of the result, if it is wanted `in_place`, or of the first
+    operand."""
     operator = operator_of(op) if is_operator(op) else None
     if isinstance(operator, Einsum) and len(op.operands) == 2:
-        return _of_einsum(builder, operator, op)
+        return _of_einsum(builder, operator, op) or _of_shared(builder, operator, op, in_place)
     return _of_matmul(builder, op) if isinstance(operator, MatMul) else None
 
 
@@ -55,6 +59,39 @@ def _of_einsum(builder: Builder, operator: Einsum, op: Op) -> Product | None:
         rows, columns = columns, rows
     dims = [*batch, *rows, *columns]
     return _product(builder, left, right, op, tuple(dims.index(x) for x in out))
+
+
+def _of_shared(builder: Builder, operator: Einsum, op: Op, in_place: bool) -> Product | None:
+    """Rows of several dims: the second operand broadcasts along all but one of them."""
+    (first, second), out = operator.terms, operator.output
+    summed = [x for x in first if x in second and x not in out]
+    columns = [x for x in out if x in second and x not in first]
+    whole = out if in_place else first
+    if (len(summed), len(columns)) != (1, 1) or whole[-1:] != (columns if in_place else summed)[0]:
+        return None
+    *batch, row = list(whole[:-1])
+    once = all(len({*term}) == len(term) for term in (first, second))
+    own = {*first} == {*batch, row, *summed} and {*second} <= {*batch, *summed, *columns}
+    if not once or not own or {*out} != {*batch, row, *columns}:
+        return None
+    sizes = dict(zip(first, tensor_type(op.operands[0]).dims, strict=True))
+    if any(_is_longer(sizes[x], sizes[row]) for x in batch if x not in second):
+        return None
+    left = permuted(builder, op.operands[0], [first.index(x) for x in (*batch, row, *summed)])
+    held = [x for x in batch if x in second]
+    right = permuted(builder, op.operands[1], [second.index(x) for x in (*held, *summed, *columns)])
+    ends = tensor_type(right).dims[-2:]
+    narrow = apply_operator(builder, Reshape((*(sizes[x] if x in held else ONE for x in batch), *ends)), right)
+    wide = apply_operator(builder, Expand((*(sizes[x] for x in batch), *ends)), narrow)
+    dims = [*batch, row, *columns]
+    return _product(builder, left, wide, op, tuple(dims.index(x) for x in out))
+
+
+def _is_longer(shared: Dim, row: Dim) -> bool:
+    """Whether rows are rather the dim along which operands are shared: as far as sizes are known."""
+    if row.constant is None:
+        return False
+    return shared.constant is None or shared.constant > row.constant
 
 
 def _of_matmul(builder: Builder, op: Op) -> Product | None:

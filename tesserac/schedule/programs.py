@@ -43,6 +43,8 @@ NARROW_BLOCKS = ((128, 64), (64, 64), (64, 32))
 """The same where matrix units take the numbers of the products."""
 ASYNC_BLOCKS = ((128, 128), (128, 64), (64, 64))
 """The same where they run beside the warps that feed them; the first size is of whole warp groups."""
+FEW_ROWS, FEW_BLOCKS = 16, ((16, 64), (16, 32))
+"""So few rows that a program waits for memory, and the blocks of one: several programs are under way at a time."""
 GPU_STAGES = 2
 WARP, LEAST_WARPS, MOST_WARPS = 32, 4, 8
 UNIT_TERMS, NARROW_BITS = 16, 16
@@ -153,10 +155,17 @@ def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
     if not machine.warps:
         of_rows = len(kernel_own(kernel)) == 1 and not any(op.name == "form.contract" for op in kernel.walk())
         return _sizes(kernel, ROWS_BLOCK if of_rows else OWN_BLOCK, LOOP_BLOCK)
-    narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
+    many = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
+    narrow = FEW_BLOCKS if _has_few_rows(kernel) else many
     tried = [_sizes(kernel, *block) for block in (narrow if _is_narrow(kernel) else GPU_BLOCKS)]
     fitting = (sizes for sizes in tried if _fits(kernel, sizes, machine))
     return next(fitting, tried[-1])
+
+
+def _has_few_rows(kernel: Op) -> bool:
+    """Whether all that a program has is a few rows of a dim."""
+    sizes = [cut.over.constant for cut in kernel_blocks(kernel) if cut.block in kernel_own(kernel)]
+    return len(sizes) == 1 and sizes[0] is not None and sizes[0] <= FEW_ROWS
 
 
 def _sizes(kernel: Op, own_block: int, loop_block: int) -> dict[Dim, int]:

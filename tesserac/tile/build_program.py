@@ -26,10 +26,12 @@ from tesserac.schedule.programs import launched_kernel
 from tesserac.schedule.space import written_strides
 from tesserac.schedule.views import through_view
 from tesserac.tile.bodies import finished
-from tesserac.tile.dialect import Config, Stage, compute_scalar, tile_type
+from tesserac.tile.dialect import BUFFERS, Config, Stage, compute_scalar, tile_type
+from tesserac.tile.masked_blocks import Bound
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
+from tesserac.tile.program_masks import arguments_used, masked_load, select_that_holds
 from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed, varying_symbols
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.tile.program_stores import store_result
@@ -59,6 +61,8 @@ class Program:
         self.block = Block()
         self.builder = Builder(self.block, self.kernel.span)
         self.axes: dict[Dim, BlockAxis] = {}
+        self.kept: dict[Dim, frozenset[Bound]] = {}
+        """What holds of all positions in the blocks that loops go over: the axes end where it ceases to."""
         self.counters: dict[str, tuple[Value, int]] = {}
         """Symbols that vary inside the program: an index, and what it is divided by to be their value."""
         self.lead: Value | None = None
@@ -117,6 +121,7 @@ class Program:
             "sym_name": name,
             "grid": tuple(self._grid),
             "config": Config(units.warps, units.roles),
+            **({BUFFERS: self.operands()} if len(set(self.operands())) < len(self.operands()) else {}),
         }
         return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
 
@@ -373,10 +378,15 @@ class Program:
         if not op.operands and (constant := map_constant(op)) is not None:
             ty = TileType(self.shape(result.dims), result.dtype, result.policy)
             return self.builder.value("tile.full", (), ty, {"value": constant}, hint=value.name)
-        tiles = [self.value(operand) for operand in op.operands]
-        maps: list[tuple[int | None, ...]] = list(operand_maps(op))
-        block = Block([compute_scalar(tile_type(t)) for t in tiles], [a.name for a in op.body.args])
-        body = MapBody(self, op, result, block, tiles, maps)
+        holds = select_that_holds(op, self.kept)
+        if holds is not None and (loaded := masked_load(self, op, holds)) is not None:
+            return loaded
+        used = arguments_used(op, holds)
+        tiles = [self.value(op.operands[i]) for i in used]
+        maps: list[tuple[int | None, ...]] = [operand_maps(op)[i] for i in used]
+        args = [op.body.args[i] for i in used]
+        block = Block([compute_scalar(tile_type(t)) for t in tiles], [a.name for a in args])
+        body = MapBody(self, op, result, block, tiles, maps, dict(zip(args, block.args, strict=True)), holds)
         body.fill()
         ty = TileType(self.shape(result.dims), result.dtype, result.policy)
         return self.builder.value("tile.map", tiles, ty, {"maps": tuple(maps)}, (block,), value.name)

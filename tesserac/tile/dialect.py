@@ -7,10 +7,12 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.kernel @name {grid, config} { ^(pid..., memref...): ... tile.return }
         grid = [`ceil_div(M, 128)`, ...] programs along each axis, the last varying fastest.
     tile.axis(start, stop) : axis<B>             the indices start .. min(start + B, stop)
-    tile.load(mem, at...) {stage, groups} : tile one coordinate per dim of mem: an index drops it, an axis keeps it;
+    tile.load(mem, at...) {stage, groups, ends} : tile
+                                                 one coordinate per dim of mem: an index drops it, an axis keeps it;
                                                  elements outside the axis are zero. `stage` asks for a copy nearer to
                                                  the computing unit, in the layout that its consumer wants. With
                                                  `groups`, a coordinate counts through so many dims, the last fastest.
+                                                 `ends`: memory behind the axis has numbers that are not meant
     tile.gather(mem, at..., status?) {maps, bounds} : tile
                                                  as a load, and a coordinate may be a tile of integers; `maps[i]` are
                                                  the dims of the result that coordinate i follows. An integer out of
@@ -95,7 +97,11 @@ TENSORS = "tensors"
 """The attribute of a kernel that is launched for several tensors at once: how many."""
 
 
+BUFFERS = "buffers"
+"""The attribute of a kernel some of whose memories are one buffer, seen in several ways: the number of each one's."""
 APART = "apart"
+ENDS = "ends"
+"""The attribute of a load behind whose axis memory goes on: the zeros that it has there stand for other numbers."""
 RESIDENT = "resident"
 """The attribute of a kernel that says how many of its programs a multiprocessor should hold at once: it has so many
 registers less."""

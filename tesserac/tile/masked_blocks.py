@@ -157,6 +157,19 @@ def bounds_of(loop: Op, block: Dim) -> list[Bound]:
     return [bound for bound, values in masked.items() if _unchanged(loop, values)]
 
 
+def bounds_of_mask(op: Op, block: Dim) -> list[Bound] | None:
+    """All that the condition of a mask asks of positions in a dim whose blocks a loop goes over; None where it asks for
+    anything else, and for what is no mask."""
+    mask = _mask(op)
+    found: list[Bound] = []
+    for condition in () if mask is None else _conjuncts(mask.test, op):
+        bounds = list(_bounds(condition, block))
+        if not bounds:
+            return None
+        found += bounds
+    return found or None
+
+
 def _unchanged(loop: Op, masked: Mapping[Value, Known]) -> bool:
     facts = _Facts(loop, masked)
     ends = zip(loop.body.args[1:], loop.body.terminator.operands, strict=True)

@@ -26,7 +26,7 @@ from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import is_view, view_source
 from tesserac.tile.bodies import finished
 from tesserac.tile.dialect import tile_type
-from tesserac.tile.masked_blocks import bounds_of
+from tesserac.tile.masked_blocks import Bound, bounds_of
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.types.dims import ONE, ZERO, Dim
 
@@ -50,10 +50,12 @@ class Joined:
 
 @dataclass(frozen=True)
 class Ends:
-    """Where what counts of a dim begins, if not at its first index, and where it ends."""
+    """Where what counts of a dim begins, if not at its first index, and where it ends. `kept` holds of all before the
+    end."""
 
     low: Value | None
     high: Value
+    kept: frozenset[Bound] = frozenset()
 
 
 def build_loop(program: Program, op: Op, value: Value) -> Value:
@@ -97,7 +99,7 @@ def _one_by_one(program: Program, op: Op, cut: Cut, value: Value) -> Value:
 def _ends(program: Program, loop: Op, cut: Cut) -> Ends:
     """The part of a dim that masks let count: none before the first, nothing from the second on."""
     low: Value | None = None
-    high = program.size(cut.over)
+    high, kept = program.size(cut.over), set[Bound]()
     for bound in bounds_of(loop, cut.block):
         shift = bound.shift + Dim.sym(str(loop.attrs["counter"])) * cut.block
         other = None if bound.other is None else program.axes.get(bound.other)
@@ -109,10 +111,11 @@ def _ends(program: Program, loop: Op, cut: Cut) -> Ends:
         if bound.upper:
             last = program.size(ONE) if other is None else program.end(other)
             high = index_op(program.builder, "min", high, _plus(program, last, shift, given))
+            kept.update([bound] if other is None else [])
         else:
             first = _plus(program, program.size(ZERO) if other is None else other.start, shift, given)
             low = first if low is None else index_op(program.builder, "max", low, first)
-    return Ends(low, high)
+    return Ends(low, high, frozenset(kept))
 
 
 def _plus(program: Program, index: Value, shift: Dim, given: Value | None) -> Value:
@@ -218,11 +221,12 @@ def _chain(
         start = body.args[0]
         program.counters[counter] = (start, step)
         program.enter_axis(cut.block, start, Dim.sym(counter) * cut.block, ends.high)
+        program.kept[cut.block] = ends.kept
         for arg, held in zip(loop.body.args[1:], body.args[1:], strict=True):
             program.remember(arg, held)
         pairs = zip(joins, loop.body.terminator.operands, inits, strict=True)
         program.builder.op("tile.yield", [_next(program, join, value, init) for join, value, init in pairs])
-        del program.axes[cut.block], program.counters[counter]
+        del program.axes[cut.block], program.counters[counter], program.kept[cut.block]
     made = program.builder.op("tile.for", (low, ends.high, *inits), types, {"step": step}, (body,))
     return list(made.results)
 
@@ -291,7 +295,7 @@ def _tree(
     with program.inside(block):
         low = index_op(builder, "mul", block.args[0], length, "low")
         high = index_op(builder, "min", index_op(builder, "add", low, length), ends.high, "high")
-        builder.op("tile.yield", _chain(program, loop, cut, joins, low, Ends(ends.low, high), inits))
+        builder.op("tile.yield", _chain(program, loop, cut, joins, low, Ends(ends.low, high, ends.kept), inits))
     combine = Block([*types, *types])
     left, right = combine.args[: len(types)], combine.args[len(types) :]
     with program.alone(combine):

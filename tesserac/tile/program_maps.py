@@ -32,9 +32,13 @@ class MapBody:
         block: Block,
         tiles: list[Value],
         maps: list[tuple[int | None, ...]],
+        mapping: dict[Value, Value],
+        holds: Op | None = None,
     ) -> None:
         self.program, self.op, self.result, self.block, self.tiles, self.maps = program, op, result, block, tiles, maps
-        self.mapping: dict[Value, Value] = dict(zip(op.body.args, block.args, strict=True))
+        self.mapping = mapping
+        self.holds = holds
+        """A choice whose condition holds of all that there is."""
         self.inner = Builder(block, op.span)
 
     def fill(self) -> None:
@@ -51,12 +55,15 @@ class MapBody:
             op = waiting.pop()
             needed.add(op)
             operands = () if self._absolute(op) is not None else op.operands
+            operands = op.operands[1:2] if op is self.holds else operands
             waiting += [v.defining_op for v in operands if v.defining_op is not None and v.defining_op not in needed]
         return needed
 
     def _add(self, inner: Op) -> None:
         axis = self._absolute(inner)
-        if axis is not None:
+        if inner is self.holds:
+            self.mapping[inner.result] = self.mapping[inner.operands[1]]
+        elif axis is not None:
             self.mapping[inner.result] = self._position(axis)
         elif inner.name == "scalar.index":
             self.mapping[inner.result] = self._relative(inner)

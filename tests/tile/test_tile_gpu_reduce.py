@@ -87,6 +87,9 @@ class Threads:
         other = held[np.arange(len(held)) ^ integer(op, "lane")]
         return FOLDS[text(op, "kind")](held, other)
 
+    def relabel(self, op: Op) -> np.ndarray:
+        return self.held[op.operands[0]]
+
     def convert(self, op: Op) -> np.ndarray:
         block = collect(self.held[op.operands[0]], fragment(op.operands[0]))
         return distribute(block, fragment(op.result).layout)

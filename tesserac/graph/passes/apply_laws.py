@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.graph.dialect import ALTERNATIVES, KERNEL_CALL, LAW, MEANS, PATTERN, alternatives_of
+from tesserac.graph.dialect import ALTERNATIVES, KERNEL_CALL, LAW, MEANS, PATTERN, PREFIX, alternatives_of
 from tesserac.graph.matching import Match, spelt
 from tesserac.graph.passes.inline import erase_unreached
 from tesserac.graph.passes.match_kernels import is_expression, take_rewrite
@@ -50,6 +50,9 @@ from tesserac.ir.core import Attr, Module, Op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
+from tesserac.ops.einsum import Einsum
+
+EINSUM = f"{PREFIX}{Einsum.name}"
 
 
 @pass_(GRAPH, GRAPH, "apply_laws")
@@ -92,8 +95,9 @@ def _apply(module: Module, function: Op, op: Op, patterns: Sequence[Op]) -> None
     """What an operation is by the first law that fits."""
     assert op.parent is not None
     block, before = op.parent, set(op.parent.ops)
-    product = _as_product(op)
+    as_matrices, as_written = _as_product(op), _as_it_is(op)
     for pattern in patterns:
+        product = as_written if op.name == _root(pattern) == EINSUM else as_matrices
         found = spelt(pattern, op, product.value)
         if found is None:
             continue
@@ -108,7 +112,11 @@ def _apply(module: Module, function: Op, op: Op, patterns: Sequence[Op]) -> None
 
 def _as_product(op: Op) -> Product:
     """The operation as a product of matrices, which may be itself."""
-    return as_product(Builder.before(op), op) or Product(op.result, tuple(range(tensor_type(op.result).rank)))
+    return as_product(Builder.before(op), op) or _as_it_is(op)
+
+
+def _as_it_is(op: Op) -> Product:
+    return Product(op.result, tuple(range(tensor_type(op.result).rank)))
 
 
 def _call(op: Op, product: Product, pattern: Op, found: Match) -> Op:

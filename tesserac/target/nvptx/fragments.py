@@ -302,6 +302,10 @@ def emit_column(ctx: Context, op: Op) -> None:
     ctx.fragments[op.result] = [values[source.layout.register_at(offset)] for offset in offsets]
 
 
+def emit_relabel(ctx: Context, op: Op) -> None:
+    ctx.fragments[op.result] = ctx.fragments[op.operands[0]]
+
+
 def emit_butterfly(ctx: Context, op: Op) -> None:
     result, kind, lane = fragment(op.result), text(op, "kind"), int_attr(op, "lane")
     ctx.fragments[op.result] = [

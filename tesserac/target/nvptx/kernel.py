@@ -208,8 +208,12 @@ def _emit_alloc(ctx: Context, op: Op) -> None:
 
 
 def _emit_view(ctx: Context, op: Op) -> None:
-    assert isinstance(op.result.type, MemRefType)
-    ctx.memories[op.result] = _memory(ctx, op.result.type, ctx.memories[op.operands[0]].pointer, False)
+    (source,), ty = op.operands, op.result.type
+    if isinstance(ty, StagesType):
+        ctx.rings[op.result] = Ring(ctx.rings[source].pointer, ty)
+        return
+    assert isinstance(ty, MemRefType)
+    ctx.memories[op.result] = _memory(ctx, ty, ctx.memories[source].pointer, False)
 
 
 def _allocation_order(op: Op) -> int:
@@ -325,6 +329,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.multiply_held": products.emit_multiply_held,
     "gpu.sum_rows": products.emit_sum_rows,
     "gpu.column": fragments.emit_column,
+    "gpu.relabel": fragments.emit_relabel,
     "gpu.fill_ones": copies.emit_fill_ones,
     "gpu.give_registers": control.emit_give_registers,
     "gpu.take_turn": control.emit_take_turn,

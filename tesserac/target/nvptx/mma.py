@@ -73,7 +73,7 @@ class Product:
 def multiply_staged(product: Product, acc: list[Value]) -> list[Value]:
     """Both operands in stages."""
     loader = _MatrixLoader(product.ctx, product.acc)
-    left = lambda row, k: loader.a(product, row, k)  # noqa: E731
+    left = lambda row, k: loader.a(product.a, product.a_pointer, row, k)  # noqa: E731
     right = _Right(loader, product.b, product.b_pointer)
     return _multiply(product.ctx, product.acc, right, left, acc)
 
@@ -132,6 +132,20 @@ def sum_held(ctx: Context, a: IRValue, acc: IRValue) -> list[Value]:
     return values
 
 
+def sum_staged(ctx: Context, a: Ring, acc: IRValue) -> list[Value]:
+    """The same of terms that lie in a stage: each warp sums all of them, and a thread has the sums of its rows."""
+    layout, values = fragment(acc).layout, list(ctx.fragments[acc])
+    loader, ones = _MatrixLoader(ctx, fragment(acc)), const_int(I32, ONES[a.type.dtype == BF16])
+    for r in sorted({o.get(0, 0) for o in layout.offsets if o.get(0, 0) % ROWS == 0}):
+        places = [layout.register_at({0: r + i}) for i in (0, 8)]
+        sums = [values[place] for place in places for _ in range(2)]
+        for k in range(0, a.type.layout.shape[1], TERMS):
+            sums = _mma_sync(ctx, a.type.dtype, loader.a(a, a.pointer, r, k), [ones, ones], sums)
+        for place, total in zip(places, sums[::2], strict=True):
+            values[place] = total
+    return values
+
+
 class _MatrixLoader:
     """Reads 16 x 16 pieces by ldmatrix: lanes 0 to 15 name rows, the others the same rows 8 columns later."""
 
@@ -145,25 +159,25 @@ class _MatrixLoader:
         self.first_column = ctx.i32(corner.get(1, const_i64(0)))
         self.offsets: dict[int, Value] = {}
 
-    def a(self, product: Product, row: int, k: int) -> list[Value]:
+    def a(self, ring: Ring, pointer: Value, row: int, k: int) -> list[Value]:
         """Rows of A, which lie along k; where they do not, they are transposed while they are read."""
-        b, layout = self.ctx.b, product.a.type.layout
+        b, layout = self.ctx.b, ring.type.layout
         if layout.transposed:
-            return self._across(product, row, k)
+            return self._across(ring, pointer, row, k)
         if k not in self.offsets:
             column = b.add(b.mul(self.ahead, const_int(I32, 2 // layout.element)), const_int(I32, k))
             mine = b.add(self.first_row, self.row)
             self.offsets[k] = shared_offset(self.ctx, layout, mine, column)
-        return self.load(product.a_pointer, self.offsets[k], row * layout.row_bytes, "")
+        return self.load(pointer, self.offsets[k], row * layout.row_bytes, "")
 
-    def _across(self, product: Product, row: int, k: int) -> list[Value]:
+    def _across(self, ring: Ring, pointer: Value, row: int, k: int) -> list[Value]:
         """Terms of A lie along rows of memory: the lanes that name rows name terms, 8 rows of A apart."""
-        b, layout = self.ctx.b, product.a.type.layout.stored
+        b, layout = self.ctx.b, ring.type.layout.stored
         low = b.binary("and", self.ctx.lane, const_int(I32, 7))
         term = b.add(low, self.ahead)
         upper = b.binary("and", self.ctx.lane, const_int(I32, 8))
         start = shared_offset(self.ctx, layout, term, b.add(self.first_row, upper))
-        return self.load(product.a_pointer, moved_offset(self.ctx, layout, start, k, row), 0, ".trans")
+        return self.load(pointer, moved_offset(self.ctx, layout, start, k, row), 0, ".trans")
 
     def load(self, base: Value, offset: Value, distance: int, transposed: str) -> list[Value]:
         b = self.ctx.b

@@ -22,6 +22,7 @@ from tesserac.target.nvptx.mma import (
     multiply_held,
     multiply_staged,
     sum_held,
+    sum_staged,
 )
 from tesserac.tile.gpu.dialect import first_column, fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.errors import LoweringError
@@ -172,6 +173,8 @@ def emit_sum_rows(ctx: Context, op: Op) -> None:
     left, acc = op.operands
     if isinstance(left.type, FragmentType):
         ctx.fragments[op.result] = sum_held(ctx, left, acc)
+    elif matrix_unit_of(op).name == MMA:
+        ctx.fragments[op.result] = sum_staged(ctx, ctx.rings[left], acc)
     else:
         _sum_stage(ctx, op)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op, Value, attr
 from tesserac.ir.types import AxisType
-from tesserac.tile.dialect import Stage, memref_type, tile_type
+from tesserac.tile.dialect import ENDS, Stage, memref_type, tile_type
 from tesserac.tile.gpu.matrix import MAX_WGMMA_COLUMNS, WARPGROUP
 from tesserac.tile.gpu.shared import PANEL_BYTES
 from tesserac.types.dims import ONE, Dim
@@ -42,7 +42,7 @@ def takes_roles(kernel: Op, warps: int) -> bool:
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
     loads = [v.defining_op for dot in dots for v in dot.operands[:2] if _is_loaded(v)]
     moving = any(load is not None and load.parent is not kernel.body for load in loads)
-    fed = all(load is not None and _is_fed(load) for load in loads)
+    fed = all(load is not None and _is_fed(load) and ENDS not in load.attrs for load in loads)
     return moving and fed and all(_is_group_product(dot, warps // WARPGROUP) for dot in dots)
 
 

@@ -22,6 +22,7 @@ Registers
     gpu.mask(x, axis) {dim, value}              elements outside the axis become `value`
     gpu.fold(x) {dim, kind, width}              element i: x[i], x[i + width], ... of one thread, folded ascending
     gpu.butterfly(x) {dim, kind, lane}          element i with the one that the lane `lane` away holds; halves `dim`
+    gpu.relabel(x) : fragment                   the same registers, with other positions along a dim that is folded
     gpu.shuffle(x) {lane}                       what the lane `lane` away (exclusive or) holds
     gpu.less(i, n) : scalar<bool>, gpu.choose(flag, x, y)
 Several blocks at once
@@ -75,12 +76,13 @@ Products
 Gone when lowering is done
     gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns
                                                                                      (pipeline, roles)
+    gpu.turned(stage) {layout} : tile           the same block with its dims exchanged, in one stage  (roles)
     gpu.dot(a, b, acc) {unit}                   a product of such blocks, of stages, and until
                                                 `operands` of fragments              (pipeline, roles)
     gpu.reduce(x, axis...) {kind, axes, order}  as tile.reduce                       (reduce)
     gpu.scan(x, axis, room, totals) {kind, dim} as tile.scan                         (scans)
     gpu.scratch() : memref<..., local>          as tile.alloc                        (scratch)
-    gpu.view(mem) : memref                      the same memory under other dims and strides
+    gpu.view(mem) : memref | stages             the same memory under other dims and strides
     gpu.convert(x) : fragment                   the same block in another layout     (convert)
 """
 
@@ -274,6 +276,12 @@ def _verify_convert(op: Op) -> None:
     require(same, "changes nothing but the layout", op)
 
 
+def _verify_relabel(op: Op) -> None:
+    source, result = fragment(op.operands[0]), fragment(op.result)
+    require(source.shape == result.shape and source.dtype == result.dtype, "has the block of its operand", op)
+    require(source.layout.count == result.layout.count, "has the registers of its operand", op)
+
+
 def _verify_butterfly(op: Op) -> None:
     source, result, dim = fragment(op.operands[0]), fragment(op.result), integer(op, "dim")
     bit = source.layout.lanes[integer(op, "lane").bit_length() - 1]
@@ -400,19 +408,12 @@ def _verify_multiply_held(op: Op) -> None:
     matrix_unit_of(op)
 
 
-for _name in (
-    "gpu.program", "gpu.axis", "gpu.full", "gpu.iota", "gpu.fold", "gpu.less",
-    "gpu.team", "gpu.reduce", "gpu.view", "gpu.add_columns",
-):
-    define_op(_name, pure=True)
-for _name in (
-    "gpu.alloc", "gpu.scatter", "gpu.scan", "gpu.publish", "gpu.collect", "gpu.expect",
-    "gpu.await", "gpu.arrive", "gpu.barrier", "gpu.warp_barrier", "gpu.scratch", "gpu.take_turn",
-    "gpu.pass_turn", "gpu.give_registers", "gpu.no_product",
-):
-    define_op(_name, pure=False)
+_PURE = "program axis full iota fold less team reduce view add_columns column"
+_ACTS = """alloc scatter scan publish collect expect await arrive barrier warp_barrier scratch take_turn pass_turn
+    give_registers no_product fill_ones"""
+for _name in (*_PURE.split(), *_ACTS.split()):
+    define_op(f"gpu.{_name}", pure=_name in _PURE.split())
 define_op("gpu.kernel", pure=False, verify=_verify_kernel)
-define_op("gpu.return", pure=False, terminator=True)
 define_op("gpu.load", pure=False, verify=_verify_load)
 define_op("gpu.store", pure=False, verify=_verify_store)
 define_op("gpu.gather", pure=False, verify=_verify_gather)
@@ -421,8 +422,7 @@ define_op("gpu.scan_rows", pure=False, verify=_verify_scan_rows)
 define_op("gpu.sort", pure=False, verify=_verify_sort)
 define_op("gpu.map", pure=True, verify=_verify_map)
 define_op("gpu.cast", pure=True, verify=_verify_cast)
-define_op("gpu.column", pure=True)
-define_op("gpu.fill_ones", pure=False)
+define_op("gpu.relabel", pure=True, verify=_verify_relabel)
 define_op("gpu.round", pure=True, verify=_verify_round)
 define_op("gpu.mask", pure=True, verify=_verify_same_type)
 define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)
@@ -431,7 +431,6 @@ define_op("gpu.choose", pure=True, verify=_verify_choose)
 define_op("gpu.for", pure=False, verify=_verify_for)
 define_op("gpu.tree", pure=False, verify=_verify_tree)
 define_op("gpu.running", pure=False, verify=_verify_running)
-define_op("gpu.yield", pure=False, terminator=True)
 define_op("gpu.copy", pure=False, verify=_verify_copy)
 define_op("gpu.commit", pure=False, verify=_verify_commit)
 define_op("gpu.wait", pure=False, verify=_verify_wait)
@@ -441,9 +440,11 @@ define_op("gpu.put", pure=False, verify=_verify_put)
 define_op("gpu.multiply_held", pure=False, verify=_verify_multiply_held)
 define_op("gpu.sum_rows", pure=False, verify=_verify_sum_rows)
 define_op("gpu.role", pure=False, verify=_verify_role)
-define_op("gpu.end", pure=False, terminator=True)
 define_op("gpu.multiply", pure=False, verify=_verify_multiply)
 define_op("gpu.wait_mma", pure=False, verify=_verify_wait_mma)
 define_op("gpu.stage", pure=False, verify=_verify_stage)
+define_op("gpu.turned", pure=True, verify=_verify_stage)
 define_op("gpu.dot", pure=True, verify=_verify_dot)
 define_op("gpu.convert", pure=True, verify=_verify_convert)
+for _name in ("gpu.return", "gpu.yield", "gpu.end"):
+    define_op(_name, pure=False, terminator=True)

@@ -22,6 +22,7 @@ from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
 from tesserac.tile.dialect import (
     APART,
+    BUFFERS,
     RESIDENT,
     TENSORS,
     Stage,
@@ -205,8 +206,8 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
             shape, right = tile_type(op.result).shape, op.operands[1].defining_op
             across = right is not None and right.name == "tile.load" and lies_across(right)
             unit = dot_unit(op, variant)
-            yield op.result, accumulator_layout(unit, (shape[0], shape[1]), across, variant.by_rows)
-        elif op.name == "tile.reduce" and (op.attrs["kind"] in ORDERED_KINDS or not variant.by_rows):
+            yield op.result, accumulator_layout(unit, (shape[0], shape[1]), across, variant.share)
+        elif op.name == "tile.reduce" and (op.attrs["kind"] in ORDERED_KINDS or not variant.share):
             axes = indices(op, "axes")
             if len(axes) != 1:
                 raise LoweringError("a reduction over several dims of a block")
@@ -313,7 +314,7 @@ class _Conversion:
             "takes": len(kernel_memrefs(kernel)),
             "mapped": (),
             **({TENSORS: kernel_tensors(kernel)} if TENSORS in kernel.attrs else {}),
-            **{name: kernel.attrs[name] for name in (PAIRS, RESIDENT) if name in kernel.attrs},
+            **{name: kernel.attrs[name] for name in (PAIRS, RESIDENT, BUFFERS) if name in kernel.attrs},
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
 

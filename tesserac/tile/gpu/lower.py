@@ -11,6 +11,7 @@ from tesserac.ir.core import Module, Op, clone_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.schedule.machine import Machine
 from tesserac.tile.gpu import dialect as dialect
+from tesserac.tile.gpu.ahead import load_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
 from tesserac.tile.gpu.finish import finish_apart, planned_finish
@@ -32,6 +33,7 @@ from tesserac.tile.gpu.rotate import rotate_products
 from tesserac.tile.gpu.row_sums import carry_sums
 from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
+from tesserac.tile.gpu.shared_copies import share_copies
 from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.teams import deal_to_teams
 from tesserac.tile.gpu.variants import Variant, variants
@@ -71,6 +73,8 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
         sink_lifts(lowered)
         if variant.unit == WGMMA:
             rotate_products(lowered)
+            share_copies(lowered)
+            load_ahead(lowered)
             pair_products(lowered)
             finish = planned_finish(lowered)
             split_roles(lowered, machine.near_bytes - (finish.bytes if finish is not None else 0))

@@ -31,6 +31,9 @@ ROW_PAD = 16
 """Bytes between rows of which several are read at once: a vector of each then lies in banks of its own."""
 FMA_PART = (4, 32)
 MMA_PART = (16, 16)
+ROWS, COLUMNS = "rows", "columns"
+"""What the warps of a program share out of the results of its products. Rows: what is known of one stays in a warp.
+Columns, where there are too few rows for that: warps tell each other."""
 WARPGROUP = 4
 MAX_WGMMA_COLUMNS = 256
 TERM_BYTES = 32
@@ -63,17 +66,18 @@ def matrix_unit(name: str, dtype: DType, warps: int) -> MatrixUnit:
     raise LoweringError(f"matrix unit {name} does not multiply {dtype.name}")
 
 
-def accumulator_layout(unit: MatrixUnit, shape: tuple[int, int], across: bool = False, by_rows: bool = False) -> Layout:
-    """How the threads hold an accumulator of this shape. `across`: the terms of B are neighbours in memory. `by_rows`:
-    warps share out rows alone, so that what is known of a row stays in one warp."""
+def accumulator_layout(unit: MatrixUnit, shape: tuple[int, int], across: bool = False, share: str = "") -> Layout:
+    """How the threads hold an accumulator of this shape. `across`: the terms of B are neighbours in memory. `share`:
+    what warps share out, where it is not for this to choose."""
+    said = {ROWS: [(unit.warps, 1)], COLUMNS: [(1, unit.warps)]}.get(share)
     if unit.name == FMA:
         # Terms of A are read in vectors and those of B one by one, so of two equal shapes the wider is better.
-        grids = [(unit.warps, 1)] if by_rows else _warp_grids(unit.warps, shape, FMA_PART)
+        grids = said or _warp_grids(unit.warps, shape, FMA_PART)
         grid = min(grids, key=lambda g: (_edge(shape, g), -g[0]))
         registers, lanes = (FMA_ACROSS_REGISTERS, FMA_ACROSS_LANES) if across else (FMA_REGISTERS, FMA_LANES)
         return matrix_layout(shape, registers, lanes, FMA_PART, grid)
     if unit.name == MMA:
-        grids = [(unit.warps, 1)] if by_rows else _warp_grids(unit.warps, shape, MMA_PART)
+        grids = said or _warp_grids(unit.warps, shape, MMA_PART)
         grid = min(grids, key=lambda g: (_edge(shape, g), g[0]))
         return matrix_layout(shape, MMA_REGISTERS, MMA_LANES, (16, 8), grid)
     return _wgmma_layout(unit, shape)

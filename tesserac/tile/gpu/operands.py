@@ -133,9 +133,9 @@ def _at_ends(op: Op, args: list[float | None]) -> float | None:
 
 def _is_held(dot: Op) -> bool:
     """Whether the unit takes the left operand as it lies in registers."""
-    layout, acc = fragment(dot.operands[0]).layout, fragment(dot.result).layout
+    layout = fragment(dot.operands[0]).layout
     as_result = layout.registers[: len(MMA_REGISTERS)] == MMA_REGISTERS and layout.lanes == MMA_LANES
-    return matrix_unit_of(dot).name in (MMA, WGMMA) and as_result and layout.warps == acc.warps
+    return matrix_unit_of(dot).name in (MMA, WGMMA) and as_result and _stays_in_warp(dot.operands[0], dot.result)
 
 
 def _stays_in_warp(left: Value, result: Value) -> bool:

@@ -20,21 +20,29 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import AxisType, TileType, Type
 from tesserac.tile.dialect import tile_type
+from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.dialect import constant_index
 from tesserac.tile.gpu.variants import works_by_rows
 
-LEAST = 32
-"""Terms, rows and columns of a block that a matrix unit takes."""
+LEAST, FEW_ROWS = 32, 16
+"""Terms, rows and columns of a block that a matrix unit takes, and rows of one that takes narrow numbers."""
 
 
 def pad_blocks(kernel: Op) -> None:
     """Changes the kernel in place."""
-    least = LEAST if works_by_rows(kernel) or _has_small_products(kernel) else 1
+    least = _least(kernel) if works_by_rows(kernel) or _has_small_products(kernel) else 1
     for op in list(kernel.walk()):
         if op.name == "tile.axis":
             _cut(op, least)
         for value in (*op.results, *(a for region in op.regions for a in region.block.args)):
             value.type = _padded_type(value.type, least)
+
+
+def _least(kernel: Op) -> int:
+    """Half as much where only rows are few: of narrow numbers a warp takes 16 of them."""
+    dots = [op for op in kernel.walk() if op.name == "tile.dot"]
+    factors = [tile_type(dot.operands[1]).shape for dot in dots if not sums_rows(dot)]
+    return FEW_ROWS if all(map(is_narrow, dots)) and min(map(min, factors)) >= LEAST else LEAST
 
 
 def _has_small_products(kernel: Op) -> bool:

@@ -19,7 +19,7 @@ barrier before them. A block that no loop moves is copied once, where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
@@ -149,7 +149,7 @@ class _Pipeline:
         loops = dict.fromkeys(loop for load in loads if (loop := _loop_of(load)) is not None)
         for load in loads:
             if _loop_of(load) is None:
-                self.copy_once(load)
+                self.copy_once(load, loops)
         # A loop in a loop first: what moves the inner one moves around with the body of the outer one.
         for loop in reversed(loops):
             moving = [load for load in loads if _loop_of(load) is loop]
@@ -164,13 +164,17 @@ class _Pipeline:
         self.room -= depth * staged_layout(load).bytes
         return self.start.value("gpu.alloc", (), ring_type(load, depth), hint="ring")
 
-    def copy_once(self, load: Op) -> None:
+    def copy_once(self, load: Op, loops: Collection[Op]) -> None:
+        """A loop that waits for copies of its own has waited for this one, too."""
         fitting_depth([load], self.room)
         b, ring = Builder.before(load), self.allocate(load, 1)
         slot = dim_value(b, 0)
         token = b.value("gpu.copy", (*load.operands, ring, slot), COPY)
-        b.op("gpu.wait", (b.value("gpu.commit", (token,), GROUP),), attrs={"pending": 0})
-        b.op("gpu.barrier")
+        group = b.value("gpu.commit", (token,), GROUP)
+        readers = [user.parent.parent_op for user, _ in load.result.uses if user.parent is not None]
+        if any(reader not in loops for reader in readers):
+            b.op("gpu.wait", (group,), attrs={"pending": 0})
+            b.op("gpu.barrier")
         self.staged[load.result] = Staged(ring, slot)
 
 

@@ -10,7 +10,8 @@
     %7 = gpu.fold(%6) {dim = 0, kind = "sum", width = 1}       the dim goes away
 
 Each halving is a fold where both halves are in one thread, and a butterfly where they are in two lanes. Where they are
-in two warps, all that is left of the dim goes through shared memory into every thread's registers.
+in two warps, all that is left of the dim goes through shared memory into every thread's registers; what has no order is
+numbered anew before (`gpu.relabel`), so that this comes last.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def _expand(op: Op) -> Value:
     accum = compute_dtype(ty.dtype, ty.policy)
     x = b.value("gpu.mask", (source, axis), ty, {"dim": dim, "value": identity(kind, accum)})
     _share(op, source, x)
+    if kind not in ORDERED_KINDS:
+        x = _warps_last(b, x, dim)
     width = min(REDUCE_LANES, ty.shape[dim]) if kind in ORDERED_KINDS else _held(ty, dim)
     x = _fold(b, x, dim, kind, width, accum)
     while width > 1:
@@ -64,6 +67,20 @@ def _share(op: Op, source: Value, masked: Value) -> None:
     for user, position in list(source.uses):
         if user.parent is op.parent and user.name == "gpu.map" and op.parent.place(user) > here:
             user.set_operand(position, masked)
+
+
+def _warps_last(b: Builder, x: Value, dim: int) -> Value:
+    """The same registers, as if neighbours along the dim lay in different warps: where the order of what is folded does
+    not matter, threads fold what they have before warps tell each other."""
+    ty = fragment(x)
+    layout = ty.layout
+    if not any(bit is not None and bit[0] == dim for bit in layout.warps):
+        return x
+    bits = [bit for bit in (*layout.warps, *layout.lanes, *layout.registers) if bit is not None and bit[0] == dim]
+    steps = {bit: (dim, 1 << place) for place, bit in enumerate(bits)}
+    parts = (layout.registers, layout.lanes, layout.warps)
+    moved = (tuple(bit and steps.get(bit, bit) for bit in part) for part in parts)
+    return b.value("gpu.relabel", (x,), replace(ty, layout=Layout(*moved)))
 
 
 def _held(ty: FragmentType, dim: int) -> int:

@@ -20,6 +20,7 @@ only the next round needs it, when the product of that is under way.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
@@ -33,8 +34,8 @@ from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import Staged, carry_more, fitting_depth, issued, ring_type, settled, staged_layout
 from tesserac.tile.gpu.shared import tensor_box
-from tesserac.tile.gpu.types import BESIDE, COPY, MATRIX, BarriersType, FragmentType, TensorMapType
-from tesserac.types.dims import ONE
+from tesserac.tile.gpu.shared_copies import by_stride, stride_order
+from tesserac.tile.gpu.types import BESIDE, COPY, MATRIX, BarriersType, FragmentType, StagesType, TensorMapType
 
 PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
 """With three warp groups these add up to what a block of 384 threads is given. Two groups have enough without it."""
@@ -52,8 +53,8 @@ def split_roles(kernel: Op, shared_bytes: int) -> None:
 
 @dataclass(frozen=True)
 class _Group:
-    """The blocks that one product reads in one round, and others up to the `last` one. Groups of one `ring` use the
-    same memory in turns."""
+    """The blocks that one product reads in one round; `last` may read them after it. Groups of one `ring` use the same
+    memory in turns."""
 
     dot: Op
     last: Op
@@ -152,7 +153,8 @@ class _Split:
             if group.once:
                 Builder(block).op("gpu.arrive", (self.rooms[group.ring].empty, slots[group.loads[0].result].slot))
             for load in group.loads:
-                load.erase()
+                for op in (*_turned(load), load):
+                    op.erase()
         Builder(block).op("gpu.end")
         return block
 
@@ -219,7 +221,10 @@ class _Split:
         b, room = Builder.before(group.loads[-1] if group.once else group.dot), self.rooms[group.ring]
         slot, parity = b.op("gpu.next", (room.full,), (INDEX, INDEX), names=("slot", "parity")).results
         b.op("gpu.await", (room.full, slot, parity))
-        return {load.result: Staged(ring, slot) for load, ring in zip(group.loads, room.rings, strict=True)}
+        found = {load.result: Staged(ring, slot) for load, ring in zip(group.loads, room.rings, strict=True)}
+        for load, ring in zip(group.loads, room.rings, strict=True):
+            found.update({turned.result: Staged(_turned_ring(turned, ring), slot) for turned in _turned(load)})
+        return found
 
     # -- what copies
 
@@ -264,7 +269,7 @@ class _Split:
         b.op("gpu.await", (room.empty, slot, index_op(b, "sub", dim_value(b, 1), parity)))
         b.op("gpu.expect", (room.full, slot), attrs={"bytes": group.filled_bytes})
         for load, ring in zip(group.loads, room.rings, strict=True):
-            at = [known.get(v, v) for v in _by_stride(load)]
+            at = [known.get(v, v) for v in by_stride(load)]
             b.value("gpu.tensor_copy", (self.maps[load], *at, ring, slot, room.full), COPY)
 
 
@@ -316,35 +321,45 @@ def _first_use(dot: Op) -> Op:
 
 
 def _groups(kernel: Op) -> list[_Group]:
-    found: dict[tuple[Block, Op], _Group] = {}
+    found: dict[tuple[Block, Op, Op], _Group] = {}
     for load in [op for op in kernel.walk() if op.name == "gpu.stage"]:
         assert load.parent is not None
-        dots = sorted((user for user, _ in load.result.uses), key=lambda op: op.parent.place(op) if op.parent else 0)
+        dot, last = _readers(load)
         ring = load.attrs.get("ring", load)
         once = load.parent is kernel.body and ring is load
-        group = found.setdefault((load.parent, dots[0]), _Group(dots[0], dots[-1], [], once, ring))
+        group = found.setdefault((load.parent, dot, last), _Group(dot, last, [], once, ring))
         group.loads.append(load)
     if all(group.once for group in found.values()):
         raise LoweringError("warp roles need a loop with staged blocks")
     return list(found.values())
 
 
+def _turned(load: Op) -> list[Op]:
+    """The same stage, read the other way."""
+    return [user for user, _ in load.result.uses if user.name == "gpu.turned"]
+
+
+def _turned_ring(turned: Op, ring: Value) -> Value:
+    made, ty = ring.defining_op, ring.type
+    assert made is not None and made.parent is not None and isinstance(ty, StagesType)
+    behind = Builder.before(made.parent.ops[made.parent.place(made) + 1])
+    return behind.value("gpu.view", (ring,), replace(ty, layout=staged_layout(turned)), hint="turned")
+
+
+def _readers(load: Op) -> tuple[Op, Op]:
+    """The first and the last product that reads a stage."""
+    values = [load.result, *(op.result for op in _turned(load))]
+    dots = [user for value in values for user, _ in value.uses if user.name == "gpu.dot"]
+    place = {dot: dot.parent.place(dot) for dot in dots if dot.parent is not None}
+    return min(dots, key=lambda dot: place[dot]), max(dots, key=lambda dot: place[dot])
+
+
 def _tensor_map(kernel: Op, load: Op) -> Value:
     """A new argument: how tensor copies read the memory of a staged block."""
     source = load.operands[0]
     mem = memory(source)
-    order = _stride_order(load)
+    order = stride_order(load)
     dims, strides = (tuple(sizes[i] for i in order) for sizes in (mem.dims, mem.strides))
     ty = TensorMapType(dims, strides, mem.dtype, mem.policy, tensor_box(staged_layout(load)))
     kernel.attrs["mapped"] = (*indices(kernel, "mapped"), kernel_parameters(kernel).index(source))
     return kernel.body.add_arg(ty, f"{source.name}_map")
-
-
-def _stride_order(load: Op) -> list[int]:
-    """The dims of a memory: those at one place first, the dense one last."""
-    at, strides = load.operands[1:], memory(load.operands[0]).strides
-    return sorted(range(len(at)), key=lambda i: (isinstance(at[i].type, AxisType), strides[i] == ONE))
-
-
-def _by_stride(load: Op) -> list[Value]:
-    return [load.operands[1 + i] for i in _stride_order(load)]

@@ -18,9 +18,9 @@ from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType, TileType
 from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import Config, memref_type, tile_type
-from tesserac.tile.gpu.asynchronous import is_narrow, takes_roles
+from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows, takes_roles
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.matrix import FMA, FMA_PART, MMA, MMA_PART, WARPGROUP, WGMMA
+from tesserac.tile.gpu.matrix import COLUMNS, FMA, FMA_PART, MMA, MMA_PART, ROWS, WARPGROUP, WGMMA
 from tesserac.types.dims import ONE, Dim, product
 
 ROW_ALIGNMENT = 16
@@ -33,8 +33,8 @@ EXCHANGE_BYTES = 8 * 1024
 
 @dataclass(frozen=True)
 class Variant:
-    """One way. `unit` is the matrix unit ("" where there is no product), `warps` those that hold registers. `by_rows`:
-    warps share out the rows of products, whose results are looked at row by row or multiplied again."""
+    """One way. `unit` is the matrix unit ("" where there is no product), `warps` those that hold registers. `share`:
+    what warps share out of the results of products that are looked at row by row, or multiplied again."""
 
     suffix: str
     when: tuple[Guard, ...]
@@ -42,7 +42,7 @@ class Variant:
     warps: int
     scratch: str
     levels: int
-    by_rows: bool = False
+    share: str = ""
 
 
 def variants(kernel: Op, machine: Machine) -> list[Variant]:
@@ -64,14 +64,13 @@ def _power_of_two(warps: int) -> int:
 def _matrix_variants(kernel: Op, dots: list[Op], plain: Variant, config: Config, machine: Machine) -> list[Variant]:
     narrow = any(map(is_narrow, dots))
     sources = [_source(operand) for dot in dots for operand in dot.operands[:2]]
-    by_rows = works_by_rows(kernel)
-    warps = _row_warps(dots, plain.warps, narrow) if by_rows else plain.warps
-    base = replace(plain, unit=MMA if narrow else FMA, levels=SHALLOW, by_rows=by_rows, warps=warps)
+    share, warps = _shared(dots, plain.warps, narrow) if works_by_rows(kernel) else ("", plain.warps)
+    base = replace(plain, unit=MMA if narrow else FMA, levels=SHALLOW, share=share, warps=warps)
     fast = [base]
     warps = config.warps - WARPGROUP
     if machine.has_async_matrix_unit and config.roles == "producer_consumer" and takes_roles(kernel, warps):
         aligned = tuple(dict.fromkeys(g for mem in sources if mem is not None for g in _aligned(mem)))
-        fast = [replace(base, unit=WGMMA, warps=warps, when=aligned), replace(base, suffix="_mma")]
+        fast = [replace(base, unit=WGMMA, warps=warps, when=aligned, share=ROWS), replace(base, suffix="_mma")]
     few = tuple(_few_segments(op) for op in kernel.walk() if op.name == "tile.tree")
     if not few:
         return fast
@@ -88,11 +87,20 @@ def works_by_rows(kernel: Op) -> bool:
 
 
 
+def _shared(dots: list[Op], warps: int, narrow: bool) -> tuple[str, int]:
+    """What warps share out, and how many there are for it."""
+    shapes = [tile_type(dot.result).shape for dot in dots]
+    part = MMA_PART if narrow else FMA_PART
+    by_rows = max(1, min(warps, min(rows for rows, _ in shapes) // part[0]))
+    columns = [tile_type(dot.result).shape[1] for dot in dots if not sums_rows(dot)]
+    by_columns = min(warps, min(columns) // part[1])
+    few = all(map(is_narrow, dots)) and by_columns > by_rows and not any(_lies_left(dot) for dot in dots)
+    return (COLUMNS, by_columns) if few else (ROWS, by_rows)
 
-def _row_warps(dots: list[Op], warps: int, narrow: bool) -> int:
-    """No more warps than there are rows for."""
-    rows = min(tile_type(dot.result).shape[0] for dot in dots)
-    return max(1, min(warps, rows // (MMA_PART if narrow else FMA_PART)[0]))
+
+def _lies_left(dot: Op) -> bool:
+    """Whether a right operand is computed."""
+    return _source(dot.operands[1]) is None and not sums_rows(dot)
 
 
 def _source(operand: Value) -> MemRefType | None:
