@@ -19,8 +19,9 @@ from tesserac.ir.core import Op, tuple_of
 from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.masked_panels import NEAR, RUNS, MaskedLoads, Run
-from tesserac.target.cpu.panels import SQUARE, transposed
+from tesserac.target.cpu.panels import SQUARE
 from tesserac.target.cpu.registers import memory_type, register_type, widen
+from tesserac.target.cpu.turned import exchanged
 from tesserac.target.dims import ceil_div
 from tesserac.target.flow import choose, do_while, for_loop, if_then
 from tesserac.target.instructions import Builder
@@ -326,7 +327,7 @@ class _GroupPack:
         b, place, line = self.b, self.rows.place(k), self._line(target, k)
         for c in range(0, self.width, SQUARE):
             loads = [self._load(b.add(place, column), SQUARE) for column in places[c : c + SQUARE]]
-            for lane, row in enumerate(transposed(b, loads)):
+            for lane, row in enumerate(exchanged(b, loads)):
                 self._store(row, line, lane * self.width + c)
 
     def _singly(self, first: Value, target: Value, low: Value, high: Value) -> None:
