@@ -22,10 +22,10 @@ from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import Value, const_i64
 
 LARGEST_SQUARE = 16
-"""Lanes of a square, at most: of more vectors at once half would have to be put aside."""
+"""Lanes of a square, at most: as many vectors as its lanes are held at once."""
+AHEAD = 16
+"""How many lines ahead memory is asked for: each lies in a page of its own, where no processor foresees it."""
 
-import os
-AHEAD = 64
 
 def emit_turn(frame: Frame, op: Op) -> None:
     _Turn(frame, op).emit()
