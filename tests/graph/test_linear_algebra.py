@@ -97,7 +97,8 @@ PROGRAMS |= {
                "M*M*P*R + M*P*P*R"),
     "in_loop": ("looped(a, b, v)", "(lambda w: w * (a @ (b @ w)))(v * (a @ (b @ v)))", "N*N*N + N*N + N"),
     "loop_carried": ("carried(d, a, v)", "2 * d * (a @ (d * (a @ v)))", "N*N + 3*N"),
-    "structured_trace": ("trace(made(d, u) ∘ op.dense(a))", "np.trace((np.diag(d) + u @ u.T) @ a)", "N*N*K + N*K + 3*N"),
+    "structured_trace": ("trace(made(d, u) ∘ op.dense(a))", "np.trace((np.diag(d) + u @ u.T) @ a)",
+                         "N*N*K + N*K + 3*N"),
 }  # fmt: skip
 AS_WRITTEN = {
     "square": ("a @ b @ c", "2*N*N*N"),
