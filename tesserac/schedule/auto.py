@@ -59,8 +59,6 @@ WIDE_COLUMNS, NARROWEST = 1024, 64
 have nothing to do."""
 FEW_COLUMNS = 2
 """Programs of a multiprocessor up to which one that walks columns leaves it waiting for memory."""
-BLOCKS_OF_WARP = 2
-"""Blocks of a row that a warp takes at once: half of its threads have one."""
 COLUMNS_OF_ALL = 4096
 """Those that all cores together take at once."""
 SHORT_RUN = 256
@@ -281,12 +279,12 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
 
 
 def _row_warps(launch: Op, machine: Machine) -> int:
-    """As many as have a block of a row at once, where it is known how many there are."""
+    """One for each block of a row, where it is known how many there are; of long rows half a warp has a block."""
     fold = launch_loops(launch)[-1]
     if fold.size.constant is None or launch_kind(launch) != "rows":
         return machine.warps
-    warps = -(-fold.size.constant // (BLOCKS_OF_WARP * fold.block))
-    return min(machine.warps, 1 << max(0, warps - 1).bit_length())
+    blocks = -(-fold.size.constant // fold.block)
+    return min(machine.warps, 1 << max(0, blocks - 1).bit_length())
 
 
 def _schedule_scatter(launch: Op, machine: Machine) -> None:
