@@ -212,8 +212,10 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
             if len(axes) != 1:
                 raise LoweringError("a reduction over several dims of a block")
             shape = tile_type(op.operands[0]).shape
-            by_all = shared_reduction(shape, axes[0], variant.warps)
-            yield op.operands[0], reduction(shape, axes[0], variant.warps, variant.team) if teams else by_all
+            if teams:
+                yield op.operands[0], reduction(shape, axes[0], variant.warps, variant.team)
+            else:
+                yield op.operands[0], shared_reduction(shape, axes[0], variant.warps)
 
 
 def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
