@@ -29,15 +29,18 @@ SIZE, TURNS = 1024, 5
 TIME_LIMIT = int(sys.argv[2]) if len(sys.argv) > 2 else 100
 SHAPES = {
     "a": (1024, 1024), "b": (1024, 1024), "c": (1024, 1024), "d": (1024,), "v": (1024,), "u": (1024, 8),
-    "m": (32, 32), "p": (32, 32), "h": (1024,),
+    "m": (32, 32), "p": (32, 32), "h": (1024,), "g": (65536,),
 }  # fmt: skip
+COMPLEX = ("h", "g")
 ROWS: dict[str, tuple[str, str, str]] = {
     # what: naive, by hand, naive in PyTorch
     "a @ b @ c @ v": ("a @ b @ c @ v", "a @ (b @ (c @ v))", "a @ b @ c @ v"),
     "trace(a @ b)": ("trace(a @ b)", "sum(a * b.T)", "torch.trace(a @ b)"),
+    "diagonal(a @ b)": ("diagonal(a @ b)", "sum(a * b.T, axis=1)", "torch.diagonal(a @ b)"),
     "diag(d) @ a": ("diag(d) @ a", "d[:, None] * a", "torch.diag(d) @ a"),
     "a @ diag(d)": ("a @ diag(d)", "a * d[None, :]", "a @ torch.diag(d)"),
     "ifft(fft(h))": ("ifft(fft(h))", "h + 0.0", "torch.fft.ifft(torch.fft.fft(h))"),
+    "ifft(fft(g))": ("ifft(fft(g))", "g + 0.0", "torch.fft.ifft(torch.fft.fft(g))"),
     "kron(m, p) @ v": ("kron(m, p) @ v", "reshape(m @ reshape(v, (32, 32)) @ p.T, (1024,))", "torch.kron(m, p) @ v"),
     "solve(diag(d), v)": ("solve(diag(d), v)", "v / d", "torch.linalg.solve(torch.diag(d), v)"),
     "inv(a) @ v": ("inv(a) @ v", "solve(a, v)", "torch.linalg.inv(a) @ v"),
@@ -51,6 +54,7 @@ OPERATIONS = {
     # what: those of the program as it is written, and of the form by hand, in multiplications with an addition
     "a @ b @ c @ v": (2 * SIZE**3 + SIZE**2, 3 * SIZE**2),
     "trace(a @ b)": (SIZE**3, SIZE**2),
+    "diagonal(a @ b)": (SIZE**3, SIZE**2),
     "diag(d) @ a": (SIZE**3, SIZE**2),
     "a @ diag(d)": (SIZE**3, SIZE**2),
     "kron(m, p) @ v": (2 * SIZE**2, 2 * SIZE * 32),
@@ -100,7 +104,7 @@ def values() -> dict[str, Any]:
     found: dict[str, Any] = {name: rng.standard_normal(shape).astype("f4") for name, shape in SHAPES.items()}
     found["d"] = abs(found["d"]) + 1
     found["a"] += 60 * np.eye(SIZE, dtype="f4")
-    return {**found, "h": (found["h"] + 1j).astype("c8")}
+    return {**found, **{name: (found[name] + 1j).astype("c8") for name in COMPLEX}}
 
 
 def named(what: str) -> list[str]:
@@ -109,7 +113,7 @@ def named(what: str) -> list[str]:
 
 
 def parameter(name: str) -> str:
-    return f"{name}: Tensor[{', '.join(map(str, SHAPES[name]))}, {'c64' if name == 'h' else 'f32'}]"
+    return f"{name}: Tensor[{', '.join(map(str, SHAPES[name]))}, {'c64' if name in COMPLEX else 'f32'}]"
 
 
 def program() -> str:
@@ -146,8 +150,8 @@ def floors(arrays: dict[str, Any]) -> tuple[float, float]:
 
 def counts(what: str, arrays: dict[str, Any]) -> str:
     """Operations that the laws leave of those written, and the megabytes that a program must at least move."""
-    result = SIZE**2 if what in ("diag(d) @ a", "a @ diag(d)") else SIZE
-    moved = sum(arrays[name].nbytes for name in named(what)) + 4 * result
+    result = 4 * (SIZE**2 if what in ("diag(d) @ a", "a @ diag(d)") else SIZE)
+    moved = sum(arrays[name].nbytes for name in named(what)) + (arrays["g"].nbytes if "(g)" in what else result)
     written = f"{OPERATIONS[what][0] / OPERATIONS[what][1]:.0f}x" if what in OPERATIONS else ""
     return f"{written} | {moved / 1e6:.2f}"
 

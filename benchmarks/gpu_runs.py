@@ -32,6 +32,7 @@ class GpuCall:
             self._call = PreparedCall(CompiledHost(self._gpu, program), self.symbols)
             self._inputs = [uploaded(self._gpu, array, 0, "an input") for array in arrays]
             self._outputs = [self._result(place) for place in range(len(program.signature.results))]
+        self._addresses = [array.address for array in (*self._inputs, *self._outputs)]
 
     def _result(self, place: int) -> DeviceArray:
         spec = self.program.signature.results[place]
@@ -50,13 +51,14 @@ class GpuCall:
                     driver.fill(array.address, byte, array.nbytes, 0)
 
     def execute(self) -> None:
-        with self._gpu.lock, self._gpu.entered():
+        with self._gpu.lock:
             self._start()
 
     def _start(self) -> None:
-        check = self._call.run([array.address for array in (*self._inputs, *self._outputs)], 0)
-        for array in self._outputs:
-            array.check = check
+        check = self._call.run(self._addresses, 0)
+        if check is not None:
+            for array in self._outputs:
+                array.check = check
 
     def results(self) -> tuple[Any, ...]:
         """The outputs, in the memory of the host. Raises where an index was bad."""

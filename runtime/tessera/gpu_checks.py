@@ -127,10 +127,6 @@ class Checks:
         self.gpu.idle_events.append(event)
         self._rooms[size].append(room)
 
-    def is_waiting(self) -> bool:
-        """Whether there is something to look at."""
-        return bool(self.under_way or self.untold)
-
     def look(self) -> None:
         """Raises what the calls that are done by now have failed with, if nobody was told. Does not wait."""
         if self.under_way:

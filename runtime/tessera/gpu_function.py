@@ -208,8 +208,9 @@ class GpuFunction:
         with gpu.lock:
             if gpu.broken:
                 gpu.enter()  # says so
-            if gpu.checks.is_waiting():
-                gpu.checks.look()
+            checks = gpu.checks
+            if checks.under_way or checks.untold:
+                checks.look()
             stream, addresses, before = self._stream(arrays), [], None
             for array in arrays:
                 if array.stream != stream:
@@ -226,8 +227,8 @@ class GpuFunction:
                 check = plan.prepared.run(addresses, stream)
             except DriverError as error:
                 raise gpu.failed(error, self._what) from None
-            check = _joined(check, before)
-            if check is not None:
+            if check is not None or before is not None:
+                check = _joined(check, before)
                 for output in outputs:
                     output.check = check
             return outputs

@@ -21,7 +21,7 @@ from tesserac.schedule.estimate import launch_work
 from tesserac.schedule.machine import Machine, Residency
 from tesserac.schedule.traffic import chosen_region, launch_bytes
 from tesserac.target.nvptx.build import kernels_of
-from tesserac.target.nvptx.kernel import emit_kernel, shared_bytes
+from tesserac.target.nvptx.kernel import block_threads, emit_kernel, shared_bytes
 from tesserac.target.nvptx.ptx import Assembled, AssemblerError, assemble, emit_ptx, find_ptxas
 from tesserac.tile.gpu.banks import accesses
 from tesserac.tile.gpu.dialect import is_persistent, kernel_conditions, kernel_threads, matrix_unit_of
@@ -139,7 +139,7 @@ def kernel_facts(kernel: Op, machine: Machine, sizes: Mapping[str, int]) -> Iter
     else:
         spilled = f"{assembled.spilled_bytes} bytes spilled" if assembled.spilled_bytes else "nothing spilled"
         yield f"  registers {assembled.registers} a thread, {spilled}, {assembled.stack_bytes} bytes of stack"
-        yield f"  holds    {occupancy(held, kernel_threads(kernel), assembled.registers, shared or 0)}"
+        yield f"  holds    {occupancy(held, block_threads(kernel), assembled.registers, shared or 0)}"
     found = list(dict.fromkeys((access.what, access.passes) for access in accesses(kernel)))
     for what, passes in found:
         yield f"  banks    {what}: {'no conflict' if passes == 1 else f'{passes} passes where one would do'}"

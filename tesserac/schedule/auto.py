@@ -40,6 +40,9 @@ ROW_BLOCK = 512
 RUN_BLOCK = 256
 """Elements of a run's rows at a time: a tree keeps a block of them per level."""
 SQUARE = 64
+ROWS_TOGETHER = 32
+"""Rows that a program of a CPU folds where an operand is contiguous across them: as many of its elements are read at
+once, and a block of all stays near."""
 SORT_WARPS = 32
 """Those of a program that sorts a row on a GPU: as many as a block may have."""
 LITTLE_WORK = 32
@@ -56,8 +59,6 @@ WIDE_COLUMNS, NARROWEST = 1024, 64
 have nothing to do."""
 FEW_COLUMNS = 2
 """Programs of a multiprocessor up to which one that walks columns leaves it waiting for memory."""
-BLOCKS_OF_WARP = 2
-"""Blocks of a row that a warp takes at once: half of its threads have one."""
 COLUMNS_OF_ALL = 4096
 """Those that all cores together take at once."""
 SHORT_RUN = 256
@@ -260,11 +261,15 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
     merge_runs(launch, reaches(launch))
     loops, space = launch_loops(launch), launch_space(launch)
     fold = len(loops) - 1
+    crossing = None if machine.warps else _crossing_loop(launch, reaches(launch))
     split(launch, fold, _fitting(launch, fold, _fold_block(launch)))
     across = next((i for i, x in enumerate(loops[:fold]) if x.axes[-1] == len(space) - 1), None)
     if across is not None:
         split(launch, across, _fitting(launch, across, columns))
         because(launch, f"neighbours in memory belong to different rows: {columns} rows side by side")
+    elif crossing is not None:
+        split(launch, crossing, _fitting(launch, crossing, ROWS_TOGETHER))
+        because(launch, f"an operand runs across the rows: {ROWS_TOGETHER} of them together")
     else:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
     if machine.warps:
@@ -274,12 +279,12 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
 
 
 def _row_warps(launch: Op, machine: Machine) -> int:
-    """As many as have a block of a row at once, where it is known how many there are."""
+    """One for each block of a row, where it is known how many there are; of long rows half a warp has a block."""
     fold = launch_loops(launch)[-1]
     if fold.size.constant is None or launch_kind(launch) != "rows":
         return machine.warps
-    warps = -(-fold.size.constant // (BLOCKS_OF_WARP * fold.block))
-    return min(machine.warps, 1 << max(0, warps - 1).bit_length())
+    blocks = -(-fold.size.constant // fold.block)
+    return min(machine.warps, 1 << max(0, blocks - 1).bit_length())
 
 
 def _schedule_scatter(launch: Op, machine: Machine) -> None:

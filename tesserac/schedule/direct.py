@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
-from tesserac.ir.forms import Reshape, operand_maps, tensor_type
+from tesserac.ir.forms import Reshape, Window, operand_maps, tensor_type
 from tesserac.ir.types import TensorType
-from tesserac.schedule.access import Digits, grouped_access, is_view
+from tesserac.schedule.access import Digits, grouped_access, is_view, view_source
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.tiles import FEWEST_ROWS
 from tesserac.schedule.views import is_copy, permuted
@@ -37,10 +37,17 @@ def read_directly(block: Block, machine: Machine) -> None:
 
 
 def _is_packed(contract: Op) -> bool:
-    """Of a few rows, and of a sum over iterations, operands are read in other ways."""
+    """Of a few rows, and of a sum over iterations, operands are read in other ways; but windows that overlap would be
+    many times what they are windows of, if they were written out to be read once."""
     rows = constant_bound(tensor_type(contract.result).dims[-2])
     summed = any(user.name == "form.accumulate" for user, _ in contract.result.uses)
-    return not summed and (rows is None or rows > FEWEST_ROWS)
+    return not summed and (rows is None or rows > FEWEST_ROWS or _has_windows(contract.operands[1]))
+
+
+def _has_windows(operand: Value) -> bool:
+    copy = _copy_below(operand)
+    views = () if copy is None else view_source(copy.operands[0])[1]
+    return any(isinstance(view.attrs["view"], Window) for view in views)
 
 
 def _uses_tiles(contract: Op, machine: Machine) -> bool:

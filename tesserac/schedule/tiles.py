@@ -67,6 +67,9 @@ FEWEST_ROWS = 8
 """Up to so many rows, laying out the right operand costs more than it saves even block by block."""
 FEWEST_ROWS_BLOCK = Block(FEWEST_ROWS, 4096, 512)
 """As wide as most matrices of weights: memory is read in long runs, and the sums of a row stay near."""
+FEWEST_TILED_BLOCK = Block(32, 4096, 64)
+"""Of a matrix unit, which takes nothing as it lies: as many rows as it multiplies at once. The matrix is packed in long
+runs of memory, a few of its rows at a time."""
 ROWS_UNIT = 64
 """Columns in whole groups of vectors, where threads share a row."""
 

@@ -19,7 +19,14 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, clone_op
 from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.schedule.access import view_source
-from tesserac.schedule.contract import ASKED, can_read_rows, problem_of, schedule_contract, schedule_fewest_rows
+from tesserac.schedule.contract import (
+    ASKED,
+    can_read_rows,
+    problem_of,
+    product_types,
+    schedule_contract,
+    schedule_fewest_rows,
+)
 from tesserac.schedule.dialect import (
     Predicate,
     launch_ins,
@@ -35,7 +42,15 @@ from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
 from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import computing
-from tesserac.schedule.tiles import FEW_ROWS_COLUMNS, FEWEST_ROWS, Block, Problem, candidates, few_rows
+from tesserac.schedule.tiles import (
+    FEW_ROWS_COLUMNS,
+    FEWEST_ROWS,
+    FEWEST_TILED_BLOCK,
+    Block,
+    Problem,
+    candidates,
+    few_rows,
+)
 from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
 
@@ -125,15 +140,26 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
             _schedule_few_rows(plain, known, machine)
         return [plain], lies
     choices, fewest = [(Predicate("at_least", rows, Dim.const(most + 1)), [pack, launch])], None
-    if lies:
+    tiled = machine.uses_tiles(*product_types(computing(plain)[0]))
+    if lies or tiled:
         fewest = clone_op(plain, {})
-        choices.append((Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1)), [plain]))
+        bound = FEWEST_TILED_BLOCK.rows if tiled else FEWEST_ROWS
+        choices.append((Predicate("at_least", rows, Dim.const(bound + 1)), [plain]))
     made = select(choices, [fewest or plain], launch)
     if fewest is not None:
-        schedule_fewest_rows(fewest)
+        _schedule_fewest(fewest, machine, tiled=tiled)
     _schedule_few_rows(plain, most, machine, FEW_ROWS_COLUMNS)
     because(plain, f"at most {most} rows: the right operand is laid out block by block")
     return [made], lies
+
+
+def _schedule_fewest(fewest: Op, machine: Machine, *, tiled: bool) -> None:
+    if not tiled:
+        schedule_fewest_rows(fewest)
+        return
+    problem, block = problem_of(fewest, machine), FEWEST_TILED_BLOCK
+    schedule_contract(fewest, replace(problem, rows=block.rows), machine, block)
+    because(fewest, f"at most {block.rows} rows: the right operand is packed in long runs")
 
 
 def _schedule_few_rows(plain: Op, rows: int, machine: Machine, columns: int | None = None) -> None:

@@ -52,6 +52,24 @@ def leaves_of(tree: object) -> Iterator[int]:
             yield from leaves_of(getattr(tree, field.name))
 
 
+def outline(tree: object) -> str:
+    """What a tree is made of, without its values: `kronecker(dense, diag)`."""
+    name = type(tree).__name__
+    own = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+    inside = ", ".join(map(outline, _inside(tree)))
+    return f"{own}({inside})" if inside else own
+
+
+def _inside(part: object) -> Iterator[Tree]:
+    """The trees that a tree has directly in it."""
+    values = part if isinstance(part, tuple) else [getattr(part, f.name) for f in fields(part)]  # type: ignore[arg-type]
+    for value in values:
+        if isinstance(value, Tree):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _inside(value)
+
+
 def renumbered(tree: _Tree, place: Callable[[int], int]) -> _Tree:
     """The same tree over values in other places."""
     return mapped(tree, lambda leaf: Leaf(place(leaf.index)))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tesserac.base.dataclass import dataclass
@@ -102,8 +102,12 @@ def inverse(value: Coefficient) -> Coefficient:
 
 
 def _term_order(term: Term) -> tuple[int, str]:
+    return _order(term[0])
+
+
+@lru_cache(maxsize=8192)
+def _order(monomial: Monomial) -> tuple[int, str]:
     """Higher degree first, then by name: `N*N + 2*N + 1`."""
-    monomial, _ = term
     degree = sum(exponent for _, exponent in monomial)
     return -degree, " ".join(f"{atom} {exponent:+}" for atom, exponent in monomial)
 

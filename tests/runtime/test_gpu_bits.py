@@ -129,6 +129,24 @@ def test_training_stays_on_the_device(modules, fake: FakeCuda) -> None:  # type:
     assert same(loss, other) and same(here.w, there.w) and same(here.b, there.b)
 
 
+ROWS = """
+def short(x: Tensor[16, 70, f32]): return sum(x * x, axis=-1)
+def two(x: Tensor[2, 768, f32]): return softmax(x)
+def three(x: Tensor[2, 1501, f32]): return sum(x, axis=-1) - max(x, axis=-1)
+"""
+
+
+@pytest.mark.one_in(12)
+def test_short_rows_have_a_warp_for_each_block(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tesserac.target.nvptx import kernel
+
+    monkeypatch.setattr(kernel, "ENOUGH_BLOCKS", 1)
+    cpu, gpu = tessera.compile(ROWS), tessera.compile(ROWS, device="cuda")
+    for name, shape in (("short", (16, 70)), ("two", (2, 768)), ("three", (2, 1501))):
+        x = rng.standard_normal(shape).astype(np.float32)
+        assert same(gpu[name](x), cpu[name](x)), name
+
+
 def test_a_donated_array_is_read_while_its_result_is_written(modules) -> None:  # type: ignore[no-untyped-def]
     cpu, gpu = modules
     placed = tessera.to_device(SQUARE)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import Layout, blocked, parse_layout, reduction
+from tesserac.tile.gpu.layout import TEAM, WHOLE_WARP, Layout, blocked, parse_layout, reduction
 from tesserac.tile.gpu.matrix import FMA, MMA, WGMMA, MatrixUnit, accumulator_layout, operand_layout
 from tesserac.tile.gpu.shared import ATOM_BYTES, PANEL_BYTES, SharedLayout, descriptor, swizzle, tensor_box
 from tesserac.types.dtype import BF16, F32
@@ -46,15 +46,17 @@ def test_blocked_layouts_cover_the_block(shape: list[int], element: int, warp_bi
     assert parse_layout(str(layout)) == layout
 
 
-@given(st.sampled_from([1, 2, 4, 16, 64, 128, 512]), st.sampled_from([(), (2,), (4,)]))
-def test_reduction_layouts_put_the_64_lanes_on_16_threads(size: int, before: tuple[int, ...]) -> None:
+@given(
+    st.sampled_from([1, 2, 4, 16, 64, 128, 512]), st.sampled_from([(), (2,), (4,)]), st.sampled_from([TEAM, WHOLE_WARP])
+)
+def test_reduction_layouts_put_the_64_lanes_on_a_team(size: int, before: tuple[int, ...], team: int) -> None:
     shape = (*before, size)
-    layout = reduction(shape, len(shape) - 1, 4)
+    layout = reduction(shape, len(shape) - 1, 4, team)
     assert_covers(layout, shape)
-    assert all(bit is None for bit in layout.warps) and layout.lanes[4] is None
-    for number in range(16):
+    assert all(bit is None for bit in layout.warps) and (team == WHOLE_WARP or layout.lanes[4] is None)
+    for number in range(team):
         moved = sum(bit[1] for i, bit in enumerate(layout.lanes) if bit is not None and number >> i & 1)
-        assert moved in (4 * number, moved if size < 64 else -1)
+        assert moved in (64 // team * number, moved if size < 64 else -1)
 
 
 @pytest.mark.parametrize(

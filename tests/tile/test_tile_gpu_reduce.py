@@ -14,7 +14,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import AxisType
 from tesserac.numerics.order import Blocks, block_sum
 from tesserac.tile.gpu.dialect import fragment, integer, text
-from tesserac.tile.gpu.layout import Layout, reduction, shared_reduction
+from tesserac.tile.gpu.layout import TEAM, WHOLE_WARP, Layout, reduction, shared_reduction
 from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dtype import F32
@@ -134,9 +134,10 @@ def test_all_threads_fold_in_the_canonical_order(
     assert np.array_equal(result + np.float32(0), expected)
 
 
+@pytest.mark.parametrize("team", [TEAM, WHOLE_WARP])
 @pytest.mark.parametrize("extent", [1, 63, 64, 65, 511, 512])
-def test_teams_fold_in_the_canonical_order(extent: int) -> None:
+def test_teams_fold_in_the_canonical_order(extent: int, team: int) -> None:
     rng = np.random.default_rng(extent)
     block = (rng.standard_normal(512) * np.exp2(rng.integers(-12, 12, 512))).astype(np.float32)
-    result = run_reduction(block, reduction((512,), 0, 4), "sum", extent)
+    result = run_reduction(block, reduction((512,), 0, 4, team), "sum", extent)
     assert np.array_equal(result + np.float32(0), block_sum(block[:extent]))

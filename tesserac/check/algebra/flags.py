@@ -10,7 +10,7 @@ from dataclasses import fields
 
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Compose, Eye, Inverse, Scaled, Sum, Zero, canonical, composed, scaled
-from tesserac.check.algebra.kinds import Adjoint, Conv1d, Dense, Diag, Fourier, LowRank, Projector
+from tesserac.check.algebra.kinds import Adjoint, Conv1d, Dense, Diag, Fourier, LowRank, Projector, Spectral
 from tesserac.check.algebra.operands import lacks_size
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import DirectSum, Kronecker, is_square
@@ -126,7 +126,7 @@ def is_psd(pool: Pool, tree: Kind) -> bool:
             return True
         case Zero():
             return is_square(pool, tree)
-        case Dense(psd=psd):
+        case Dense(psd=psd) | Spectral(psd=psd):
             return psd
         case LowRank(left=left, right=right):
             return left == right

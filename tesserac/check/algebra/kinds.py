@@ -195,11 +195,17 @@ class LowRank(Kind):
 
 @dataclass(frozen=True)
 class Spectral(Kind):
-    """A self-adjoint operator by its eigenvalues, and eigenvectors as columns."""
+    """A self-adjoint operator by its eigenvalues, and eigenvectors as columns. What was known of it before stays
+    known: that no eigenvalue is negative, or that all are 1 or -1."""
 
     is_spectral: ClassVar[bool] = True
     values: Leaf
     vectors: Leaf
+    psd: bool = False
+    unitary: bool = False
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return self.unitary
 
     def representation(self) -> str:
         return FACTORIZED
@@ -223,6 +229,10 @@ class Singular(Kind):
     left: Leaf
     values: Leaf
     right: Leaf
+    unitary: bool = False
+
+    def is_unitary(self, pool: Pool) -> bool:
+        return self.unitary
 
     def representation(self) -> str:
         return FACTORIZED
@@ -231,7 +241,7 @@ class Singular(Kind):
         return dims_at(types, self.right)[0], dims_at(types, self.left)[0]
 
     def adjoint(self, pool: Pool) -> Kind:
-        return Singular(self.right, self.values, self.left)
+        return Singular(self.right, self.values, self.left, self.unitary)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_singular", *(use.value(leaf) for leaf in (self.left, self.values, self.right)), x)

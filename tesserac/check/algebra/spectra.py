@@ -37,12 +37,14 @@ def spectral(body: Body, callee: Callee, given: Given) -> typed.Expr:
 def _spectral(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
     if isinstance(tree, Spectral | Singular):
         return operator
-    matrix, is_hermitian = use.dense(tree), is_self_adjoint(use.pool, tree)
-    if is_hermitian:
+    pool, matrix, unitary = use.pool, use.dense(tree), tree.is_unitary(use.pool)
+    if is_self_adjoint(pool, tree):
         values, vectors = _parts(use, use.call("_spectral_form", matrix), 2)
-        return use.pool.body.error(use.span) if values is None else use.operator(Spectral(values, vectors))
-    left, values, right = _parts(use, use.call("_singular_form", matrix), 3)
-    return use.pool.body.error(use.span) if left is None else use.operator(Singular(left, values, right))
+        form: Kind = Spectral(values, vectors, is_psd(pool, tree), unitary)
+    else:
+        left, values, right = _parts(use, use.call("_singular_form", matrix), 3)
+        form = Singular(left, values, right, unitary)
+    return pool.body.error(use.span) if values is None else use.operator(form)
 
 
 def _parts(use: Application, made: typed.Expr, count: int) -> list[Any]:
@@ -64,7 +66,7 @@ def truncate(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
         values = kept(form.values, "_kept")
         if isinstance(form, Spectral):
-            return use.operator(Spectral(values, kept(form.vectors, "_kept_columns")))
+            return use.operator(Spectral(values, kept(form.vectors, "_kept_columns"), form.psd))
         left, right = (kept(leaf, "_kept_columns") for leaf in (form.left, form.right))
         return use.operator(Singular(left, values, right))
 
@@ -77,7 +79,9 @@ def reconstruct(body: Body, callee: Callee, given: Given) -> typed.Expr:
     def rule(use: Application, form: Spectral | Singular) -> typed.Expr:
         left, values, right = (use.value(leaf) for leaf in factors_of(form))
         matrix = use.call("_reconstructed", values, left, right)
-        return _made(use, matrix, lambda leaf: Dense(leaf, self_adjoint=isinstance(form, Spectral)))
+        itself = isinstance(form, Spectral)
+        psd = isinstance(form, Spectral) and form.psd
+        return _made(use, matrix, lambda leaf: Dense(leaf, form.unitary, itself, psd))
 
     return _of_form(body, callee, given, rule)
 
@@ -101,8 +105,8 @@ def pseudoinverse(body: Body, callee: Callee, given: Given) -> typed.Expr:
         sizes = [size for size in form.shape(use.pool.types) if size is not None]
         values = use.call("_reciprocals", use.value(form.values), use.size(sizes[0]))
         if isinstance(form, Spectral):
-            return _made(use, values, lambda leaf: Spectral(leaf, form.vectors))
-        return _made(use, values, lambda leaf: Singular(form.right, leaf, form.left))
+            return _made(use, values, lambda leaf: Spectral(leaf, form.vectors, form.psd, form.unitary))
+        return _made(use, values, lambda leaf: Singular(form.right, leaf, form.left, form.unitary))
 
     return _of_form(body, callee, given, rule)
 
@@ -139,7 +143,7 @@ def exponential(use: Application, tree: Kind) -> Kind:
         case _ if is_diagonal(pool, tree):
             return Diag(pool.add(use.call("_exponential", diagonal(use, tree))))
         case Spectral(values=values, vectors=vectors) if _is_whole(use, tree):
-            return Spectral(pool.add(use.call("_exponential", use.value(values))), vectors)
+            return Spectral(pool.add(use.call("_exponential", use.value(values))), vectors, psd=True)
     halves = kronecker_sum_of(pool, tree)
     if halves is not None:
         return kronecker(pool, exponential(use, halves[0]), exponential(use, halves[1]))
@@ -175,7 +179,7 @@ def _function(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
             return use.operator(kronecker(pool, *(as_kind(pool.take(part)) for part in parts)))
     if isinstance(tree, Spectral) and _is_whole(use, tree):
         made = use.call("measures._function_of_values", use.value(tree.values), function)
-        return _made(use, made, lambda leaf: Spectral(leaf, tree.vectors))
+        return _made(use, made, lambda leaf: Spectral(leaf, tree.vectors, psd=name in NOT_NEGATIVE))
     if not is_self_adjoint(pool, tree):
         problem = f"`{name}` takes an operator that is known to be self-adjoint"
         remark = "say so where it is made, `op.dense(M, self_adjoint=True)`, or take `sym(A)`"

@@ -7,12 +7,13 @@ See Note [Two views of one argument].
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import copysign, isfinite
 from types import UnionType
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.instances.argument_sizes import has_operators, named_sizes, takes_any, with_one_name
 from tesserac.check.model.library_annotations import KNOWN, annotation_of
 from tesserac.check.model.operator_types import is_of, sized, with_policy
 from tesserac.check.model.specs import (
@@ -20,7 +21,6 @@ from tesserac.check.model.specs import (
     AnySpec,
     BareTensorSpec,
     BareTileSpec,
-    DimSpec,
     DTypeOf,
     ErrorSpec,
     FunctionSpec,
@@ -37,8 +37,6 @@ from tesserac.check.model.specs import (
     TupleSpec,
     TypeSpec,
     dims_of,
-    has_trees,
-    holds_operators,
 )
 from tesserac.check.model.struct_uses import field_specs
 from tesserac.check.sizes.facts import Facts
@@ -64,7 +62,6 @@ from tesserac.types.ty import (
     Type,
     map_dims,
     open_floats,
-    sizes_in,
 )
 from tesserac.types.unify import Bound, DimSolver
 
@@ -105,7 +102,8 @@ class CallBinding:
         self._fresh = 0
         self._leading: tuple[Dim, ...] | None = None
         self._expressions: dict[Dim, Dim] = {}
-        self._untyped = any(_takes_any(parameter.spec) for parameter in signature.parameters)
+        self._spelled: list[tuple[Dim, Dim]] = []
+        self._untyped = any(takes_any(parameter.spec) for parameter in signature.parameters)
         self._keeps_floats = annotation_of(signature.node, KNOWN) is not None
         self._storages: dict[str, Storage] = {}
         self._known: dict[str, Dim] = {}
@@ -118,9 +116,10 @@ class CallBinding:
     def bind(self, types: Sequence[Type]) -> DimSolver[Reason]:
         """Binds all arguments; `types` has one entry per parameter."""
         if self._untyped:
-            types = _with_one_name(types, self._facts)
+            types = with_one_name(types, self._facts)
         self._bind_known_ints(types)
-        requirements: list[tuple[Dim, Dim, Reason]] = []
+        around = Reason(0, self._signature.node.name_span)
+        requirements = [(own, size, around) for own, size in self._spelled]
         for position, (parameter, found) in enumerate(zip(self._signature.parameters, types, strict=True)):
             own = self._adapt(parameter.name, parameter.spec, found, position, requirements)
             if own is None:
@@ -128,14 +127,14 @@ class CallBinding:
                 own = ErrorType()
             self.types.append(own)
         self._solver = DimSolver(frozenset(self._flexible), self._facts.same)
-        around = Reason(0, self._signature.node.name_span)
         self._solver.bound.update((name, Bound(size, around)) for name, size in self._devices.items())
         for pattern, size, reason in requirements:
             self._solver.require(pattern, size, reason)
         return self._solver
 
     def _bind_known_ints(self, types: Sequence[Type]) -> None:
-        for parameter, found in zip(self._signature.parameters, types, strict=True):
+        pairs = list(zip(self._signature.parameters, types, strict=True))
+        for parameter, found in sorted(pairs, key=lambda pair: not has_operators(pair[0].spec)):
             self._bind_known(parameter.name, parameter.spec, found)
             self._bind_names(parameter.spec, found)
         for parameter, found in zip(self._signature.parameters, types, strict=True):
@@ -175,11 +174,13 @@ class CallBinding:
     def _bind_names(self, spec: TypeSpec, found: Type) -> None:
         """A size of the caller that a dim of the signature names has that name in all other arguments: in those without
         a type, and in what a function captured."""
-        for own, size in _named_sizes(spec, found):
+        for own, size in named_sizes(spec, found):
             if own.dim.symbol is not None:
-                self._bind_name(own.dim.symbol, size)
+                self._bind_name(own.dim.symbol, size, in_parts=has_operators(spec))
 
-    def _bind_name(self, name: str, size: Dim) -> None:
+    def _bind_name(self, name: str, size: Dim, *, in_parts: bool = False) -> None:
+        """`in_parts`: what has that size may be made of parts that have its factors (`kronecker(A, B)`), and in the
+        callee it goes by those."""
         if size.symbol is not None and not self._untyped:
             self._renamed.setdefault(size.symbol, name)
         elif size.symbol is not None:
@@ -187,7 +188,15 @@ class CallBinding:
         elif self._untyped and size.constant is not None:
             self._known.setdefault(name, size)
         elif self._untyped:
-            self._known.setdefault(name, self._expressions.setdefault(size, Dim.sym(name)))
+            own = self._by_own_names(size) if in_parts else Dim.sym(name)
+            self._known.setdefault(name, self._expressions.setdefault(size, own))
+
+    def _by_own_names(self, size: Dim) -> Dim:
+        for name in sorted(size.symbols()):
+            if name not in self._renamed and not name.startswith(FREE):
+                self._renamed[name] = self._new_symbol()
+                self._spelled.append((Dim.sym(self._renamed[name]), Dim.sym(name)))
+        return size.substitute({name: Dim.sym(self._renamed.get(name, name)) for name in size.symbols()})
 
     def _adapt(
         self, name: str, spec: TypeSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]
@@ -381,48 +390,12 @@ class CallBinding:
         return dim.substitute({name: Dim.sym(self._renamed[name]) for name in dim.symbols()})
 
 
-def _with_one_name(types: Sequence[Type], facts: Facts) -> Sequence[Type]:
-    """Types in which sizes that a fact of the caller makes equal have one name: a callee that takes them as they are
-    knows no such facts."""
-    doubtful = dict.fromkeys(dim for type_ in types for dim in sizes_in(type_) if facts.nearby(dim))
-    names: dict[Dim, Dim] = {}
-    for dim in doubtful:
-        names[dim] = next((first for first in names.values() if facts.same(first, dim)), dim)
-    if all(dim == name for dim, name in names.items()):
-        return types
-    return [map_dims(type_, lambda dim: names.get(dim, dim)) for type_ in types]
-
-
-def _takes_any(spec: TypeSpec) -> bool:
-    """Whether the argument's own type, with its sizes, is that of the parameter or of a part of it. A function has
-    sizes in what it captured and in its own signature."""
-    spec = spec.inner if isinstance(spec, OptionalSpec) and isinstance(spec.inner, FunctionSpec) else spec
-    return isinstance(spec, AnySpec | OperatorSpec | FunctionSpec) or has_trees(spec) or holds_operators(spec)
-
-
 def _sizes_of(signature: Signature) -> frozenset[str]:
     """The names in dims and `where` facts of a signature."""
     specs = (*(parameter.spec for parameter in signature.parameters), signature.result)
     dims = [dim.dim for spec in specs for dim in dims_of(spec)]
     dims += [side for fact in signature.facts for side in (fact.left, fact.right)]
     return frozenset(name for dim in dims for name in dim.symbols())
-
-
-def _named_sizes(spec: TypeSpec, found: Type) -> Iterable[tuple[DimSpec, Dim]]:
-    """The dims that an annotation writes, each with the size that it is in an argument."""
-    match spec, found:
-        case TensorSpec(), TensorType():
-            return zip(spec.dims, found.dims[max(found.rank - len(spec.dims), 0) :], strict=False)
-        case StructSpec(), StructType():
-            return zip(spec.args or (), found.dims, strict=False)
-        case OperatorSpec(), OperatorType():
-            return sized(spec, found)
-        case TupleSpec(), TupleType():
-            parts = zip(spec.items, found.items, strict=False)
-            return [pair for own, item in parts for pair in _named_sizes(own, item)]
-        case ListSpec(), TupleType(items=(first, *_)):
-            return _named_sizes(spec.item, first)
-    return ()
 
 
 def _adapt_known(spec: NoneSpec | RecordSpec | ErrorSpec, found: Type) -> Type | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tesserac.types.algebra import outline
 from tesserac.types.dims import Dim
 from tesserac.types.ty import FloatType, IntType, OperatorType, RecordType, RunIntType, TensorType, Type
 
@@ -35,7 +36,9 @@ def structure_text(before: Type, after: Type) -> str:
     """What two operators of one size differ in, where a name must keep its type; nothing for other types."""
     if not (isinstance(before, OperatorType) and isinstance(after, OperatorType) and before.show() == after.show()):
         return ""
-    return "the type of an operator is the expression that made it: change its parts, and make it where it is used"
+    made, other = outline(before.tree), outline(after.tree)
+    differ = f", and `{other}` is not `{made}`" if other != made else ""
+    return f"the type of an operator is what it is made of{differ}: change its parts, and make it where it is used"
 
 
 def storage_text(type_: TensorType) -> str:

@@ -18,6 +18,8 @@ Tree = int | tuple["Tree", "Tree"]
 SMALL, MEDIUM, LARGE = 4, 64, 1024
 """Sizes that trees are made for where a size is a symbol."""
 MAX_SAMPLES = 5
+LONGEST_FOR_ALL = 40
+"""Factors up to which all samples are looked at: the splits of a chain grow with the third power of its length."""
 
 
 def trees(factors: Sequence[Term], expected: Sequence[tuple[str, int]]) -> Sequence[Tree]:
@@ -35,7 +37,9 @@ def _trees_of(
     told = dict(expected)
     symbols = sorted({name for dim in {*edges, *weights} for name in dim.symbols()})
     found: dict[Tree, None] = {}
-    for sample in _samples([name for name in symbols if name not in told]):
+    samples = _samples([name for name in symbols if name not in told])
+    affordable = max(2, MAX_SAMPLES * LONGEST_FOR_ALL**3 // len(weights) ** 3)
+    for sample in samples[:affordable]:
         sizes = {**sample, **told}
         at = {dim: _at(dim, sizes) for dim in {*edges, *weights}}
         found[_optimal([at[edge] for edge in edges], [at[weight] for weight in weights])] = None
@@ -65,21 +69,21 @@ def _optimal(edges: Sequence[int], weights: Sequence[int]) -> Tree:
     """Dynamic programming over all splits; of equal ones the last, which is the order as programs write it. `rows` has
     the costs of what starts at a factor, `columns` those of what ends at one."""
     count = len(weights)
-    rows, columns = [[0] for _ in range(count)], [[0] for _ in range(count)]
+    rows, columns = [[0] for _ in range(count)], [[0] for _ in range(count)]  # the latter from the longest on
     splits: dict[tuple[int, int], int] = {}
     for length in range(2, count + 1):
         for first in range(count - length + 1):
             last = first + length - 1
             area = edges[first] * edges[last + 1]
             inner = edges[first + 1 : last + 1]
-            parts = zip(rows[first], reversed(columns[last]), inner, strict=True)
+            parts = zip(rows[first], columns[last], inner, strict=True)
             costs = [before + behind + area * size for before, behind, size in parts]
             costs[0] += min(weights[first] * edges[last + 1] - area * inner[0], 0)
             costs[-1] += min(weights[last] * edges[first] - area * inner[-1], 0)
             low = min(costs)
             splits[first, last] = last - 1 - costs[::-1].index(low)
             rows[first].append(low)
-            columns[last].append(low)
+            columns[last].insert(0, low)
     return _tree(splits, 0, count - 1)
 
 

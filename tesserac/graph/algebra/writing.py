@@ -14,6 +14,9 @@ from tesserac.ops.calculus import Writer
 from tesserac.types.dims import ONE
 from tesserac.types.ty import TensorType
 
+NOT_NARROW = 32
+"""Bits of a type that sums are held in as they are."""
+
 
 class TermWriter:
     """`like` is a value of the element type that all of the expression has."""
@@ -137,7 +140,11 @@ def _total(w: TermWriter, term: Term, x: Value) -> Value:
 
 
 def _sum_products(w: TermWriter, term: Term, a: Value, b: Value) -> Value:
-    return w.write("einsum", a, b, equation="ik,ki->")
+    """Row by row, as the other operand is turned block by block on the way; at once where a row would be rounded to few
+    bits between."""
+    if w.like.dtype.bits < NOT_NARROW:
+        return w.write("einsum", a, b, equation="ik,ki->")
+    return w.write.sum(_row_products(w, term, a, b), (0,))
 
 
 def _row_products(w: TermWriter, term: Term, a: Value, b: Value) -> Value:

@@ -19,14 +19,17 @@ from tesserac.ir.core import Op, tuple_of
 from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.masked_panels import NEAR, RUNS, MaskedLoads, Run
-from tesserac.target.cpu.panels import SQUARE, transposed
+from tesserac.target.cpu.panels import SQUARE
 from tesserac.target.cpu.registers import memory_type, register_type, widen
+from tesserac.target.cpu.turned import exchanged
 from tesserac.target.dims import ceil_div
-from tesserac.target.flow import choose, for_loop, if_then
+from tesserac.target.flow import choose, do_while, for_loop, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I64, LType, Value, const_i64, const_int, vector
 from tesserac.types.dims import Dim
 
+LISTED = 8
+"""Places that are listed at once."""
 Digits = Sequence[tuple[Value, Value]]
 """Size and stride of each dim that an index counts through."""
 
@@ -63,6 +66,24 @@ class _Table:
         b.store(place, b.gep(I64, self.start, i), 8)
         b.store(breaks, b.gep(I64, self.start, b.add(self.count, i)), 8)
 
+    def _write_run(self, first: Value, count: Value, *sides: tuple[Value, Value]) -> None:
+        """Places, and the breaks before them: each from one value on, in steps."""
+        b, done = self.b, const_i64(0)
+        for lanes in (LISTED, 1):
+            whole = b.binary("and", count, const_i64(-lanes))
+            counted = _counted(lanes) if lanes > 1 else const_i64(0)
+            ahead = [b.binary("mul", counted, b.splat(step, lanes if lanes > 1 else 0)) for _, step in sides]
+
+            def put(i: Value, _: list[Value], lanes: int = lanes, ahead: Sequence[Value] = ahead) -> Sequence[Value]:
+                for (start, step), base, offsets in zip(sides, (const_i64(0), self.count), ahead, strict=True):
+                    value = b.splat(b.add(start, b.mul(i, step)), lanes if lanes > 1 else 0)
+                    place = b.gep(I64, self.start, _sum(b, [base, first, i]))
+                    b.store(b.binary("add", value, offsets), place, 8)
+                return []
+
+            for_loop(b, done, whole, const_i64(lanes), [], put)
+            done = whole
+
     def fill(self, digits: Digits, start: Value, count: Value, width: int, apart: int) -> None:
         """Lists `count` places from index `start`, and the last one again up to whole blocks of `width`. Places follow
         each other where they are so far `apart`."""
@@ -72,15 +93,22 @@ class _Table:
             begun = _digits_of(b, digits, start)
             place = _sum(b, [b.mul(r, stride) for r, (_, stride) in zip(begun, digits, strict=True)])
 
-            def step(i: Value, state: list[Value]) -> Sequence[Value]:
-                place, breaks, _, *held = state
-                self._write(i, place, breaks)
-                after, held = _following(b, digits, place, held)
-                follows = b.icmp("eq", b.sub(after, place), const_i64(apart))
-                return [after, b.select(follows, breaks, b.add(breaks, const_i64(1))), place, *held]
+            def run(state: list[Value]) -> tuple[Value, Sequence[Value]]:
+                i, place, breaks, _, *held = state
+                size, stride = digits[-1]
+                left = b.sub(count, i)
+                length = left if len(digits) == 1 else b.minimum_int(b.sub(size, held[-1]), left)
+                broken = b.cast("zext", b.icmp("ne", stride, const_i64(apart)), I64)
+                self._write_run(i, length, (place, stride), (breaks, broken))
+                rest = b.sub(length, const_i64(1))
+                last = b.add(place, b.mul(rest, stride))
+                after, held = _following(b, digits, last, [*held[:-1], b.add(held[-1], rest)])
+                ends = b.cast("zext", b.icmp("ne", b.sub(after, last), const_i64(apart)), I64)
+                behind = b.add(i, length)
+                breaks = _sum(b, [breaks, b.mul(rest, broken), ends])
+                return b.icmp("slt", behind, count), [behind, after, breaks, last, *held]
 
-            inits = [place, const_i64(0), place, *begun]
-            _, breaks, last, *_ = for_loop(b, const_i64(0), count, const_i64(1), inits, step, nonempty=True)
+            _, _, breaks, last, *_ = do_while(b, [const_i64(0), place, const_i64(0), place, *begun], run)
 
             def again(i: Value, state: list[Value]) -> Sequence[Value]:
                 self._write(i, last, state[0])
@@ -299,7 +327,7 @@ class _GroupPack:
         b, place, line = self.b, self.rows.place(k), self._line(target, k)
         for c in range(0, self.width, SQUARE):
             loads = [self._load(b.add(place, column), SQUARE) for column in places[c : c + SQUARE]]
-            for lane, row in enumerate(transposed(b, loads)):
+            for lane, row in enumerate(exchanged(b, loads)):
                 self._store(row, line, lane * self.width + c)
 
     def _singly(self, first: Value, target: Value, low: Value, high: Value) -> None:

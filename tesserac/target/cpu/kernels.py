@@ -26,6 +26,7 @@ from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.tile_panels import emit_pack_tiles
 from tesserac.target.cpu.tile_products import emit_tile_product
 from tesserac.target.cpu.trees import emit_running, emit_tree
+from tesserac.target.cpu.turned import emit_turn
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
@@ -215,6 +216,7 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.fold": emit_fold,
     "cpu.tree": _tree,
     "cpu.running": _running,
+    "cpu.turn": emit_turn,
     "cpu.pack": emit_pack,
     "cpu.pack_groups": emit_pack_groups,
     "cpu.sort": emit_sort,

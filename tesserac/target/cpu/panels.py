@@ -14,9 +14,9 @@ from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import ask_ahead, emit_body
 from tesserac.target.cpu.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.registers import register_type, shorten_to_tf32
+from tesserac.target.cpu.turned import exchanged
 from tesserac.target.dims import floor_div, modulo
 from tesserac.target.flow import for_loop, if_then
-from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64, zero
 
 BLOCKS_TOGETHER = 8
@@ -153,7 +153,7 @@ class _Pack:
         one by one."""
         b, whole = self.b, self.width - self.width % SQUARE
         for c in range(0, whole, SQUARE):
-            for lane, row in enumerate(transposed(b, columns[c : c + SQUARE])):
+            for lane, row in enumerate(exchanged(b, columns[c : c + SQUARE])):
                 b.store(row, b.gep(self.element, target, lane * self.width + c), self.align)
         for c in range(whole, self.width):
             for lane in range(SQUARE):
@@ -210,11 +210,3 @@ class _Pack:
         parts = entry.parts if isinstance(entry, Lanes) else (entry,) * mode.parts
         values = tuple(v if v.type.lanes else self.b.splat(v, mode.lanes) for v in parts)
         return tuple(shorten_to_tf32(self.b, v) for v in values) if self.shorten else values
-
-
-def transposed(b: Builder, x: Sequence[Value]) -> list[Value]:
-    """Four vectors of four, rows for columns, in eight shuffles."""
-    low, high = [0, 4, 1, 5], [2, 6, 3, 7]
-    a, c = b.shuffle(x[0], x[2], low), b.shuffle(x[0], x[2], high)
-    d, e = b.shuffle(x[1], x[3], low), b.shuffle(x[1], x[3], high)
-    return [b.shuffle(a, d, low), b.shuffle(a, d, high), b.shuffle(c, e, low), b.shuffle(c, e, high)]

@@ -20,7 +20,7 @@ from tesserac.target import flow
 from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Function, Module
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, pointer
+from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, const_int, pointer
 from tesserac.target.nvptx import (
     control,
     copies,
@@ -37,6 +37,7 @@ from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
 from tesserac.tile.gpu.dialect import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import WHOLE_WARP
 from tesserac.tile.gpu.pairs import is_paired
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.touched import written_memory
@@ -64,7 +65,7 @@ def emit_kernel(kernel: Op) -> KernelText:
     name = entry_name(kernel.symbol)
     module = Module(name, NVPTX, DATA_LAYOUT)
     parameters, symbols = kernel_parameters(kernel), kernel_symbols(kernel)
-    threads, tensors = kernel_threads(kernel), kernel_tensors(kernel)
+    threads, tensors = block_threads(kernel), kernel_tensors(kernel)
     types = [pointer(GLOBAL) if isinstance(p.type, MemRefType) else PTR for p in parameters]
     types += [I64] * len(symbols)
     words = table_firsts(tensors) + tensors * len(types) if tensors else 0
@@ -137,6 +138,10 @@ def _memory(ctx: Context, ty: MemRefType, base: Value, constant: bool) -> Memory
 
 def _first_program(ctx: Context) -> Value:
     number = ctx.b.cast("zext", ctx.sreg("ctaid.x"), I64)
+    if (beside := programs_beside(ctx.kernel)) > 1:
+        warp = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.sreg("tid.x"), const_int(I32, 5)), I64)
+        number = ctx.b.add(ctx.b.mul(number, const_i64(beside)), warp)
+        ctx.thread = ctx.lane
     if "descending" not in ctx.kernel.attrs:
         return number
     last = ctx.b.sub(ctx.dim(product(kernel_grid(ctx.kernel))), const_i64(1))
@@ -234,8 +239,33 @@ def allocation_bytes(op: Op) -> Dim:
 
 
 def programs(kernel: Op) -> Dim:
-    """How many blocks a launch has."""
+    """How many programs a launch has."""
     return product(kernel_grid(kernel))
+
+
+MOST_BESIDE, ENOUGH_BLOCKS = 8, 1024
+"""Programs in one block of threads, and how many blocks are no fewer than keep all multiprocessors busy."""
+
+
+def programs_beside(kernel: Op) -> int:
+    """How many programs of one warp share a block of threads. They know nothing of each other; but a multiprocessor
+    holds 32 blocks, and 64 warps."""
+    count, shared = programs(kernel).constant, shared_bytes(kernel).constant
+    special = kernel_tensors(kernel) or RESIDENT in kernel.attrs or is_persistent(kernel)
+    alone = special or shared != 0 or any(op.name == "gpu.barrier" for op in kernel.walk())
+    if kernel_threads(kernel) > WHOLE_WARP or alone or count is None:
+        return 1
+    return next((n for n in (MOST_BESIDE, 4, 2) if count % n == 0 and count // n >= ENOUGH_BLOCKS), 1)
+
+
+def block_threads(kernel: Op) -> int:
+    """Threads of a block."""
+    return kernel_threads(kernel) * programs_beside(kernel)
+
+
+def block_count(kernel: Op) -> Dim:
+    """How many blocks a launch has."""
+    return programs(kernel).ceil_div(programs_beside(kernel))
 
 
 def _emit_role(ctx: Context, op: Op, emit_block: control.EmitBlock) -> None:

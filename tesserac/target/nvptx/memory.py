@@ -170,8 +170,12 @@ def emit_load(ctx: Context, op: Op) -> None:
 
 
 def _tests_vectors(place: Place, width: int) -> bool:
-    """Whether blocks often reach beyond the end of a dim while all their vectors are whole: those of several dims."""
-    return width >= MANY_ELEMENTS and len(place.axes) > 1
+    """Whether blocks often reach beyond the end of a dim while all their vectors are whole: those of several dims, and
+    those of a dim that is known to end where a vector does."""
+    if len(place.axes) > 1:
+        return width >= MANY_ELEMENTS
+    end = place.axes[-1].stop.number if place.axes else None
+    return width > 1 and isinstance(end, int) and end % width == 0
 
 
 MANY_ELEMENTS = 4

@@ -36,7 +36,15 @@ from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
 from tesserac.target.nvptx.host_steps import HostSteps, condition
-from tesserac.target.nvptx.kernel import emit_kernel, entry_name, kernel_symbols, programs, shared_bytes
+from tesserac.target.nvptx.kernel import (
+    block_count,
+    block_threads,
+    emit_kernel,
+    entry_name,
+    kernel_symbols,
+    programs,
+    shared_bytes,
+)
 from tesserac.target.nvptx.selection import check_selectable
 from tesserac.target.nvptx.worker import emit_ptx_apart
 from tesserac.target.sizes import implied_guards, size_of
@@ -46,7 +54,6 @@ from tesserac.tile.gpu.dialect import (
     is_persistent,
     kernel_conditions,
     kernel_parameters,
-    kernel_threads,
     text,
 )
 from tesserac.tile.gpu.errors import LoweringError
@@ -116,8 +123,8 @@ def compile_kernel(kernel: Op, arch: str) -> Kernel:
     return Kernel(
         name=name,
         code=code,
-        threads=kernel_threads(kernel),
-        programs=size_of(programs(kernel)),
+        threads=block_threads(kernel),
+        programs=size_of(block_count(kernel)),
         shared=size_of(shared_bytes(kernel)),
         parameters=tuple(_parameters(kernel)),
         symbols=kernel_symbols(kernel),

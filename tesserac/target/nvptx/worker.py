@@ -83,9 +83,8 @@ class _Worker:
         return next(told, f"status {process.returncode}")
 
     def stop(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
+        if self._process is not None:
+            self._process.communicate()  # closes all pipes: it ends when there are no more questions
 
 
 MOST_WORKERS = max(1, min(8, os.cpu_count() or 1))

@@ -49,6 +49,9 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         As cpu.pack, into panels from their start, of a block of `mem` of which coordinate i counts through `groups[i]`
         dims, the last fastest; the last two are row and column of the panels, or column and row if `transposed`.
         `rows` and `columns` are tables for places. Columns behind `count` hold what the last one does.
+    cpu.turn(mem, rows, columns) { ^(r, c): ... cpu.yield(x) }
+        mem[r, c] = x for all r below `rows` and c below `columns`. What is read is contiguous along r: vectors run
+        along r and are transposed on the way.
     cpu.panel_sum(a, i, c, row, depth, done) {width}
         The rows of block i of panels `a`, `width` of them, each summed over `depth` ascending steps into c[row.., 0].
         Continues what stands there, or starts from +0 where `done` is 0: a product with ones.
@@ -298,6 +301,17 @@ def _verify_pack(op: Op) -> None:
     require(yielded == [compute_type(memory)], "its body must yield {}", op, compute_type(memory))
 
 
+def _verify_turn(op: Op) -> None:
+    memory = op.operands[0].type
+    block = isinstance(memory, MemRefType) and memory.space == "local" and len(memory.dims) == 2
+    require(block, "writes a block of scratch", op)
+    assert isinstance(memory, MemRefType)
+    _indices(op, 1, 2)
+    require([a.type for a in op.body.args] == [INDEX, INDEX], "its body takes row and column", op)
+    yielded = [v.type for v in op.body.terminator.operands]
+    require(yielded == [compute_type(memory)], "its body must yield {}", op, compute_type(memory))
+
+
 def _verify_pack_tiles(op: Op) -> None:
     memory = op.operands[0].type
     require(isinstance(memory, MemRefType) and memory.layout == "tiles", "writes tiles", op)
@@ -365,6 +379,7 @@ define_op("cpu.index", pure=True, verify=_verify_index)
 define_op("cpu.sort", pure=False, verify=_verify_sort)
 define_op("cpu.fold_at", pure=False, verify=_verify_fold_at)
 define_op("cpu.position", pure=True, verify=_verify_position)
+define_op("cpu.turn", pure=False, verify=_verify_turn)
 define_op("cpu.pack", pure=False, verify=_verify_pack)
 define_op("cpu.pack_groups", pure=False, verify=_verify_pack_groups)
 define_op("cpu.pack_tiles", pure=False, verify=_verify_pack_tiles)

@@ -46,6 +46,8 @@ class Evaluator:
         self.ctx = ctx
         self.outermost = outermost
         self.written = written
+        self.turned: dict[Tile, Stored] = {}
+        """Blocks of memory that lie across the vectors of the nest, and their copies that do not."""
         self._elements: dict[tuple[Tile, Places], Value] = {}
         self._bodies: dict[tuple[Tile, Places], Value] = {}
 
@@ -69,7 +71,7 @@ class Evaluator:
             case Counted():
                 return self._position(tile, at[0])
             case Loaded():
-                return self._load(tile, at)
+                return self._reload(self.turned[tile], at) if tile in self.turned else self._load(tile, at)
             case Grouped():
                 raise LoweringError("what is read in groups of dims is packed, not computed with")
             case Gathered():

@@ -24,6 +24,7 @@ from tesserac.tile.cpu.elements import Evaluator, memory_places, scratch_places
 from tesserac.tile.cpu.rows import fold_rows
 from tesserac.tile.cpu.shapes import best_dim, destination_dim, fold_shape, loop_shape
 from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Mapped, Scalar, Stored, Tile, parts
+from tesserac.tile.cpu.turned import turned_blocks
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 
 MANY_SINKS = 8
@@ -147,6 +148,7 @@ def _nest(ctx: Context, sinks: Sequence[Sink], dim: int) -> None:
     if not shape:
         _write_elements(ctx, evaluator, sinks, ())
         return
+    evaluator.turned.update(turned_blocks(ctx, [s.tile for s in sinks], dim))
     extents = ctx.extents(sinks[0].axes, shape)
     folds = [s for s in sinks if isinstance(s, Reduce)]
     results = [_result(ctx, s) for s in folds] if len(shape) > 1 else []

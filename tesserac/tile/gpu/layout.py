@@ -165,16 +165,17 @@ def blocked(shape: Sequence[int], element_bytes: int, lane_bits: int, warp_bits:
 
 
 REDUCE_LANES = 64
-REDUCE_VECTOR = 4
-TEAM_BITS = 4
-TEAM = 1 << TEAM_BITS
-"""Threads that fold one reduction block: 16 threads of four lanes each make the 64 lanes of the canonical order."""
+TEAM, WHOLE_WARP = 16, 32
+"""Threads that fold one reduction block: 16 threads of four lanes each make the 64 lanes of the canonical order, or 32
+of two each, where there are warps enough."""
 
 
-def reduction(shape: Sequence[int], axis: int, warps: int) -> Layout:
-    """A team's layout of a block folded along `axis`: lane i of the 64 is in thread i // 4, its terms in registers."""
-    low = bits_between(axis, 1, min(REDUCE_VECTOR, shape[axis]))
-    lanes = bits_between(axis, REDUCE_VECTOR, min(REDUCE_LANES, shape[axis]))
+def reduction(shape: Sequence[int], axis: int, warps: int, team: int) -> Layout:
+    """A team's layout of a block folded along `axis`: of the 64 lanes a thread has neighbours, their terms in
+    registers."""
+    vector = REDUCE_LANES // team
+    low = bits_between(axis, 1, min(vector, shape[axis]))
+    lanes = bits_between(axis, vector, min(REDUCE_LANES, shape[axis]))
     terms = bits_between(axis, REDUCE_LANES, max(REDUCE_LANES, shape[axis]))
     others: list[Bit] = []
     for dim in reversed(range(len(shape))):

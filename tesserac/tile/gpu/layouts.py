@@ -33,7 +33,7 @@ from tesserac.tile.dialect import (
 )
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import LANE_BITS, TEAM_BITS, Layout, blocked, reduction, shared_reduction
+from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES, VECTOR_BYTES, Layout, blocked, reduction, shared_reduction
 from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
 from tesserac.tile.gpu.pairs import PAIRS
 from tesserac.tile.gpu.shared import SharedLayout
@@ -193,14 +193,14 @@ def _free_layout(kernel: Op, ty: TileType, variant: Variant, teams: bool) -> Lay
     sizes = [tile_type(op.result if op.results else op.operands[0]).dtype.bytes for op in loads]
     narrowest = min(sizes, default=4)
     if teams:
-        return blocked(ty.shape, max(4, narrowest), TEAM_BITS, 0, variant.warps)
+        widest = VECTOR_BYTES * variant.team // REDUCE_LANES  # no more side by side than where they are folded
+        return blocked(ty.shape, max(widest, narrowest), variant.team.bit_length() - 1, 0, variant.warps)
     if len(ty.shape) > 1 and any(op.name == "tile.reduce" for op in kernel.walk()):
         return shared_reduction(ty.shape, 0, variant.warps)
     return blocked(ty.shape, narrowest, LANE_BITS, variant.warps.bit_length() - 1, variant.warps)
 
 
 def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, Layout]]:
-    fold = reduction if teams else shared_reduction
     for op in kernel.walk():
         if op.name == "tile.dot" and not sums_rows(op):
             shape, right = tile_type(op.result).shape, op.operands[1].defining_op
@@ -211,7 +211,11 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
             axes = indices(op, "axes")
             if len(axes) != 1:
                 raise LoweringError("a reduction over several dims of a block")
-            yield op.operands[0], fold(tile_type(op.operands[0]).shape, axes[0], variant.warps)
+            shape = tile_type(op.operands[0]).shape
+            if teams:
+                yield op.operands[0], reduction(shape, axes[0], variant.warps, variant.team)
+            else:
+                yield op.operands[0], shared_reduction(shape, axes[0], variant.warps)
 
 
 def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:

@@ -60,7 +60,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     lowered = assign_layouts(clone_op(kernel, {}), variant)
     # Teams before reductions: a dealt loop joins the results of whole blocks.
     if reduces_by_teams(kernel):
-        deal_to_teams(lowered)
+        deal_to_teams(lowered, variant.team)
     cut_gathers(lowered)
     expand_scans(lowered)
     expand_reductions(lowered)

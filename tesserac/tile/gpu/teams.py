@@ -1,7 +1,7 @@
-"""Pass `teams`: loops over reduction blocks are dealt to teams of 16 threads, each with a block of its own.
+"""Pass `teams`: loops over reduction blocks are dealt to teams of 16 or 32 threads, each with a block of its own.
 
     %m = gpu.for(%zero, %n, %lowest) {step = 512} { ^(%j, %best): ... max(%best, %b) ... }
-  becomes, for four warps, that is eight teams
+  becomes, for four warps, that is eight teams of 16
     %part = gpu.for(%zero, %n, %lowest) {step = 4096} { ^(%base, %best): %j = %base + %team * 512 ... }
     %other = gpu.shuffle(%part) {lane = 16}, a max of both, then each warp's through shared memory
 
@@ -20,16 +20,16 @@ from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.tile.gpu.dialect import fragment, integer
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import TEAM
+from tesserac.tile.gpu.layout import WHOLE_WARP
 from tesserac.tile.gpu.types import FLAG
 from tesserac.types.dims import Dim
 
 ORDER_FREE = ("scalar.max", "scalar.min")
 
 
-def deal_to_teams(kernel: Op) -> None:
+def deal_to_teams(kernel: Op, team: int) -> None:
     """Changes a kernel of row reductions in place."""
-    dealer = _Dealer(kernel)
+    dealer = _Dealer(kernel, team)
     for op in list(kernel.body.ops):
         if op.name == "gpu.tree":
             dealer.tree(op)
@@ -40,12 +40,13 @@ def deal_to_teams(kernel: Op) -> None:
 
 
 class _Dealer:
-    def __init__(self, kernel: Op) -> None:
-        self.kernel = kernel
+    def __init__(self, kernel: Op, size: int) -> None:
+        self.kernel, self.size = kernel, size
         self.warps = integer(kernel, "warps")
-        self.teams = self.warps * 32 // TEAM
+        self.of_warp = WHOLE_WARP // size
+        self.teams = self.warps * self.of_warp
         first = Builder.before(kernel.body.ops[0])
-        self.team = first.value("gpu.team", (), INDEX, {"size": TEAM}, hint="team")
+        self.team = first.value("gpu.team", (), INDEX, {"size": size}, hint="team")
 
     def loop(self, op: Op, folds: list[Op]) -> None:
         step = integer(op, "step")
@@ -68,15 +69,16 @@ class _Dealer:
         """Teams hold different blocks now, so each of them writes."""
         for op in (inner for top in block.ops for inner in top.walk()):
             if op.name == "gpu.store":
-                op.attrs["team"] = TEAM
+                op.attrs["team"] = self.size
 
     def join(self, loop: Op, part: Value, fold: Op) -> None:
         """Folds the parts of all teams behind the loop."""
         users = list(part.uses)
         b = _after(loop)
-        other = b.value("gpu.shuffle", (part,), part.type, {"lane": TEAM}, hint="other")
-        total = self.apply(b, fold, part, other)
-        first, *others = self.gather(b, total)
+        if self.of_warp > 1:
+            other = b.value("gpu.shuffle", (part,), part.type, {"lane": self.size}, hint="other")
+            part = self.apply(b, fold, part, other)
+        first, *others = self.gather(b, part)
         for value in others:
             first = self.apply(b, fold, first, value)
         for user, position in users:
@@ -125,10 +127,10 @@ class _Subtree:
         self.count = count
 
     def join(self, first: Value, values: list[Value]) -> list[Value]:
-        pairs = self.within_warp(first, values)
+        pairs = self.within_warp(first, values) if self.dealer.of_warp > 1 else values
         gathered = [self.dealer.gather(self.b, v) for v in pairs]
         level = [list(of_warp) for of_warp in zip(*gathered, strict=True)]
-        width = 32 // TEAM
+        width = self.dealer.of_warp
         while len(level) > 1:
             level = [
                 self.pair(level[i], level[i + 1], self.offset(first, (i + 1) * width))
@@ -142,7 +144,7 @@ class _Subtree:
         b = self.b
         odd = index_op(b, "rem", self.dealer.team, dim_value(b, 2))
         even = b.value("gpu.less", (odd, dim_value(b, 1)), FLAG, hint="even")
-        others = [b.value("gpu.shuffle", (v,), v.type, {"lane": TEAM}) for v in values]
+        others = [b.value("gpu.shuffle", (v,), v.type, {"lane": self.dealer.size}) for v in values]
         left = [b.value("gpu.choose", (even, v, o), v.type) for v, o in zip(values, others, strict=True)]
         right = [b.value("gpu.choose", (even, o, v), v.type) for v, o in zip(values, others, strict=True)]
         own = index_op(b, "sub", self.dealer.team, odd)

@@ -20,6 +20,7 @@ from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import Config, memref_type, tile_type
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows, takes_roles
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layout import TEAM, WHOLE_WARP
 from tesserac.tile.gpu.matrix import COLUMNS, FMA, FMA_PART, MMA, MMA_PART, ROWS, WARPGROUP, WGMMA
 from tesserac.types.dims import ONE, Dim, product
 
@@ -43,18 +44,30 @@ class Variant:
     scratch: str
     levels: int
     share: str = ""
+    team: int = TEAM
+    """Threads that fold a block of a row."""
 
 
 def variants(kernel: Op, machine: Machine) -> list[Variant]:
     """All ways to lower the kernel, best first."""
     config = attr(kernel, "config", Config)
-    plain = Variant("", (), "", _power_of_two(config.warps), "shared", SCALAR_LEVELS)
+    warps = _power_of_two(config.warps)
+    plain = Variant("", (), "", warps, "shared", SCALAR_LEVELS, team=_team(kernel, warps))
     found = [plain]
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
     if dots:
         found = _matrix_variants(kernel, dots, plain, config, machine)
     scratch = [memref_type(op.result) for op in kernel.walk() if op.name == "tile.alloc"]
     return [v for base in found for v in _scratch_variants(base, scratch, machine)]
+
+
+def _team(kernel: Op, warps: int) -> int:
+    """A warp for each block of a row where there are as many: half the numbers are in the registers of a thread then,
+    so that more rows are under way at once."""
+    trees = [op.operands[0].defining_op for op in kernel.walk() if op.name == "tile.tree"]
+    sizes = [made.attrs.get("dim") if made is not None else None for made in trees]
+    few = [isinstance(size, Dim) and size.constant is not None and size.constant <= warps for size in sizes]
+    return WHOLE_WARP if few and all(few) else TEAM
 
 
 def _power_of_two(warps: int) -> int:
