@@ -28,6 +28,7 @@ from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
+from tesserac.schedule.row_chains import schedule_row_chains
 from tesserac.schedule.select import select
 from tesserac.schedule.shifted import shift_windows
 from tesserac.schedule.space import Reach, computing, reaches
@@ -77,7 +78,7 @@ def launch_pass(machine: Machine) -> Pass:
         if not machine.packs_operands:
             shift_windows(host)
             align_products(host, machine)
-        chained = set() if machine.packs_operands else schedule_chains(host)
+        chained = schedule_row_chains(host) if machine.packs_operands else schedule_chains(host)
         for launch in [op for op in host.walk() if op.name == "schedule.launch" and op not in chained]:
             schedule_launch(launch, machine)
 

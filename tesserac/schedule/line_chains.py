@@ -39,7 +39,7 @@ WARP, MOST_WARPS = 32, 16
 
 
 @dataclass(frozen=True)
-class _Link:
+class Link:
     """A launch of a chain, and which of its axes goes on as each of those of the first that go through."""
 
     launch: Op
@@ -49,11 +49,15 @@ class _Link:
 def schedule_chains(host: Op) -> set[Op]:
     """Schedules the launches of all chains of a host program; gives them."""
     done: set[Op] = set()
-    for block in _blocks(host):
-        for chain in _chains(block):
-            _schedule(chain)
-            done |= {link.launch for link in chain}
+    for chain in chains_of(host):
+        _schedule(chain)
+        done |= {link.launch for link in chain}
     return done
+
+
+def chains_of(host: Op) -> list[list[Link]]:
+    """All chains of a host program."""
+    return [chain for block in _blocks(host) for chain in _chains(block)]
 
 
 def _blocks(host: Op) -> Iterator[Block]:
@@ -61,8 +65,8 @@ def _blocks(host: Op) -> Iterator[Block]:
         yield from (region.block for region in op.regions if op.name != "schedule.launch")
 
 
-def _chains(block: Block) -> Iterator[list[_Link]]:
-    chain: list[_Link] = []
+def _chains(block: Block) -> Iterator[list[Link]]:
+    chain: list[Link] = []
     for op in block.ops:
         longer = _longer(chain, op)
         if longer is None:
@@ -77,11 +81,11 @@ def _is_lines(op: Op) -> bool:
     return op.name == "schedule.launch" and launch_kind(op) == "lines"
 
 
-def _first(launch: Op) -> _Link:
-    return _Link(launch, {axis: axis for axis, size in enumerate(launch_space(launch)) if size != ONE})
+def _first(launch: Op) -> Link:
+    return Link(launch, {axis: axis for axis, size in enumerate(launch_space(launch)) if size != ONE})
 
 
-def _longer(chain: list[_Link], op: Op) -> list[_Link] | None:
+def _longer(chain: list[Link], op: Op) -> list[Link] | None:
     """The chain with one more launch, if there is anything to gain."""
     if not chain or not _is_lines(op):
         return None
@@ -91,8 +95,8 @@ def _longer(chain: list[_Link], op: Op) -> list[_Link] | None:
         return None
     going = _going_on(last, op)
     axes = {first: going[axis] for first, axis in chain[-1].axes.items() if axis in going}
-    kept = [_Link(link.launch, {a: b for a, b in link.axes.items() if a in axes}) for link in chain]
-    longer = [*kept, _Link(op, axes)]
+    kept = [Link(link.launch, {a: b for a, b in link.axes.items() if a in axes}) for link in chain]
+    longer = [*kept, Link(op, axes)]
     together = [_together(link) for link in longer]
     return longer if all(size is not None and size <= MOST for size in together) else None
 
@@ -119,7 +123,7 @@ def _reads(launch: Op) -> list[Reach]:
     return reaches(launch)[: -len(launch_outs(launch))]
 
 
-def _together(link: _Link) -> int | None:
+def _together(link: Link) -> int | None:
     """How many numbers of the result depend on each other, where that is known."""
     (op,) = computing(link.launch)
     sizes = [size.constant for axis, size in enumerate(launch_space(link.launch)) if axis not in link.axes.values()]
@@ -127,7 +131,7 @@ def _together(link: _Link) -> int | None:
     return None if None in sizes else line * prod(size for size in sizes if size is not None)
 
 
-def _schedule(chain: list[_Link]) -> None:
+def _schedule(chain: list[Link]) -> None:
     together = max(_padded(link) for link in chain)
     first = chain[0]
     space, size = launch_space(first.launch), element_bytes(memory(launch_outs(first.launch)[0]).dtype)
@@ -143,7 +147,7 @@ def _schedule(chain: list[_Link]) -> None:
         _cut(link, beside, block, warps)
 
 
-def _columns(chain: list[_Link]) -> int | None:
+def _columns(chain: list[Link]) -> int | None:
     """An axis that goes through, of which neighbours are neighbours in memory on one end of the chain."""
     (first, *_, last) = chain
     for axis in reversed(list(first.axes)):
@@ -154,7 +158,7 @@ def _columns(chain: list[_Link]) -> int | None:
     return None
 
 
-def _padded(link: _Link) -> int:
+def _padded(link: Link) -> int:
     (op,) = computing(link.launch)
     inner = [size for axis, size in enumerate(launch_space(link.launch)) if axis not in link.axes.values()]
     return line_length(tensor_type(op.result), lines_out(op)) * prod(map(_power, inner))
@@ -164,7 +168,7 @@ def _power(size: Dim) -> int:
     return 1 << max(0, size.evaluate({}) - 1).bit_length()
 
 
-def _cut(link: _Link, beside: int | None, block: int, warps: int) -> None:
+def _cut(link: Link, beside: int | None, block: int, warps: int) -> None:
     launch, through = link.launch, set(link.axes.values())
     cut = None if beside is None else link.axes[beside]
     _merge_through(launch, through)

@@ -11,7 +11,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.passes import SCHEDULE, function_pass
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.dialect import memory, written
+from tesserac.schedule.dialect import FOLLOWS, memory, written
 
 LOOPS = ("schedule.loop", "schedule.while")
 
@@ -86,10 +86,11 @@ def _users(buffer: Value) -> list[Op]:
 
 
 def _number(block: Block, start: int, places: dict[Op, tuple[int, int]]) -> int:
-    """Numbers operations in program order; one with regions spans all inside it."""
+    """Numbers operations in program order; one with regions spans all inside it. Launches that run in turn have one
+    number: what the first reads and the last writes is there at once."""
     for op in block.ops:
-        first = start
-        start += 1
+        first = start - 1 if FOLLOWS in op.attrs else start
+        start = first + 1
         for region in op.regions if op.name != "schedule.launch" else ():
             start = _number(region.block, start, places)
         places[op] = (first, start - 1 if op.regions else first)

@@ -18,6 +18,7 @@ from tesserac.ir.meaning import meaning
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
 from tesserac.schedule.cuts import CUT, cut_of
 from tesserac.schedule.dialect import (
+    FOLLOWS,
     LENGTH,
     LENGTHS,
     launch_kind,
@@ -165,6 +166,8 @@ def _launch(host: Op, launch: Op, made: _Built) -> None:
         attrs["touched"] = made.touched
     if (cut := cut_of(launch)) is not None:
         attrs[CUT] = cut
+    if FOLLOWS in launch.attrs:
+        attrs[FOLLOWS] = launch.attrs[FOLLOWS]
     builder.op("tile.launch", [*operands, *told], (), attrs)
     for check, status in zip(checks, told, strict=True):
         with builder.spanned(check.span):

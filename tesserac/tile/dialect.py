@@ -51,13 +51,15 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.running(n, empty...) { ^(i, before...): ... tile.yield } { ^(left..., right...): ... tile.yield }
                                                  n blocks in order; each is given the aligned tree over what the blocks
                                                  before it yielded, `empty` the first one
-    tile.launch(memref...) {kernel, touched, division, lengths}
+    tile.launch(memref...) {kernel, touched, division, lengths, follows}
                                                  in the host program: runs all programs of a kernel, which read and
                                                  write about `touched` elements; all of the memory, if it does not say.
                                                  With a `division` it gives the kernel the size of a product's blocks;
                                                  with `lengths` it runs the kernel for several tensors, each with memory
                                                  of its own, and `tensor.length` is its length. Such a kernel has the
-                                                 attribute `tensors`, their number
+                                                 attribute `tensors`, their number. One that `follows` the launch
+                                                 before may run in turn with it, program by program: of the memory
+                                                 between, a program reads what the same one wrote, so many elements
 """
 
 from __future__ import annotations

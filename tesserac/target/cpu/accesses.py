@@ -14,12 +14,15 @@ from tesserac.target.cpu.frame import Entry, Frame, Lanes, Memory, Run, per_part
 from tesserac.target.cpu.neighbours import apart, neighbours, transposed
 from tesserac.target.cpu.registers import NARROW, narrow, saturate, widen
 from tesserac.target.cpu.scalars import emit_cast
-from tesserac.target.llvm_types import Value, const_i64, undefined, vector
+from tesserac.target.instructions import Builder
+from tesserac.target.llvm_types import I1, VOID, Value, const_i64, const_int, const_vector, undefined, vector
 from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import Policy
 
 Terms = list[tuple[Entry, Value]]
 """Running indices with their strides."""
+MOST_APART = 4
+"""Elements between the lanes of a store up to which whole vectors are stored, with what lies between left out."""
 MOST_BESIDE = 16
 """Stores of a group, at most: so many vectors are transposed in registers."""
 
@@ -209,9 +212,23 @@ def store_part(frame: Frame, memory: Memory, address: Value, step: Value | None,
     if step is None or step.number == 1 or not value.type.lanes:
         b.store(value, address, align_of(memory))
         return
+    if frame.target.has_masks and step.number is not None and 1 < step.number <= MOST_APART:
+        _store_apart(b, memory, address, step.number, value)
+        return
     for lane in range(value.type.lanes):
         place = b.gep(memory.element, address, b.mul(step, const_i64(lane)))
         b.store(b.extract(value, lane), place, align_of(memory))
+
+
+def _store_apart(b: Builder, memory: Memory, address: Value, step: int, value: Value) -> None:
+    """A vector whose lanes go a few elements apart, by stores that leave out what lies between."""
+    lanes = value.type.lanes
+    for start in range(0, step * lanes, lanes):
+        places = range(start, start + lanes)
+        spread = b.shuffle(value, value, [min(place // step, lanes - 1) for place in places])
+        mask = const_vector([const_int(I1, int(place % step == 0)) for place in places])
+        place = b.gep(memory.element, address, const_i64(start))
+        b.intrinsic("llvm.masked.store", VOID, [spread, place, mask], [value.type, place.type])
 
 
 def align_of(memory: Memory) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property, lru_cache, partial
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX, STATUS_GUARD
 from tesserac.base.dataclass import dataclass
@@ -18,6 +18,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.cuts import cut_of
 from tesserac.schedule.dialect import BRANCHES, KEPT, LENGTH, LENGTHS, Predicate, memory
+from tesserac.target.cpu.chains import chain_from, chain_table, in_turn
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_at
@@ -27,7 +28,7 @@ from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
 from tesserac.target.cpu.status import Sites
 from tesserac.target.cpu.system import call_imported
-from tesserac.target.dims import ceil_div, emit_dim, floor_div, modulo
+from tesserac.target.dims import INDEX_OPS, emit_dim
 from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I8, I64, PTR, Value, array, const_i64, const_int, integer
@@ -53,6 +54,8 @@ def _elements(shapes: tuple[tuple[Dim, ...], ...]) -> Dim:
 
 class Runner(Protocol):
     """How the kernels of a host program are run, and how it is found out whether the call is to end."""
+
+    runs_in_turn: ClassVar[bool]  # whether the launches of a chain are one
 
     def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
         """The symbols that a launch gives its kernel beside those of the program."""
@@ -110,6 +113,8 @@ class HostProgram:
     """Writes a call of another function; there is none in a loop that is compiled as one."""
     keep: Callable[[HostProgram, Op], None] | None = None
     """Writes what reads a pack that is kept; likewise."""
+    done: set[Op] = field(default_factory=set)
+    """Launches that run in turn with an earlier one."""
 
     @cached_property
     def kernel_sizes(self) -> Mapping[str, Sequence[Dim]]:
@@ -184,7 +189,7 @@ class HostProgram:
         if isinstance(dim, Dim):
             return emit_dim(self.b, dim, self.symbols)
         left, right = (self.values[v] for v in op.operands)
-        return _INDEX_RULES[op.name](self.b, left, right)
+        return INDEX_OPS[op.name.removeprefix("index.")](self.b, left, right)
 
     def _box(self, op: Op) -> None:
         offset, element = op.attrs["offset"], memory_type(memory(op.result).dtype)
@@ -235,13 +240,14 @@ class HostProgram:
 
     def _launch(self, op: Op) -> None:
         kernel = self.kernels[kernel_name(op)]
+        chain = chain_from(op) if self.runner.runs_in_turn else []
         if LENGTHS in op.attrs:
             self._launch_tensors(op, kernel)
-            return
-        symbols = {**self.symbols, **self.runner.blocks(self.b, op, self.symbols)}
-        context = self._context(op.operands, kernel, symbols)
-        programs = emit_dim(self.b, product(grid(kernel)), symbols)
-        self.runner.start(self.b, op, self.runner.code(kernel), context, programs, symbols)
+        elif op not in self.done and not (len(chain) > 1 and self._launch_in_turn(chain)):
+            symbols = {**self.symbols, **self.runner.blocks(self.b, op, self.symbols)}
+            context = self.words(self._slots(op.operands, kernel, symbols))
+            programs = emit_dim(self.b, product(grid(kernel)), symbols)
+            self.runner.start(self.b, op, self.runner.code(kernel), context, programs, symbols)
 
     def _launch_tensors(self, op: Op, kernel: Op) -> None:
         """One launch, whose programs are those of the first tensor, then those of the second, and so on."""
@@ -249,11 +255,23 @@ class HostProgram:
         many, total, firsts, contexts = len(op.operands) // len(lengths), const_i64(0), [const_i64(0)], list[Value]()
         for number, length in enumerate(lengths):
             symbols = {**self.symbols, LENGTH: emit_dim(b, length, self.symbols)}
-            contexts.append(self._context(op.operands[number * many : (number + 1) * many], kernel, symbols))
+            own = op.operands[number * many : (number + 1) * many]
+            contexts.append(self.words(self._slots(own, kernel, symbols)))
             total = b.add(total, emit_dim(b, product(grid(kernel)), symbols))
             firsts.append(total)
         table = self.words([self.runner.code(kernel), const_i64(len(lengths)), *firsts, *contexts])
         self.runner.start(b, op, several(b.module).pointer, table, total, self.symbols)
+
+    def _launch_in_turn(self, chain: Sequence[Op]) -> bool:
+        """One launch, whose programs are those of all, number by number; whether there is one."""
+        kernels = [self.kernels[kernel_name(launch)] for launch in chain]
+        given = [self._slots(op.operands, kernel, self.symbols) for op, kernel in zip(chain, kernels, strict=True)]
+        table = chain_table(chain, list(map(self.runner.code, kernels)), given)
+        if table is not None:
+            programs = emit_dim(self.b, product(grid(kernels[0])), self.symbols)
+            self.runner.start(self.b, chain[0], in_turn(self.b), self.words(table), programs, self.symbols)
+            self.done.update(chain)
+        return table is not None
 
     def _call(self, op: Op) -> None:
         assert self.invoke is not None
@@ -266,13 +284,13 @@ class HostProgram:
             self.b.store(word, self.b.gep(I64, block, place), 8)
         return block
 
-    def _context(self, operands: Sequence[IRValue], kernel: Op, given: Mapping[str, Value]) -> Value:
+    def _slots(self, operands: Sequence[IRValue], kernel: Op, given: Mapping[str, Value]) -> list[Value]:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""
         symbols = kernel.attrs["symbols"]
         assert isinstance(symbols, tuple)
         words = [self.address(v) for v in operands]
         words += [given[str(name)] for name in symbols]
-        return self.words([*words, self.scratch, self.per_worker])
+        return [*words, self.scratch, self.per_worker]
 
     # --- control ------------------------------------------------------------------------------------------------------
 
@@ -363,6 +381,8 @@ class HostProgram:
 class PoolRunner:
     """Hands the programs of every launch to the pool, which has `threads` threads at most."""
 
+    runs_in_turn: ClassVar[bool] = True
+
     threads: Value
     status: Value
     stop: Callable[[], None]
@@ -421,16 +441,4 @@ _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.loop": HostProgram._loop,
     "schedule.last": HostProgram._last,
     "schedule.while": HostProgram._while,
-}
-
-
-_INDEX_RULES: dict[str, Callable[[Builder, Value, Value], Value]] = {
-    "index.add": Builder.add,
-    "index.sub": Builder.sub,
-    "index.mul": Builder.mul,
-    "index.floor_div": floor_div,
-    "index.ceil_div": ceil_div,
-    "index.rem": modulo,
-    "index.min": Builder.minimum_int,
-    "index.max": Builder.maximum_int,
 }

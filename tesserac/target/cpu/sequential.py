@@ -19,6 +19,7 @@ stack of the function. No fast-math flag stands anywhere, so no bit changes. A l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import ClassVar
 
 from tessera.signature import STATUS_INTERRUPTED
 from tesserac.base.dataclass import dataclass
@@ -195,6 +196,7 @@ def _is_read_elsewhere(register: IRValue, loop: Op) -> bool:
 class _InlineRunner:
     """Runs launches where they stand, on this thread."""
 
+    runs_in_turn: ClassVar[bool] = False
     loops: LoopModule
     status: Value
     look: Value

@@ -161,7 +161,7 @@ def _nest(ctx: Context, sinks: Sequence[Sink], dim: int) -> None:
             at = tuple(places.get(d, block.args[0]) for d in range(len(shape)))
             yielded = _write_elements(ctx, evaluator, sinks, at)
             ctx.builder.op("cpu.yield", yielded)
-        values = _vector_op(ctx, block, extents[dim], folds)
+        values = _vector_op(ctx, block, extents[dim], shape[dim], folds)
         outer = tuple(places[d] for d in sorted(places))
         for stored, value in zip(results, values, strict=bool(results)):
             ctx.builder.op("cpu.store", (value, stored.memory, *outer))
@@ -170,10 +170,11 @@ def _nest(ctx: Context, sinks: Sequence[Sink], dim: int) -> None:
                 ctx.tiles[sink.result] = Scalar(tile_type(sink.result), value)
 
 
-def _vector_op(ctx: Context, block: Block, extent: Value, folds: Sequence[Reduce]) -> list[Value]:
+def _vector_op(ctx: Context, block: Block, extent: Value, most: int, folds: Sequence[Reduce]) -> list[Value]:
+    """A loop over `extent` elements, which are never more than `most`."""
     bounds = (ctx.dim(0), extent)
     if not folds:
-        attrs: dict[str, Attr] = {"shape": loop_shape(ctx.target, block)}
+        attrs: dict[str, Attr] = {"shape": loop_shape(ctx.target, block, most)}
         ctx.builder.op("cpu.vector_loop", bounds, attrs=attrs, blocks=[block])
         return []
     orders = {s.order for s in folds if isinstance(s.order, Blocks)}

@@ -20,6 +20,8 @@ LIGHT_SUM = 4
 ELEMENTARY_COST = 16
 MANY_STORES = 8
 """Stores of one iteration from which its values fill the registers by themselves."""
+FEWEST_LANES = 4
+"""Elements of a loop from which short vectors pay."""
 FEW_STREAMS, MANY_STREAMS = 4, 8
 """Accesses of one iteration up to which four vectors, and two, are taken at a time."""
 WHOLE_VOTE = 64
@@ -60,11 +62,15 @@ def _votes(tile: Tile, at: Places, rank: int, known: dict[tuple[Tile, Places], l
     return found
 
 
-def loop_shape(target: CpuTarget, body: Block) -> Shape:
-    """Lanes by the narrowest type that computes in the body, parts by its length and the registers there are."""
+def loop_shape(target: CpuTarget, body: Block, most: int = 0) -> Shape:
+    """Lanes by the narrowest type that computes in the body, parts by its length and the registers there are. A loop
+    over a few elements, `most` of them if that is known, has vectors that are no longer."""
     widths = {bits for bits in _widths(body) if bits} or {32}
     bits = max(min(widths), max(widths) // 2)
-    return Shape(target.lanes(bits), _parts(target, body))
+    lanes = target.lanes(bits)
+    if FEWEST_LANES <= most < lanes:
+        return Shape(1 << (most.bit_length() - 1), 1)
+    return Shape(lanes, _parts(target, body))
 
 
 def _parts(target: CpuTarget, body: Block) -> int:
