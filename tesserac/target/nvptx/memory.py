@@ -13,7 +13,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.index import constant_index
 from tesserac.target import flow
 from tesserac.target.cpu.registers import wrap_nibble
-from tesserac.target.llvm_types import I1, I8, I32, I64, Value, const_i64, const_int, vector, zero
+from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
 from tesserac.target.nvptx.fragments import shuffle, word_of
 from tesserac.tile.gpu.dialect import fragment
@@ -110,7 +110,7 @@ class Elements:
             here = mine.get(dim, const_i64(0))
             offset = self.b.add(offset, self.b.mul(here, stride))
             self.room.append(self.b.sub(axis.stop, self.b.add(axis.start, here)))
-        self.base = self.b.gep(place.element, place.memory.pointer, offset)
+        self.base = self._first = self.b.gep(place.element, place.memory.pointer, offset)
         self._tests: dict[tuple[int, int], Value] = {}
 
     def address(self, register: int) -> Value:
@@ -124,8 +124,15 @@ class Elements:
         return all_of(self.place.ctx, [self._below(d, steps.get(d, 0)) for d in range(len(self.room))])
 
     def forget(self) -> None:
-        """Tests made so far are of another branch."""
+        """Tests made so far, and the address, are of another branch."""
         self._tests.clear()
+        self.base = self._first
+
+    def stand_apart(self) -> None:
+        """The address as a value of this branch alone. Loads of vectors, which LLVM takes apart, would else be merged
+        with those of single elements in the other branch; an empty instruction behind them keeps it from doing so
+        there."""
+        self.base = self.b.asm(self._first.type, "mov.b64 $0, $1;", "=l,l", [self._first], pure=True)
 
     def _below(self, dim: int, step: int) -> Value:
         if (dim, step) not in self._tests:
@@ -151,8 +158,13 @@ def emit_load(ctx: Context, op: Op) -> None:
 
     def whole() -> list[Value]:
         values: list[Value] = []
+        branches = width > 1 and not simple.number
+        if branches:
+            elements.stand_apart()
         for register in range(0, ty.layout.count, width):
             values += _load_vector(ctx, elements.address(register), ty.dtype, width, attributes, place.alignment())
+        if branches:
+            ctx.b.asm(VOID, "", "", [])
         return values
 
     def tested(width: int = 1) -> list[Value]:
