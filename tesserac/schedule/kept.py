@@ -55,15 +55,16 @@ def _plain(pack: Op) -> bool:
 
 
 def keep_pack(pack: Op, product_launch: Op, otherwise: list[Op], few: int, *, lies: bool) -> None:
-    """Puts the variants `otherwise`, which stand in one place, beside one that reads a pack which is kept. With at most
-    `few` rows it is cut by columns, so that no two programs read the same of it. With fewest there is none if the
-    matrix `lies` so that they read it at once."""
+    """Puts the variants `otherwise` beside one that reads a pack which is kept, to where the last of them stands: what
+    the product writes may be a part of memory that is named after the pack. With at most `few` rows it is cut by
+    columns, so that no two programs read the same of it. With fewest there is none if the matrix `lies` so that they
+    read it at once."""
     (source,), (panels,) = launch_ins(pack), launch_outs(pack)
     kept = _buffer(pack, panels)
     filling, using, other = Block(), Block(), Block()
     least = Predicate("at_least", launch_space(product_launch)[-3], Dim.const(READ_AS_IT_LIES + 1 if lies else 0))
     attrs: dict[str, Attr] = {"layout": _layout(pack), "sizes": _sizes(pack), "where": least}
-    Builder.before(otherwise[0]).op(KEPT, (source, kept), (), attrs, (filling, using, other))
+    Builder.before(otherwise[-1]).op(KEPT, (source, kept), (), attrs, (filling, using, other))
     filling.append(clone_op(pack, {panels: kept}))
     because(filling.ops[0], "once, where it is frozen")
     many = using.append(clone_op(product_launch, {panels: kept}))

@@ -33,6 +33,13 @@ def layers(x: Tensor[M, N, f32], w: Tensor[L, N, N, f32]) -> Tensor[M, N, f32]:
         x = x @ w[i]
     return x
 
+@kernel.auto
+def scores(q: Tile, k: Tile) -> Tile:
+    return tile.dot(q, k.T)
+
+def heads(q: Tensor[B, S, D, f32], k: Tensor[B, T, D, f32]) -> Tensor[B, S, T, f32]:
+    return scores(q, k)
+
 def with_param(a: Tensor[M, 160, f32]) -> Tensor[M, 144, f32]:
     return a @ W
 """
@@ -88,6 +95,15 @@ def test_a_known_number_of_rows_and_layers_of_one_array(module: Any) -> None:
     frozen = tessera.freeze(w)
     assert module.layers(x, frozen).tobytes() == module.layers(x, w).tobytes() == module.layers(x, frozen).tobytes()
     assert packs() == before + 1 + 3
+
+
+def test_a_kernel_in_a_loop_over_leading_dims(module: Any) -> None:
+    q, k, before = numbers(3, 5, 64), numbers(3, 300, 64), packs()
+    expected = module.heads(q, k)
+    assert np.allclose(expected, q @ k.transpose(0, 2, 1), rtol=1e-4, atol=1e-4) and packs() == before
+    frozen = tessera.freeze(k)
+    assert all(module.heads(q, frozen).tobytes() == expected.tobytes() for _ in range(2))
+    assert packs() == before + 3
 
 
 def test_packs_are_counted_and_go_with_the_array_that_a_view_holds(module: Any) -> None:
