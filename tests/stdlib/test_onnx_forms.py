@@ -1,4 +1,4 @@
-"""ONNX's nodes as calls of the library: what `python -m tests.tools.onnx` runs on all cases of ONNX, on a few of ours."""
+"""Nodes of ONNX as calls of the library: what `python -m tests.tools.onnx` runs on all its cases, on a few of ours."""
 
 from __future__ import annotations
 
