@@ -186,3 +186,32 @@ def test_what_only_one_branch_stores_is_missing_in_the_other() -> None:
     store = "        tile.store(y, tile.load(x, rows=T.m))\n"
     assert [d.code for d in check_text(text + store).diagnostics] == ["E0523"]
     assert not check_text(f"{text}{store}    else:\n{store}").diagnostics
+
+
+SIZED = """
+param w: Tensor[N, f32]
+
+@kernel
+def twice(x: KTile[M, N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    return tile.load(x, rows=T.m) * float(N)
+
+@kernel
+def scaled(x: KTile[M, N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    return tile.load(x, rows=T.m) * w
+
+def f(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
+    return twice(x) + scaled(x)
+"""
+
+
+def test_a_param_that_only_has_a_size_of_an_argument_is_not_loaded_but_compared() -> None:
+    functions = {one.name: one for one in check_text(SIZED).functions.values() if "program" not in one.symbol}
+    assert functions["twice"].program is not None
+    assert functions["scaled"].program is None and "reads the param `w`" in functions["scaled"].apart
+    module: Any = tessera.compile(SIZED)
+    module.params, x = {"w": np.ones(4, np.float32)}, np.ones((3, 4), np.float32)
+    assert np.array_equal(module.twice(x), 4 * x)
+    with pytest.raises(tessera.TesseraError, match="E0924"):
+        module.twice(np.ones((3, 5), np.float32))

@@ -86,19 +86,27 @@ def check_kernel(
     block = (*block, typed.Return(program.span, whole))
     guards = _guards(body, signature, kernel)
     function = typed_function(body, signature, types, symbol, block, whole.type, names, guards)
-    apart = _apart(kernel, program)
+    apart = _apart(kernel, program, _loaded(body, types))
     return replace(function, closed=True, apart=apart, program=None if apart else _program(kernel, program, leading))
 
 
-def _apart(kernel: Kernel, program: typed.TypedFunction) -> str:
-    """Why a kernel is no tile program: its programs do what has an order, or read params, of which each would have its
-    own. Empty for one that is. Each program has its own stream of random numbers, unless it has parts of a loop."""
+def _loaded(body: Body, types: tuple[Type, ...]) -> list[str]:
+    """The params that a program loads from. One that only tells sizes, which the kernel's own arguments have too, is
+    compared with them where the kernel is called."""
+    own = {dim.symbol for type_ in types for dim in sizes_in(type_)}
+    told = body.doing.told
+    return [name for name in body.doing.reads if name != typed.STREAM and not (name in told and told[name] <= own)]
+
+
+def _apart(kernel: Kernel, program: typed.TypedFunction, params: Sequence[str]) -> str:
+    """Why a kernel is no tile program: its programs do what has an order, or load from `params`, of which each would
+    have its own. Empty for one that is. Each program has its own stream of random numbers, unless it has parts of a
+    loop."""
     if RANDOM in program.effects and kernel.meant:
         return "it draws random numbers block by block; those of a `key=` belong to elements"
     ordered = program.effects - {RANDOM}
     if ordered:
         return f"its programs have the effect {min(ordered)}, which has an order"
-    params = [param.name for param in program.reads if param.name != typed.STREAM]
     return f"it reads the param `{params[0]}`; as an argument it would be loaded by blocks" if params else ""
 
 

@@ -151,8 +151,13 @@ class Body:
     def mention(self, name: str) -> None:
         """Notes the use of a size: one of the module is told by a param, which must be at hand at run time."""
         teller = None if name in self.sizes.own_symbols else self.rules.teller(name)
-        if teller is not None:
-            self.read(teller)
+        if teller is None:
+            return
+        told, is_new = self.doing.told, teller.name not in self.doing.reads
+        sizes = told.get(teller.name, set())
+        self.read(teller)
+        if is_new or sizes:
+            told[teller.name] = {*sizes, name}
 
     def draw(self, at: Span) -> None:
         """Notes that the function takes random numbers from its stream."""
@@ -162,6 +167,7 @@ class Body:
     def read(self, *params: typed.Param) -> None:
         """Notes that a run reads params; a branch that is never taken reads none."""
         for param in params if self.flow.dead == 0 else ():
+            self.doing.told.pop(param.name, None)
             self.doing.reads.setdefault(param.name, param)
 
     def add_effect(self, effect: str, span: Span) -> None:

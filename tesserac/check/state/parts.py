@@ -132,6 +132,8 @@ class Doing:
     def __init__(self) -> None:
         self.effects: dict[str, Span] = {}
         self.reads: dict[str, typed.Param] = {}
+        self.told: dict[str, set[str]] = {}
+        """Of params that are read for nothing but sizes: which sizes."""
         self.acts = False
         self.draws = False
         self.numerics = ""
