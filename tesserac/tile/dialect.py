@@ -103,7 +103,7 @@ BUFFERS = "buffers"
 """The attribute of a kernel some of whose memories are one buffer, seen in several ways: the number of each one's."""
 APART = "apart"
 ENDS = "ends"
-"""The attribute of a load behind whose axis memory goes on: the zeros that it has there stand for other numbers."""
+"""The attribute of a load: behind the axis of this dim memory goes on, and its zeros stand for other numbers."""
 RESIDENT = "resident"
 """The attribute of a kernel that says how many of its programs a multiprocessor should hold at once: it has so many
 registers less."""

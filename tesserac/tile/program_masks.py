@@ -24,10 +24,14 @@ if TYPE_CHECKING:
 
 def select_that_holds(op: Op, kept: Mapping[Dim, frozenset[Bound]]) -> Op | None:
     """The choice at the end of a map whose condition holds of every position that the axes have."""
-    for dim in tensor_type(op.result).dims:
+    return None if _kept_dim(op, kept) is None else op.body.terminator.operands[0].defining_op
+
+
+def _kept_dim(op: Op, kept: Mapping[Dim, frozenset[Bound]]) -> int | None:
+    for place, dim in enumerate(tensor_type(op.result).dims):
         bounds = bounds_of_mask(op, dim) if kept.get(dim) else None
         if bounds is not None and kept[dim].issuperset(bounds):
-            return op.body.terminator.operands[0].defining_op
+            return place
     return None
 
 
@@ -44,7 +48,9 @@ def masked_load(program: Program, op: Op, holds: Op) -> Value | None:
     load, zero = made.defining_op, otherwise.defining_op
     if load is None or load.name != "tile.load" or zero is None or zero.attrs["value"] != 0:
         return None
-    load.attrs[ENDS] = True
+    place = _kept_dim(op, program.kept)
+    assert place is not None
+    load.attrs[ENDS] = place
     return made
 
 

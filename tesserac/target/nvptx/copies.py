@@ -23,6 +23,8 @@ from tesserac.tile.gpu.shared import ATOM_BYTES, CHUNK_BYTES
 from tesserac.tile.gpu.types import BarriersType
 from tesserac.types.dtype import BF16
 
+WARP = 32
+
 ASYNC_BYTES = (4, 8)
 """Sizes of elements that can be copied asynchronously one by one."""
 BARRIER_BYTES = 8
@@ -190,6 +192,32 @@ def emit_fill_ones(ctx: Context, op: Op) -> None:
         step = const_i64(VECTOR_BYTES * ctx.threads)
         flow.for_loop(b, first, const_i64(layout.panel_bytes), step, [], store)
     b.intrinsic("llvm.nvvm.fence.proxy.async.shared_cta", VOID, [])
+
+
+def emit_zero_behind(ctx: Context, op: Op) -> None:
+    """Each warp writes all of them, so that none has to wait for another; mostly there is nothing to write."""
+    b, ring, axis = ctx.b, ctx.rings[op.operands[0]], ctx.axes[op.operands[2]]
+    layout = ring.type.layout.stored
+    room = b.sub(axis.stop, axis.start)
+    inside = b.icmp("slt", room, const_i64(layout.shape[0]))
+    some = b.icmp("sgt", room, const_i64(0))  # a block with none at all is behind the memory, and has zeros
+    base = stage_pointer(ctx, ring, ctx.indices[op.operands[1]])
+    lane = b.mul(b.cast("zext", ctx.lane, I64), const_i64(VECTOR_BYTES))
+
+    def fill() -> None:
+        first = b.add(b.mul(room, const_i64(layout.row_bytes)), lane)
+        for panel in range(layout.shape[1] // layout.panel):
+            start = b.gep(I8, base, panel * layout.panel_bytes)
+
+            def store(place: Value, _: list[Value], start: Value = start) -> list[Value]:
+                b.store(b.splat(const_int(I32, 0), VECTOR_BYTES // 4), b.gep(I8, start, place), VECTOR_BYTES)
+                return []
+
+            flow.for_loop(b, first, const_i64(layout.panel_bytes), const_i64(VECTOR_BYTES * WARP), [], store)
+        b.intrinsic("llvm.nvvm.fence.proxy.async.shared_cta", VOID, [])
+        b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [const_int(I32, -1)])
+
+    flow.if_then(b, b.binary("and", inside, some), fill)
 
 
 def emit_barrier(ctx: Context, op: Op) -> None:

@@ -362,6 +362,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.relabel": fragments.emit_relabel,
     "gpu.fill_ones": copies.emit_fill_ones,
     "gpu.give_registers": control.emit_give_registers,
+    "gpu.zero_behind": copies.emit_zero_behind,
     "gpu.take_turn": control.emit_take_turn,
     "gpu.pass_turn": control.emit_pass_turn,
     "gpu.expect": copies.emit_expect,

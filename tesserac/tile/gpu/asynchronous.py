@@ -42,7 +42,7 @@ def takes_roles(kernel: Op, warps: int) -> bool:
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
     loads = [v.defining_op for dot in dots for v in dot.operands[:2] if _is_loaded(v)]
     moving = any(load is not None and load.parent is not kernel.body for load in loads)
-    fed = all(load is not None and _is_fed(load) and ENDS not in load.attrs for load in loads)
+    fed = all(load is not None and _is_fed(load) and _ends_by_rows(load) for load in loads)
     return moving and fed and all(_is_group_product(dot, warps // WARPGROUP) for dot in dots)
 
 
@@ -67,6 +67,14 @@ def _is_fed(load: Op) -> bool:
         return False
     (along,) = (v.type.block for v in dense if isinstance(v.type, AxisType))
     return along * mem.dtype.bytes % PANEL_BYTES == 0
+
+
+def _ends_by_rows(load: Op) -> bool:
+    """Whether what is not meant of a block, if any, is whole rows of its stage, which are set to zero there."""
+    dim = load.attrs.get(ENDS)
+    mem, at = memref_type(load.operands[0]), load.operands[1:]
+    strides = [stride for stride, v in zip(mem.strides, at, strict=True) if isinstance(v.type, AxisType)]
+    return dim is None or (isinstance(dim, int) and strides[dim] != ONE)
 
 
 def _terms_end(left: Value) -> bool:
@@ -119,3 +127,4 @@ def _is_loop_index(value: Value, block: int) -> bool:
 # copies stop at the end of the memory only. So the terms of a product of two loaded blocks must end there, or where a
 # block is full. A computed left operand has zeros behind the end of its axis. They meet what the memory has there,
 # which is what the meaning multiplies by zeros as well: loops end with their dim, or where a mask does (masked_blocks).
+# Where the meaning has zeros there too (`ends`), the warps that multiply write them into the last stage of a loop.

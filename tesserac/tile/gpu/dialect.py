@@ -69,6 +69,7 @@ Products
                                                 of a fragment in 8 equal columns, of which
     gpu.column(sums) : fragment                 is one
     gpu.fill_ones(stages)                       the ones behind each stage
+    gpu.zero_behind(stages, slot, axis)         rows of a stage behind the end of the axis become zeros, for this warp
     gpu.take_turn(), gpu.pass_turn()            warp groups start products one after the other: each waits for the one
                                                 before it, and lets the next one in
     gpu.wait_mma(token, acc...) {pending} : fragment... accumulators once at most `pending` later products are under way
@@ -410,7 +411,7 @@ def _verify_multiply_held(op: Op) -> None:
 
 _PURE = "program axis full iota fold less team reduce view add_columns column"
 _ACTS = """alloc scatter scan publish collect expect await arrive barrier warp_barrier scratch take_turn pass_turn
-    give_registers no_product fill_ones"""
+    give_registers no_product fill_ones zero_behind"""
 for _name in (*_PURE.split(), *_ACTS.split()):
     define_op(f"gpu.{_name}", pure=_name in _PURE.split())
 define_op("gpu.kernel", pure=False, verify=_verify_kernel)

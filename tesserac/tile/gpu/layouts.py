@@ -23,6 +23,7 @@ from tesserac.ir.types import AxisType, TileType, Type
 from tesserac.tile.dialect import (
     APART,
     BUFFERS,
+    ENDS,
     RESIDENT,
     TENSORS,
     Stage,
@@ -347,7 +348,8 @@ class _Conversion:
             case "tile.dot":
                 return "gpu.dot", {"unit": dot_unit(op, self.variant)}
             case "tile.load" if _staged(op.result):
-                return "gpu.stage", {"depth": _depth(op), "layout": self.staged_layout(op)}
+                ends = {ENDS: op.attrs[ENDS]} if ENDS in op.attrs else {}
+                return "gpu.stage", {"depth": _depth(op), "layout": self.staged_layout(op), **ends}
             case "tile.cast" if op in self.converted:
                 return "gpu.convert", {}
             case "tile.tree" | "tile.running":

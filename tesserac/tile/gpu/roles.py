@@ -28,6 +28,7 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType
+from tesserac.tile.dialect import ENDS
 from tesserac.tile.gpu.chains import behind
 from tesserac.tile.gpu.dialect import barriers, integer, kernel_grid, kernel_parameters, matrix_unit_of, memory
 from tesserac.tile.gpu.errors import LoweringError
@@ -223,6 +224,9 @@ class _Split:
         b.op("gpu.await", (room.full, slot, parity))
         found = {load.result: Staged(ring, slot) for load, ring in zip(group.loads, room.rings, strict=True)}
         for load, ring in zip(group.loads, room.rings, strict=True):
+            if ENDS in load.attrs:
+                axes = [v for v in load.operands[1:] if isinstance(v.type, AxisType)]
+                b.op("gpu.zero_behind", (ring, slot, axes[integer(load, ENDS)]))
             found.update({turned.result: Staged(_turned_ring(turned, ring), slot) for turned in _turned(load)})
         return found
 
