@@ -31,7 +31,7 @@ from tesserac.tile.masked_blocks import Bound
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
-from tesserac.tile.program_masks import arguments_used, masked_load, select_that_holds
+from tesserac.tile.program_masks import arguments_used, masked_load, masked_view, select_that_holds
 from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed, varying_symbols
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.tile.program_stores import store_result
@@ -340,7 +340,7 @@ class Program:
         if op is None:
             raise NoTiles("a value of another loop")
         if is_view(op):
-            return self._seen(op)
+            return masked_view(self, op) or self._seen(op)
         make = _MAKERS.get(op.name)
         if make is None:
             raise NoTiles(f"`{op.name}` in a program")

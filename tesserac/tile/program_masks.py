@@ -12,8 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps, tensor_type
+from tesserac.ir.types import TensorType
+from tesserac.schedule.access import view_source
+from tesserac.schedule.views import through_view
 from tesserac.tile.dialect import ENDS
 from tesserac.tile.masked_blocks import Bound, bounds_of_mask
 from tesserac.types.dims import Dim
@@ -37,19 +41,42 @@ def _kept_dim(op: Op, kept: Mapping[Dim, frozenset[Bound]]) -> int | None:
 
 def masked_load(program: Program, op: Op, holds: Op) -> Value | None:
     """The load that a mask of zeros is all about, with nothing behind its end; None where there is more to it."""
-    then, otherwise = holds.operands[1:]
-    if then not in op.body.args:
+    operand, place = _masked_operand(op, holds), _kept_dim(op, program.kept)
+    made = None if operand is None else program.value(operand)
+    return None if made is None or place is None else _ending(made, place)
+
+
+def masked_view(program: Program, view: Op) -> Value | None:
+    """The same of such a mask with its dims in another order: read from memory in that order."""
+    op = view.operands[0].defining_op
+    holds = select_that_holds(op, program.kept) if op is not None and op.name == "form.map" else None
+    operand = _masked_operand(op, holds) if op is not None and holds is not None else None
+    places = through_view(view, tuple(range(tensor_type(view.result).rank)))
+    if op is None or operand is None or places is None or not program.is_argument(view_source(operand)[0]):
+        return None
+    kept, given, dims = _kept_dim(op, program.kept), tensor_type(operand), tensor_type(view.result).dims
+    place = None if kept is None else places[kept]
+    if place is None or sorted(p for p in places if p is not None) != list(range(len(dims))):
+        return None
+    ty = TensorType(dims, given.dtype, given.policy)
+    return _ending(program.value(Builder.before(view).value("form.view", (operand,), ty, view.attrs)), place)
+
+
+def _masked_operand(op: Op, holds: Op) -> Value | None:
+    """What a map gives with zeros where its condition does not hold, as it is."""
+    then, otherwise = holds.operands[1], holds.operands[2].defining_op
+    if then not in op.body.args or otherwise is None or otherwise.attrs.get("value") != 0:
         return None
     position = op.body.args.index(then)
     operand, places = op.operands[position], operand_maps(op)[position]
-    if tensor_type(operand) != tensor_type(op.result) or places != tuple(range(len(places))):
+    same = tensor_type(operand) == tensor_type(op.result) and places == tuple(range(len(places)))
+    return operand if same else None
+
+
+def _ending(made: Value, place: int) -> Value | None:
+    load = made.defining_op
+    if load is None or load.name != "tile.load":
         return None
-    made = program.value(operand)
-    load, zero = made.defining_op, otherwise.defining_op
-    if load is None or load.name != "tile.load" or zero is None or zero.attrs["value"] != 0:
-        return None
-    place = _kept_dim(op, program.kept)
-    assert place is not None
     load.attrs[ENDS] = place
     return made
 
