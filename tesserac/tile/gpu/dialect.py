@@ -66,8 +66,7 @@ Products
                                                 a product whose left operand is a fragment
                                                 (and the sums of its rows, where stages of b have ones)
     gpu.sum_rows(a, acc) {unit} : fragment      the product of what was put into a stage, or of a fragment, with ones;
-                                                of a fragment in 8 equal columns, of which
-    gpu.column(sums) : fragment                 is one
+    gpu.column(sums) : fragment                 one of the 8 equal columns that it has of a fragment
     gpu.fill_ones(stages)                       the ones behind each stage
     gpu.zero_behind(stages, slot, axis)         rows of a stage behind the end of the axis become zeros, for this warp
     gpu.take_turn(), gpu.pass_turn()            warp groups start products one after the other: each waits for the one
