@@ -39,14 +39,14 @@ def scheduled(program: str) -> Op:
 
 
 def launches(op: Op) -> list[str]:
-    """The kinds of the launches inside, those of the last variant where sizes choose."""
-    found: list[str] = []
-    for inner in op.body.ops:
-        if inner.name == "schedule.launch":
-            found.append(launch_kind(inner))
-        elif inner.name == "schedule.select":
-            found += [launch_kind(op) for op in inner.regions[-1].block.ops if op.name == "schedule.launch"]
-    return found
+    """The kinds of the launches inside, those of the last variant where sizes choose, or what is frozen."""
+    return [kind for inner in op.body.ops for kind in launched(inner)]
+
+
+def launched(op: Op) -> list[str]:
+    if op.name in ("schedule.select", "schedule.kept"):
+        return [kind for inner in op.regions[-1].block.ops for kind in launched(inner)]
+    return [launch_kind(op)] if op.name == "schedule.launch" else []
 
 
 def test_a_turn_of_an_lstm_copies_nothing() -> None:
