@@ -80,10 +80,10 @@ def figures_section() -> str:
 
 def _not_fast() -> str:
     conv = gradient_times("two convolutions 3x3, 8x16x32x32, f32")
-    step = {row[0]: float(row[1]) for row in tables("gpt2-step-h200")[1:3]}
-    slow, slower = conv["torch"] / conv["tessera"], step["PyTorch"] / step["ours"]
+    attention = next(row for row in tables("gpu-table-h200") if row[0] == "attention bf16 and back, S 4096")
+    slow = conv["torch"] / conv["tessera"]
     return (
         f"\nNot everything is fast: a gradient of small convolutions runs at {slow:.2g} of the speed of PyTorch on 16\n"
-        f"x86 cores, a step of training GPT-2 124M on an H200 at {slower:.2g} of `torch.compile`\n"
+        f"x86 cores, attention with its gradient on an H200 at {attention[5]} of cuDNN\n"
         "([all figures](docs/performance.md)).\n"
     )
