@@ -93,14 +93,28 @@ CARRIED = """
 def f(d: Tensor[N, f32], x: Tensor[N, f32]):
     A = op.diag(d)
     for i in range(3):
-        A = 0.5 * A
+        A = A ∘ A
     return A @ x
+"""
+SIZES = """
+def f(x: Tensor[N, f32]):
+    A = op.eye(3)
+    if sum(x) > 0.0:
+        A = op.eye(4)
+    return A.shape
+"""
+RETURNED = """
+def f(d: Tensor[N, f32], x: Tensor[N, f32]):
+    if sum(x) > 0.0:
+        return op.diag(d)
+    return 2.0 * op.diag(d)
 """
 
 
 def test_every_mistake_has_its_code_and_says_what_it_is(session: Session, golden: Golden) -> None:
     told = []
-    for code, text in [*((code, PROGRAM.format(text)) for code, text in WRONG), ("E0212", CARRIED)]:
+    joined = [("E0212", text) for text in (CARRIED, SIZES, RETURNED)]
+    for code, text in [*((code, PROGRAM.format(text)) for code, text in WRONG), *joined]:
         source = SourceFile("wrong.tess", text)
         first = session.check(source).diagnostics[0]
         assert first.code == code, text

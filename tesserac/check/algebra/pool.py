@@ -107,7 +107,8 @@ def _resolved(body: Body, value: typed.Expr) -> typed.Expr:
     """What a name was assigned, and what stands at its place in a value put together."""
     if isinstance(value, typed.Local):
         origin = body.origins.get(value)
-        return value if origin is None or origin.value is None else _resolved(body, origin.value)
+        stands_for = origin.value if origin is not None and origin.is_value else None
+        return value if stands_for is None else _resolved(body, stands_for)
     if isinstance(value, typed.Item):
         inner = _resolved(body, value.value)
         return _resolved(body, inner.items[value.index]) if isinstance(inner, typed.TupleOf) else value

@@ -321,7 +321,7 @@ def _pass(body: Body, wanted: Type, value: typed.Expr) -> typed.Expr:
     if isinstance(wanted, TensorType) and isinstance(value.type, TensorType):
         met = meet_storage(body, value, wanted.dtype, wanted.policy) or value
         named = agree(wanted, met.type, body.facts.same)
-        return met if named is None else converted(met, named)
+        return met if named is None else converted(body, met, named)
     if wanted == FloatType() and value.type != wanted:
         return typed.Coerce(wanted, value.span, value)
     inner = parts(wanted)

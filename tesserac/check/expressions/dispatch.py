@@ -19,7 +19,7 @@ from tesserac.check.operators.apply import meet_storage
 from tesserac.check.places.indexing import index_value
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart
-from tesserac.check.values.common_types import agree
+from tesserac.check.values.common_types import converted, meet
 from tesserac.check.values.conditions import check_excluded, checks_excluded, compares_ints, require_condition
 from tesserac.check.values.dicts import infer_dict
 from tesserac.check.values.globals import infer_name
@@ -28,7 +28,7 @@ from tesserac.check.values.type_values import is_type_application, type_applicat
 from tesserac.diag.codes.names import E0210, E0215, E0219, E0299
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, StrType, TensorType, Type
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, OperatorType, StrType, TensorType, Type
 
 _LATER = {
     ast.FunctionType: "a function type as a value",
@@ -116,12 +116,14 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     then, otherwise = (_side(body, test, side, side is node.then) for side in (node.then, node.otherwise))
     require_uniformity(body, first, test, node.test.span)
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)
-    type_ = agree(then.type, otherwise.type, body.facts.same)
+    type_ = meet(body, then.type, otherwise.type)
     if type_ is None:
         _report_sides(body, node, then.type, otherwise.type)
         return body.error(node.span)
     if isinstance(type_, ErrorType) or isinstance(test.type, ErrorType):
         return body.error(node.span)
+    if isinstance(type_, OperatorType):
+        then, otherwise = (converted(body, side, type_) for side in (then, otherwise))
     return typed.Conditional(type_, node.span, test, then, otherwise, relies_on(body, test, checked))
 
 

@@ -174,7 +174,8 @@ def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span) -> b
 
 def length_of(body: Body, x: typed.Expr) -> typed.Expr | None:
     """How many rows of a tensor are valid, where it is part of a cache."""
-    while isinstance(x, typed.Local) and (binding := body.origins.get(x)) is not None and binding.value is not None:
+    while isinstance(x, typed.Local) and (binding := body.origins.get(x)) is not None and binding.is_value:
+        assert binding.value is not None
         x = binding.value
     return cache_length(x.value) if isinstance(x, typed.Item) else None
 

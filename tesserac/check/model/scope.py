@@ -14,12 +14,19 @@ from tesserac.types.ty import Type
 
 @dataclass(frozen=True)
 class Binding:
-    """A name with its type. `value` is what it was assigned, for tracing sizes back; a parameter has none."""
+    """A name with its type. `value` is what it was assigned, for tracing sizes back; a parameter has none. One that a
+    loop carries `starts` with that value: in the iterations it is another."""
 
     name: str
     type: Type
     span: Span
     value: typed.Expr | None
+    starts: bool = False
+
+    @property
+    def is_value(self) -> bool:
+        """Whether the name stands for what it was assigned."""
+        return self.value is not None and not self.starts
 
 
 @dataclass(frozen=True)

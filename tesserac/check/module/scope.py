@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.algebra.joining import common_operator, operator_as
 from tesserac.check.declarations.params import ModuleParams, read_params
 from tesserac.check.declarations.signatures import SignatureNames, read_signature
 from tesserac.check.declarations.struct_decl import read_struct
@@ -18,11 +19,13 @@ from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.namespaces import namespace_member, namespace_names
 from tesserac.check.names.refs import FunctionRef, LibraryRef, ModuleRef, NamespaceRef, Resolved, StructRef
 from tesserac.check.names.resolve import ModuleNames
+from tesserac.check.state.body import Body
+from tesserac.check.values.common_types import SameSize
 from tesserac.diag.codes.names import E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import StructType
+from tesserac.types.ty import OperatorType, StructType
 
 if TYPE_CHECKING:
     from tesserac.check.module.checker import ModuleChecker
@@ -112,6 +115,12 @@ class ModuleScope:
     def methods(self, type_: StructType) -> frozenset[str]:
         decl = self.own_struct(StructRef(type_.module, type_.name))
         return frozenset() if decl is None else decl.methods
+
+    def common_operator(self, same: SameSize, left: OperatorType, right: OperatorType) -> OperatorType | None:
+        return common_operator(same, left, right)
+
+    def operator_as(self, body: Body, value: typed.Expr, type_: OperatorType) -> typed.Expr:
+        return operator_as(body, value, type_)
 
     def meaning(self, node: ast.Expr) -> Resolved | None:
         """What `name` or `module.name` means outside of functions."""

@@ -22,7 +22,7 @@ from tesserac.check.places.updates import AUGMENTED, Way, updated
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.requests import ask_by_types
 from tesserac.check.state.trials import rise
-from tesserac.check.values.common_types import agree, converted
+from tesserac.check.values.common_types import converted, meet
 from tesserac.check.values.dicts import dict_with
 from tesserac.check.values.generic_items import any_item
 from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
@@ -115,7 +115,7 @@ def bind(body: Body, name: str, at: Span, value: typed.Expr, span: Span) -> list
     type_ = value.type
     if pinned is not None:
         kept = kept_type(body, name, at, pinned, type_)
-        value, type_ = (value, pinned.binding.type) if kept is None else (converted(value, kept), kept)
+        value, type_ = (value, pinned.binding.type) if kept is None else (converted(body, value, kept), kept)
     body.scope.bind(Binding(name, type_, at, value))
     return [] if is_static(type_) else [typed.Bind(span, name, value)]
 
@@ -124,7 +124,7 @@ def kept_type(body: Body, name: str, at: Span, pinned: Pinned, found: Type) -> T
     """The type of a name that a loop carries, where it is bound to a value of this type. One that does not hold it
     makes the loop start further up; where nothing holds both there is a diagnostic."""
     before = pinned.binding.type
-    kept = agree(before, found, body.facts.same)
+    kept = meet(body, before, found)
     if kept is None or (kept != before and not rise(body, name, pinned, kept)):
         _report_change(body, name, at, pinned.binding, found, pinned.loop)
         return None

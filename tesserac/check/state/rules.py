@@ -17,7 +17,7 @@ from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import StructType, Type
+from tesserac.types.ty import OperatorType, StructType, Type
 
 if TYPE_CHECKING:
     from tesserac.check.state.body import Body
@@ -71,6 +71,15 @@ class Structs(Protocol):
     def methods(self, type_: StructType) -> frozenset[str]: ...
 
 
+class Operators(Protocol):
+    """Operators that are values, where control flow joins."""
+
+    def common_operator(
+        self, same: Callable[[Dim, Dim], bool], left: OperatorType, right: OperatorType
+    ) -> OperatorType | None: ...
+    def operator_as(self, body: Body, value: typed.Expr, type_: OperatorType) -> typed.Expr: ...
+
+
 class ModuleSizes(Protocol):
     """Sizes and params of the module."""
 
@@ -102,5 +111,5 @@ class Texts(Protocol):
     def line(self, span: Span) -> int: ...
 
 
-class Rules(Checking, Functions, Structs, ModuleSizes, Names, Texts, Protocol):
+class Rules(Checking, Functions, Structs, Operators, ModuleSizes, Names, Texts, Protocol):
     """The mutually recursive rules; the module's checker ties the knot."""

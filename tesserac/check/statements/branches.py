@@ -18,12 +18,12 @@ from tesserac.check.model.message_text import structure_text, type_text
 from tesserac.check.model.scope import Binding, Scope
 from tesserac.check.places.update_calls import update_place
 from tesserac.check.state.body import Body, is_static
-from tesserac.check.values.common_types import agree
+from tesserac.check.values.common_types import converted, meet
 from tesserac.check.values.conditions import check_excluded, checks_excluded, compares_ints, require_condition
 from tesserac.check.values.generic_items import quietly
 from tesserac.diag.codes.names import E0212
 from tesserac.syntax import ast
-from tesserac.types.ty import BoolType, ErrorType
+from tesserac.types.ty import Aggregate, BoolType, ErrorType
 
 SHAPES = "E03"
 """How the codes of mistakes with sizes start."""
@@ -127,22 +127,27 @@ def join(
         carried = _join_name(body, name, left, right, before.get(name))
         results += [] if carried is None or is_static(carried.type) else [carried]
     pairs = zip(blocks, scopes, strict=True)
-    then, otherwise = ((*block, *_known_values(scope, results, span)) for block, scope in pairs)
+    then, otherwise = ((*block, *_joined_values(body, scope, results, span)) for block, scope in pairs)
     return typed.If(span, test, then, otherwise, tuple(results), sized)
 
 
-def _known_values(scope: Scope, results: Sequence[typed.Carried], span: Span) -> Iterator[typed.Stmt]:
-    """What is known in a branch, but not after it, is a value of the run from here on."""
+def _joined_values(
+    body: Body, scope: Scope, results: Sequence[typed.Carried], span: Span
+) -> Iterator[typed.Stmt]:
+    """What is known in a branch, but not after it, is a value of the run from here on; an operator is what both
+    branches have in common."""
     for carried in results:
         own = scope.bindings[carried.name].type
-        if is_static(own):
-            yield typed.Bind(span, carried.name, typed.Static(own, span))
+        is_known, is_other = is_static(own), isinstance(carried.type, Aggregate) and own != carried.type
+        value = typed.Static(own, span) if is_known else typed.Local(own, span, carried.name)
+        if is_known or is_other:
+            yield typed.Bind(span, carried.name, converted(body, value, carried.type) if is_other else value)
 
 
 def _join_name(
     body: Body, name: str, left: Binding, right: Binding, before: Binding | None
 ) -> typed.Carried | None:
-    type_ = agree(left.type, right.type, body.facts.same)
+    type_ = meet(body, left.type, right.type)
     later = right if right is not before else left
     if type_ is None:
         other = left if later is right else right

@@ -28,7 +28,7 @@ from tesserac.check.state.evaluation import apart
 from tesserac.check.state.trials import risen, undo_of
 from tesserac.check.statements.branches import join
 from tesserac.check.transforms.checkpoints import memory_of_run, memory_of_sizes
-from tesserac.check.values.common_types import agree, converted
+from tesserac.check.values.common_types import converted, meet
 from tesserac.check.values.conditions import require_condition
 from tesserac.check.values.generic_items import any_item, quietly
 from tesserac.diag.codes.effects import E0606
@@ -44,6 +44,7 @@ from tesserac.types.ty import (
     ErrorType,
     FloatType,
     IntType,
+    OperatorType,
     RunIntType,
     TensorType,
     Type,
@@ -53,11 +54,11 @@ from tesserac.types.ty import (
 
 
 def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
-    """A loop, with what is known before it; and again, as long as an iteration tells that a number starts further
-    up."""
+    """A loop, with what is known before it; and again, as long as an iteration tells that a number, or one in front of
+    an operator, starts further up."""
     head = _head(node)
     while True:
-        undo = undo_of(body) if _carries_numbers(body, node) else None
+        undo = undo_of(body) if _may_rise(body, node) else None
         block = _check_for(body, node) if isinstance(node, ast.For) else _check_while(body, node)
         if undo is None or head not in body.flow.rises.again:
             return block
@@ -70,15 +71,15 @@ def _head(node: ast.For | ast.While) -> Span:
     return node.target.span.to(node.iterable.span) if isinstance(node, ast.For) else node.test.span
 
 
-def _carries_numbers(body: Body, node: ast.For | ast.While) -> bool:
-    """Whether a name that is bound in the loop holds a number before it that has no dtype."""
+def _may_rise(body: Body, node: ast.For | ast.While) -> bool:
+    """Whether a name that is bound in the loop holds a number before it that has no dtype, or an operator."""
     bindings = map(body.scope.bindings.get, _assigned(body, node.body))
-    return any(_holds_number(binding.type) for binding in bindings if binding is not None)
+    return any(_rises(binding.type) for binding in bindings if binding is not None)
 
 
-def _holds_number(type_: Type) -> bool:
-    number = isinstance(type_, IntType | RunIntType | FloatType | BoolType)
-    return number or any(map(_holds_number, parts(type_) or ()))
+def _rises(type_: Type) -> bool:
+    own = isinstance(type_, IntType | RunIntType | FloatType | BoolType | OperatorType)
+    return own or any(map(_rises, parts(type_) or ()))
 
 
 def _assigned(body: Body, statements: tuple[ast.Stmt, ...]) -> list[str]:
@@ -375,9 +376,9 @@ def _enter(
             continue
         start = _start(body, binding, loop)
         if start != binding.type:
-            begun.append(typed.Bind(loop, name, converted(body.local(name, loop), start)))
-            binding = Binding(name, start, binding.span, binding.value)
-            body.scope.bind(binding)
+            begun.append(typed.Bind(loop, name, converted(body, body.local(name, loop), start)))
+        binding = Binding(name, start, binding.span, binding.value, starts=True)
+        body.scope.bind(binding)
         body.scope.pinned[name] = Pinned(binding, loop, body.flow.dead, body.flow.path)
     return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer, tuple(begun))
 
@@ -385,7 +386,7 @@ def _enter(
 def _start(body: Body, binding: Binding, loop: Span) -> Type:
     """What a name is in every iteration: floats are those of the run, and a number is what an iteration has told."""
     opened, told = open_floats(binding.type), risen(body, binding.name, loop)
-    return opened if told is None else agree(opened, told, body.facts.same) or opened
+    return opened if told is None else meet(body, opened, told) or opened
 
 
 def _iteration(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:

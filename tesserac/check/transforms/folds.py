@@ -28,7 +28,7 @@ from tesserac.check.state.evaluation import apart
 from tesserac.check.transforms.checkpoints import memory_of_every, memory_of_sizes
 from tesserac.check.transforms.derivatives import Call, require_function
 from tesserac.check.transforms.wrt import function_name
-from tesserac.check.values.common_types import agree, converted
+from tesserac.check.values.common_types import converted, meet
 from tesserac.check.values.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.diag.codes.differentiation import E0724
 from tesserac.diag.codes.names import E0205, E0210
@@ -160,12 +160,12 @@ def _started(iteration: _Iteration, init: typed.Expr) -> typed.Expr:
     """What is carried at first, with the type that an iteration gives; a number takes the type that it meets there."""
     while True:
         found = iteration.carried_type(init.type)
-        both = agree(init.type, found, iteration.body.facts.same)
+        both = meet(iteration.body, init.type, found)
         if both == init.type:
             return init
         if both is None:
             break
-        init = converted(init, both)
+        init = converted(iteration.body, init, both)
     types = {"before": type_text(init.type), "after": type_text(found)}
     draft = iteration.body.sink.error(E0724, at=iteration.callee.at, **types)
     draft.note(init.span, f"it starts as {type_text(init.type)}")
@@ -237,7 +237,7 @@ class _Iteration:
         starts = [init, _empty(stacks, span)]
         place = self.way.place(index, size)
         row = _row(self._local("xs", self.xs.type), self.element, place, span)
-        goes_on = item_of(outcome, 0, span) if self.gives_results else outcome
+        goes_on = converted(self.body, item_of(outcome, 0, span) if self.gives_results else outcome, init.type)
         pushed = _pushed(self._local("results", stacks), result, place, span)
         iteration = [("element", row), ("outcome", value), ("carry", goes_on), ("results", pushed)]
         bounds = [typed.Static(IntType(bound), span) for bound in (ZERO, size)]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tesserac.check.model import typed
+from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_value, tuple_items
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL
@@ -19,6 +20,7 @@ from tesserac.types.ty import (
     ErrorType,
     FloatType,
     IntType,
+    OperatorType,
     RunIntType,
     TensorType,
     Type,
@@ -27,17 +29,26 @@ from tesserac.types.ty import (
 )
 
 SameSize = Callable[[Dim, Dim], bool]
+JoinOperators = Callable[[SameSize, OperatorType, OperatorType], OperatorType | None]
 
 
-def agree(left: Type, right: Type, same: SameSize) -> Type | None:
+def meet(body: Body, left: Type, right: Type) -> Type | None:
+    """The type that values of both types have, each as it is `converted`; None if none. Operators that are made alike
+    have one as well."""
+    return agree(left, right, body.facts.same, body.rules.common_operator)
+
+
+def agree(left: Type, right: Type, same: SameSize, join: JoinOperators | None = None) -> Type | None:
     """The type that values of both types have, as results of two branches or iterations of a loop; None if none.
     `same` tells which sizes are equal, by other names: they have the left one's."""
     if isinstance(left, ErrorType) or isinstance(right, ErrorType):
         return ErrorType()
     if left == right or _differ_in_names(left, right, same):
         return left
+    if isinstance(left, OperatorType) and isinstance(right, OperatorType):
+        return _same_structure(left, right, same) if join is None else join(same, left, right)
     if isinstance(left, Aggregate) and isinstance(right, Aggregate):
-        return _agree_parts(left, right, same)
+        return _agree_parts(left, right, same, join)
     return _number(left, right) or _number(right, left)
 
 
@@ -47,11 +58,18 @@ def _differ_in_names(left: Type, right: Type, same: SameSize) -> bool:
     return left.rank == right.rank and replace(left, dims=right.dims) == right and all(map(same, left.dims, right.dims))
 
 
-def _agree_parts(left: Aggregate, right: Aggregate, same: SameSize) -> Type | None:
+def _same_structure(left: OperatorType, right: OperatorType, same: SameSize) -> Type | None:
+    """Operators of one expression and one size."""
+    sizes = zip(left.leaves, right.leaves, strict=False)
+    differ = any(isinstance(a, IntType) and isinstance(b, IntType) and not same(a.value, b.value) for a, b in sizes)
+    return None if differ or left.tree != right.tree else _agree_parts(left, right, same, None)
+
+
+def _agree_parts(left: Aggregate, right: Aggregate, same: SameSize, join: JoinOperators | None) -> Type | None:
     ours, theirs = parts(left) or (), parts(right) or ()
     if len(ours) != len(theirs) or with_parts(left, theirs) != right:
         return None
-    items = [agree(a, b, same) for a, b in zip(ours, theirs, strict=True)]
+    items = [agree(a, b, same, join) for a, b in zip(ours, theirs, strict=True)]
     return None if None in items else with_parts(left, (item for item in items if item is not None))
 
 
@@ -82,14 +100,16 @@ def _takes(tensor: TensorType, number: Type) -> bool:
     return isinstance(number, BoolType) and tensor.dtype == BOOL
 
 
-def converted(value: typed.Expr, type_: Type) -> typed.Expr:
+def converted(body: Body, value: typed.Expr, type_: Type) -> typed.Expr:
     """A value as a type that it agrees with others on."""
     if value.type == type_ or isinstance(type_, ErrorType) or isinstance(value.type, ErrorType):
         return value
     if not isinstance(type_, Aggregate):
         return typed.Coerce(type_, value.span, value)
+    if isinstance(type_, OperatorType) and isinstance(value.type, OperatorType) and value.type.tree != type_.tree:
+        return body.rules.operator_as(body, value, type_)
     pairs = zip(tuple_items(value, value.span), parts(type_) or (), strict=True)
-    return make_value(type_, [converted(item, own) for item, own in pairs], value.span)
+    return make_value(type_, [converted(body, item, own) for item, own in pairs], value.span)
 
 
 # Note [How numbers rise]
