@@ -21,6 +21,7 @@ from tessera.version import __version__
 from tesserac.base.collecting import collect_seldom, keep_to_the_end
 from tesserac.base.interrupts import interrupts_kept
 from tesserac.base.recursion import deep_recursion
+from tesserac.base.targets import TARGETS
 from tesserac.commands import names
 from tesserac.commands.fault_reports import report_fault
 from tesserac.commands.options import Targets, device_option, materialize_option, target_option
@@ -187,7 +188,7 @@ def tune(
 
 
 @compiler.command()
-@click.option("--target", type=click.Choice(names.TARGETS), help="Only this one.")
+@click.option("--target", type=click.Choice(TARGETS), help="Only this one.")
 def machine(target: str | None) -> int:
     """Show what the compiler knows of a target, or what it has found of this machine, and all targets."""
     from tesserac.commands.machines import list_machines

@@ -1,13 +1,8 @@
-"""The words of the command line: targets and levels. Plain data, so that `--help` imports nothing heavy."""
+"""The words of the command line: levels. Plain data, so that `--help` imports nothing heavy."""
 
 from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
-
-CPU_ARCHES = ("x86-64-v3", "x86-64-v4", "x86-64-v4-amx", "aarch64", "aarch64-sve", "apple")
-GPU_ARCHES = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a")
-TARGETS = ("cpu", *(f"cpu:{arch}" for arch in CPU_ARCHES), "cuda", *(f"cuda:{arch}" for arch in GPU_ARCHES))
-"""`cpu` is this machine; `cuda` is `cuda:sm_90a`."""
 
 BUNDLE = "bundle"
 

@@ -6,8 +6,8 @@ import os
 
 import click
 
+from tesserac.base.targets import TARGETS
 from tesserac.base.variables import MAX_MATERIALIZE
-from tesserac.commands import names
 
 
 class Targets(click.ParamType[tuple[str, ...]]):
@@ -20,12 +20,12 @@ class Targets(click.ParamType[tuple[str, ...]]):
     ) -> tuple[str, ...]:
         found = tuple(value.split(",")) if isinstance(value, str) else value
         for target in found:
-            if target not in names.TARGETS:
-                self.fail(f"`{target}` is not one of {', '.join(names.TARGETS)}", param, ctx)
+            if target not in TARGETS:
+                self.fail(f"`{target}` is not one of {', '.join(TARGETS)}", param, ctx)
         return found
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        return f"[{'|'.join(names.TARGETS)}],..."
+        return f"[{'|'.join(TARGETS)}],..."
 
 
 device_option = click.option(
@@ -33,7 +33,7 @@ device_option = click.option(
 )
 target_option = click.option(
     "--target",
-    type=click.Choice(names.TARGETS),
+    type=click.Choice(TARGETS),
     help="`cpu` is this machine, `cuda` is cuda:sm_90a. [default: cpu; cuda for the levels gpu and ptx]",
 )
 

@@ -91,7 +91,7 @@ class GpuTarget:
 
 
 def find_target(name: str) -> CpuTarget | GpuTarget:
-    """The target that one of `names.TARGETS` means."""
+    """The target that one of `TARGETS` means."""
     kind, _, variant = name.partition(":")
     if kind == "cuda":
         return GpuTarget(gpu.PLATFORMS[variant or DEFAULT_ARCH])

@@ -21,6 +21,7 @@ block that spans it.
 from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.targets import setting_and_target
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import tensor_type
@@ -88,7 +89,15 @@ def kernel_repeats(op: Op) -> tuple[Dim, ...]:
 def kernel_schedule(op: Op) -> dict[str, int | str]:
     """The settings that the program gives a kernel, a contraction or a reduction, or that tuning found for it."""
     pairs = [pair for pair in op.attrs.get("schedule", ()) if isinstance(pair, tuple)]  # type: ignore[union-attr]
-    return {str(name): value if isinstance(value, int) else str(value) for name, value in pairs}
+    plain = [pair for pair in pairs if not setting_and_target(str(pair[0]))[1]]
+    return {str(name): value if isinstance(value, int) else str(value) for name, value in plain}
+
+
+def said_for(op: Op) -> dict[str, str]:
+    """The targets that settings of a kernel were said for, of those that were not said for all."""
+    pairs = [pair for pair in op.attrs.get("schedule", ()) if isinstance(pair, tuple)]  # type: ignore[union-attr]
+    both = [setting_and_target(str(name)) for name, _ in pairs]
+    return {name: target for name, target in both if target}
 
 
 def kernel_settings(op: Op) -> dict[str, int]:

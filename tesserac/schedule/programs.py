@@ -21,6 +21,7 @@ from tesserac.ir.kernels import (
     kernel_schedule,
     kernel_settings,
     kernel_space,
+    said_for,
     setting_name,
 )
 from tesserac.schedule.access import view_source
@@ -37,6 +38,8 @@ OWN_BLOCK, LOOP_BLOCK, ROWS_BLOCK = 128, 192, 8
 """On a CPU: rows of a program's results, and terms that it takes at a time: panels of either stay in a core's own
 caches. Without products nothing is used again in another row: few rows are enough, and more programs have work for
 more threads."""
+UNITS = ("warps", "stages")
+"""What else of a schedule a GPU takes."""
 GPU_BLOCKS = ((64, 32), (32, 32))
 """The same on a GPU, best first."""
 NARROW_BLOCKS = ((128, 64), (64, 64), (64, 32))
@@ -102,7 +105,7 @@ def schedule_program(launch: Op, machine: Machine) -> None:
     for axis, cut in enumerate(kernel_blocks(kernel), 1):
         size, given = sizes[cut.block], _setting(cut) in settings
         loops.append(Loop((axis,), cut.over, size, "parallel" if cut.block in own else "serial"))
-        because(launch, f"blocks {cut.block} of {size}{', as its schedule says' if given else ''}")
+        because(launch, f"blocks {cut.block} of {size}{_as_said(kernel, _setting(cut)) if given else ''}")
         held = 1 << (size - 1).bit_length()
         if machine.warps and held != size:
             because(launch, f"threads hold blocks of {held} for these, and use {size} of them")
@@ -114,6 +117,12 @@ def schedule_program(launch: Op, machine: Machine) -> None:
     reasons = NOT_TAKEN if machine.warps else NOT_TAKEN | CPU_NOT_TAKEN
     for name in unused:
         because(launch, f"{name} of its schedule is not taken: {reasons[name]}")
+
+
+def _as_said(kernel: Op, setting: str) -> str:
+    """That a schedule says so, and for which target where it says something else for others."""
+    target = said_for(kernel).get(setting)
+    return ", as its schedule says" + (f" for {target}" if target else "")
 
 
 def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> set[str]:
@@ -133,8 +142,14 @@ def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> se
     else:
         warps = settings.get("warps", max(LEAST_WARPS, _warps(kernel, sizes)))
         bind(launch, warps, "uniform")
-        because(launch, f"{warps} warps, {depth} copies in flight")
-    return {"warps", "stages", "roles"}
+        because(launch, f"{warps} warps, {depth} copies in flight{_narrow(kernel)}")
+    return {*UNITS, "roles"}
+
+
+def _narrow(kernel: Op) -> str:
+    """Which of these a schedule says for one target only."""
+    told = [f"{name} as its schedule says for {said_for(kernel)[name]}" for name in UNITS if name in said_for(kernel)]
+    return f"; {', '.join(told)}" if told else ""
 
 
 def _warp_groups(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:

@@ -31,7 +31,7 @@ def tiles_of(
         (host,) = run_passes(module, launches, verify=False).ops
         return estimate(host, machine)
 
-    return Tiles(machine.kind, forms, try_program(machine, launches), cost, tuned)
+    return Tiles(machine.target, forms, try_program(machine, launches), cost, tuned)
 
 
 def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Placement]:

@@ -110,6 +110,16 @@ def test_the_context_has_the_settings_of_the_schedule() -> None:
         ("E0507", "s = Schedule().warps()"),
         ("E0507", "s = Schedule(swizzle='or')"),
         ("E0507", "s = Schedule(persistent=1)"),
+        ("E0507", "s = Schedule().on()"),
+        ("E0507", "s = Schedule().on(4, warps=4)"),
+        ("E0507", "s = Schedule().on('cuda')"),
+        ("E0507", "s = Schedule().on('cuda', 4)"),
+        ("E0507", "s = Schedule().on('cuda', warps=3)"),
+        ("E0507", "s = Schedule().on('cuda', wraps=4)"),
+        ("E0507", "s = Schedule().on('cuda', Schedule().on('cpu', k=8))"),
+        ("E0517", "s = Schedule().on('gpu', warps=4)"),
+        ("E0517", "s = Schedule().on('cuda:sm_90', warps=4)"),
+        ("E0507", "@kernel.autotune(space=Schedule(warps=[4, 8]).on('cpu', k=8))\ndef f(x: Tile): return x"),
         ("E0507", "def f(x: Tensor[N, f32]): return x\ng = f.with_schedule(3)"),
         ("E0507", "def f(x: Tensor[N, N, f32]): return op.matmul(x, x, tile_shape=(128, 0))"),
         ("E0507", "@kernel.autotune(space=dict(BX=[64]))\ndef f(x: Tile): return x"),
@@ -143,6 +153,13 @@ def test_the_context_has_the_settings_of_the_schedule() -> None:
 def test_wrong_values_are_told(code: str, text: str) -> None:
     found = check_text(text + "\n").diagnostics
     assert [d.code for d in found if d.severity is Severity.ERROR] == [code], [d.title for d in found]
+
+
+@pytest.mark.parametrize(("name", "meant"), [("cuda:sm_90", "cuda:sm_90a"), ("sm_80", "cuda:sm_80"), ("cdua", "cuda")])
+def test_a_target_that_is_misspelt_has_a_fix(name: str, meant: str) -> None:
+    [problem] = check_text(f"s = Schedule().on('{name}', warps=4)\n").diagnostics
+    [fix] = problem.fixes
+    assert [edit.replacement for edit in fix.edits] == [f'"{meant}"']
 
 
 def test_a_pipeline_applies_one_function_after_the_other() -> None:

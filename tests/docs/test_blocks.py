@@ -187,6 +187,13 @@ def step(number: int) -> Callable[[str], None]:
     return hold
 
 
+def schedule_for_a_target(block: str) -> None:
+    schedules = (DOCS / "kernels.md").read_text(encoding="utf-8").partition("## Schedules")[2]
+    code = next(code for kind, code in _BLOCK.findall(schedules) if kind == "tess")
+    write("p.tess", code + "\ndef f(x: Tensor[M, N, f32]):\n    return double(x)\n")
+    says("tesserac inspect p.tess:f --target cuda:sm_90a --level schedule", block)
+
+
 def costs_of_a_product(block: str) -> None:
     sizes = "a: Tensor[M, 4096, bf16 @accum(f32)], b: Tensor[4096, 4096, bf16 @accum(f32)]"
     write("p.tess", f"def f({sizes}):\n    return a @ b\n")
@@ -198,7 +205,7 @@ HELD: dict[str, list[Callable[[str], None]]] = {
     "editor.md": [extension, starts_the_server, starts_the_server, helix, starts_the_server],
     "fixes.md": [fixes],
     "gpu.md": [on_a_device, names_of_the_runtime],
-    "kernels.md": [*map(step, range(1, 7)), costs_of_a_product],
+    "kernels.md": [*map(step, range(1, 7)), schedule_for_a_target, costs_of_a_product],
     "modules.md": [a_project],
     "repl.md": [talk, pipe, words_become_arguments],
     "security.md": [signing, trusting],

@@ -7,6 +7,7 @@ import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
+from tesserac.base.targets import laid_over
 from tesserac.check.declarations.schedules import SETTINGS
 from tesserac.commands.costs import kernel_facts
 from tesserac.driver.refusals import ProgramError
@@ -75,6 +76,50 @@ def test_a_kernel_has_the_blocks_that_are_said(way: str, machine: Machine) -> No
 def test_the_later_of_two_schedules_adds_to_the_earlier() -> None:
     (launch,) = [op for op in levels(text("twice"), AARCH64).schedule.walk() if op.attrs.get("kind") == "program"]
     assert tuple(loop.block for loop in launch_loops(launch)[2:]) == (64, 96)
+
+
+BASE = "Schedule(block=(32, 48, 16), warps=2)"
+BY_TARGET = f'{BASE}.on("cuda", Schedule(k=32, stages=3)).on("cuda:sm_90a", BM=64, k=64).on("cpu", block=(24, 96))'
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("way", ["own", "of a call"])
+@pytest.mark.parametrize(
+    ("machine", "blocks", "told"),
+    [
+        (AARCH64, (16, 24, 96), {"T_m of 24": "cpu", "T_n of 96": "cpu", "T_k of 16": ""}),
+        (SM_80, (32, 32, 48), {"T_m of 32": "", "T_k of 32": "cuda"}),
+        (SM_90A, (64, 64, 48), {"T_m of 64": "cuda:sm_90a", "T_k of 64": "cuda:sm_90a", "T_n of 48": ""}),
+    ],
+    ids=lambda value: value.arch if isinstance(value, Machine) else "",
+)
+def test_of_what_is_said_for_targets_the_narrowest_goes_first(
+    machine: Machine, blocks: tuple[int, ...], told: dict[str, str], way: str
+) -> None:
+    own, call = (f".schedule({BY_TARGET})", "") if way == "own" else ("", f".with_schedule({BY_TARGET})")
+    program = PRODUCT.format(own=own, call=f"product{call}(a, b)")
+    (launch,) = [op for op in levels(program, machine).schedule.walk() if op.attrs.get("kind") == "program"]
+    assert tuple(loop.block for loop in launch_loops(launch)[1:]) == blocks
+    said = str(launch.attrs["reason"]).split("; ")
+    for block, target in told.items():
+        assert f"blocks {block}, as its schedule says{f' for {target}' if target else ''}" in said
+    if machine.warps:
+        assert launch_units(launch).warps == 2 and {stage.depth for stage in launch_stages(launch)} == {3}
+        assert "stages as its schedule says for cuda" in said
+
+
+def test_what_a_call_says_goes_before_what_its_kernel_says_for_a_target() -> None:
+    own = '.schedule(Schedule(block=(32, 48)).on("cpu:aarch64", block=(16, 24)))'
+    call = 'product.with_schedule(Schedule().on("cpu", BM=8).on("cuda", BN=8)).with_schedule(Schedule(k=40))(a, b)'
+    made = levels(PRODUCT.format(own=own, call=call), AARCH64)
+    (launch,) = [op for op in made.schedule.walk() if op.attrs.get("kind") == "program"]
+    assert tuple(loop.block for loop in launch_loops(launch)[1:]) == (40, 8, 24)
+
+
+def test_of_two_schedules_of_a_call_the_later_goes_first_wherever_it_says_something() -> None:
+    earlier = (("m", 1), ("m@cuda", 2), ("m@cuda:sm_80", 3), ("n@cpu", 4))
+    assert dict(laid_over(earlier, (("m@cuda", 5),))) == {"m": 1, "m@cuda": 5, "n@cpu": 4}
+    assert dict(laid_over(earlier, (("m", 6),))) == {"m": 6, "n@cpu": 4}
 
 
 def test_a_product_has_the_blocks_of_its_tile_shape() -> None:

@@ -12,7 +12,7 @@ from tessera import processor
 from tessera.devices import ARCHES
 from tessera.function import CompiledFunction
 from tesserac.base.source import SourceFile
-from tesserac.commands import names
+from tesserac.base.targets import CPU_ARCHES, GPU_ARCHES
 from tesserac.commands.machines import describe_machine, list_machines
 from tesserac.commands.targets import find_target
 from tesserac.driver.session import Session
@@ -28,8 +28,8 @@ def f(x: Tensor[M, K, f32], w: Tensor[K, N, f32]) -> Tensor[M, f32]:
 
 
 def test_every_record_has_a_target_and_every_target_a_record() -> None:
-    assert names.CPU_ARCHES == tuple(machine.arch for machine in CPUS) == tuple(BY_ARCH)
-    assert names.GPU_ARCHES == tuple(machine.arch for machine in GPUS) == ARCHES[::-1]
+    assert CPU_ARCHES == tuple(machine.arch for machine in CPUS) == tuple(BY_ARCH)
+    assert GPU_ARCHES == tuple(machine.arch for machine in GPUS) == ARCHES[::-1]
     for machine in MACHINES.values():
         assert find_target(machine.target).machine is machine and machine.arch in describe_machine(machine)
     assert all(machine.target in list_machines(None).output for machine in MACHINES.values())

@@ -138,6 +138,16 @@ def test_a_schedule_cannot_change_blocks_that_are_meant() -> None:
     [found] = diagnose(text).diagnostics
     assert found.code == "E0516" and "T.n of 32" in found.title
     assert not diagnose(text.replace("block=(8, 32)", "warps=2")).diagnostics
+    [found] = diagnose(text.replace("Schedule(block=(8, 32))", "Schedule().on('cuda', BN=32)")).diagnostics
+    assert found.code == "E0516" and "T.n of 32 on cuda" in found.title
+
+
+def test_blocks_that_are_meant_are_the_same_on_every_target() -> None:
+    text = HEAD + PROGRAMS["scales"]
+    assert text.count("))\ndef f") == 1
+    assert not diagnose(text.replace("))\ndef f", ").on('cuda', warps=2))\ndef f")).diagnostics
+    [found] = diagnose(text.replace("))\ndef f", ").on('cuda', BN=32))\ndef f")).diagnostics
+    assert found.code == "E0516" and "T.n of 32 on cuda" in found.title
 
 
 def test_a_block_that_is_meant_has_no_size_outside_its_loop() -> None:

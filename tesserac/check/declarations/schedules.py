@@ -11,6 +11,8 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.base.targets import laid_over, setting_and_target, setting_on
+from tesserac.check.declarations.target_schedules import ON, said_for_targets, target_of, with_target
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Arg, Callee
@@ -113,6 +115,8 @@ def call_schedule_method(
     body: Body, schedule: RecordType, name: str, at: Span, args: Sequence[Arg], span: Span
 ) -> typed.Expr:
     """`s.warps(4)`, `s.with_block(64, 64)`: a copy that differs in one setting."""
+    if name == ON:
+        return _on(body, schedule, at, args, span)
     values = [arg.value for arg in args]
     if values and name.removeprefix("with_") == "block" and all(arg.name in BLOCK_NAMES for arg in args):
         return _with_blocks(body, schedule, args, span)
@@ -134,6 +138,33 @@ def _with_blocks(body: Body, schedule: RecordType, args: Sequence[Arg], span: Sp
     return body.error(span) if made is None else typed.Static(made, span)
 
 
+def _on(body: Body, schedule: RecordType, at: Span, args: Sequence[Arg], span: Span) -> typed.Expr:
+    """`s.on("cuda", warps=4)`, `s.on("cuda", other)`: a copy that says this for machines of one kind only."""
+    target = target_of(body, args, at)
+    if target is None:
+        return body.error(span)
+    made: RecordType | None = said_for_targets(schedule).get(target, RecordType(SCHEDULE))
+    for arg in args[1:]:
+        given = arg.value.type
+        fields = given.fields if arg.name is None and isinstance(given, RecordType) else ((arg.name or "", given),)
+        for name, value in fields:
+            made = made and _on_one(body, made, name, arg, value)
+    if len(args) == 1:
+        body.sink.error(E0507, at=at, problem=f"nothing is said for `{target}`: `on` takes settings, or a `Schedule`")
+        return body.error(span)
+    return body.error(span) if made is None else typed.Static(with_target(schedule, target, made), span)
+
+
+def _on_one(body: Body, made: RecordType, name: str, arg: Arg, value: Type) -> RecordType | None:
+    if isinstance(value, RecordType):
+        body.sink.error(E0507, at=arg.span, problem="what is said for one target has no other targets in it")
+        return None
+    if not name and not isinstance(value, ErrorType):
+        body.sink.error(E0507, at=arg.span, problem="`on` takes settings by name, or a `Schedule`")
+        return None
+    return with_setting(body, made, name, arg.span, value, arg.value.span)
+
+
 def with_schedule(body: Body, function: typed.Expr, args: Sequence[Arg], span: Span) -> typed.Expr:
     """`f.with_schedule(s)`: the same function, whose kernels take `s` before what they say themselves."""
     given = args[0].value.type if len(args) == 1 else None
@@ -152,23 +183,32 @@ def scheduled(body: Body, type_: TransformType, called: typed.Expr) -> typed.Exp
     assert isinstance(given, RecordType)
     if isinstance(called, typed.Call):
         own = settings_of(given)
-        _check_meant(body, called, dict(own))
-        kept = tuple(pair for pair in called.schedule if pair[0] not in dict(own))
-        return replace(called, schedule=(*kept, *own))
+        _check_meant(body, called, own)
+        return replace(called, schedule=laid_over(called.schedule, own))
     if not isinstance(called.type, ErrorType):
         ask(body, called.span, NOT_RESCHEDULED)
     return called
 
 
-def _check_meant(body: Body, called: typed.Call, settings: dict[str, int | str]) -> None:
+def _check_meant(body: Body, called: typed.Call, settings: typed.Settings) -> None:
     """A schedule may not change what a kernel means."""
     function = body.rules.known(called.function)
-    for block, size in function.program.pinned if function is not None and function.program is not None else ():
-        name = block.removeprefix("T_").rstrip("_")
-        given = settings.get(name, size)
-        if given != size and function is not None:
-            named = {"block": f"T.{name}", "given": str(given), "kernel": function.name, "size": str(size)}
-            body.sink.error(E0516, at=called.span, **named).remark("its result depends on them")
+    if function is not None and function.program is not None:
+        check_pinned(body, function.name, function.program.pinned, settings, called.span)
+
+
+def check_pinned(body: Body, kernel: str, pinned: typed.Settings, settings: typed.Settings, at: Span) -> bool:
+    """Whether settings leave the blocks that a kernel means as they are, on every target."""
+    sizes = {block.removeprefix("T_").rstrip("_"): size for block, size in pinned}
+    for name, given in settings:
+        setting, target = setting_and_target(name)
+        size = sizes.get(setting, given)
+        if given != size:
+            where = f" on {target}" if target else ""
+            said = {"block": f"T.{setting}", "given": f"{given}{where}", "kernel": kernel, "size": str(size)}
+            body.sink.error(E0516, at=at, **said).remark("its result depends on them")
+            return False
+    return True
 
 
 def _is_number(type_: Type) -> bool:
@@ -200,8 +240,9 @@ def _are_options(setting: Setting, value: Type) -> bool:
 
 def is_schedule(type_: Type | None) -> bool:
     """Whether this is a schedule with one value for each setting, and not a space of them."""
-    is_record = isinstance(type_, RecordType) and type_.kind == SCHEDULE
-    return is_record and all(SETTINGS[name].fits(value) for name, value in type_.fields)  # type: ignore[union-attr]
+    if not isinstance(type_, RecordType) or type_.kind != SCHEDULE:
+        return False
+    return all(is_schedule(value) or (name in SETTINGS and SETTINGS[name].fits(value)) for name, value in type_.fields)
 
 
 def space_entries(space: RecordType, at: Span) -> list[tuple[str, Span, typed.Expr]]:
@@ -233,6 +274,10 @@ def check_space(body: Body, entries: Sequence[tuple[str, Span, typed.Expr]]) -> 
     first = RecordType(SCHEDULE)
     block: list[Type] = []
     for name, at, value in entries:
+        if isinstance(value.type, RecordType):
+            problem = f"a space says nothing for `{name}` alone: each machine is tuned by itself"
+            body.sink.error(E0507, at=at, problem=problem)
+            return None
         setting = IN_SPACES.get(name, name)
         options = _options(setting, value.type)
         if not options:
@@ -310,18 +355,26 @@ def pinned_blocks(schedule: RecordType) -> frozenset[str]:
 
 def int_settings(schedule: RecordType | None) -> dict[str, int]:
     """The settings that are one number, those of blocks under the names that a context gives them."""
-    said = settings_of(schedule) if schedule is not None else ()
-    return {name: value for name, value in said if isinstance(value, int)}
+    said = _own_settings(schedule) if schedule is not None else {}
+    return {name: value for name, value in said.items() if isinstance(value, int)}
 
 
 def settings_of(schedule: RecordType) -> typed.Settings:
-    """All settings, those of blocks under the names that a context gives them."""
-    fields = dict(schedule.fields)
+    """All settings, those of blocks under the names that a context gives them, those for a target with its name."""
+    said = {"": schedule} | said_for_targets(schedule)
+    return tuple(
+        sorted((setting_on(name, on), value) for on, own in said.items() for name, value in _own_settings(own).items())
+    )
+
+
+def _own_settings(schedule: RecordType) -> dict[str, int | str]:
+    """Those that hold on every target."""
+    fields = {name: value for name, value in schedule.fields if not isinstance(value, RecordType)}
     block = fields.pop("block", None)
     sizes = block.items if isinstance(block, TupleType) else ()
     named = {BLOCKS.get(name, name): value for name, value in fields.items()}
     settings = {**dict(zip("mnk", sizes, strict=False)), **named}
-    return tuple(sorted((name, _plain(value)) for name, value in settings.items()))
+    return {name: _plain(value) for name, value in settings.items()}
 
 
 def _plain(value: Type) -> int | str:

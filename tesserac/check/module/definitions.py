@@ -14,6 +14,7 @@ from tesserac.check.analysis.range_warnings import warn_of_ranges
 from tesserac.check.declarations.decorators import Decorations, is_kernel
 from tesserac.check.declarations.donation import with_donation
 from tesserac.check.declarations.expected_sizes import check_sizes, refuse_for_kernel
+from tesserac.check.declarations.schedules import check_pinned, settings_of
 from tesserac.check.instances.checking import check_instance
 from tesserac.check.instances.verify import verified
 from tesserac.check.kernels.implementing import implementing
@@ -120,6 +121,9 @@ def _check_kernel(
         body.restart()
         _note_effects(body, signature, said)
         function = check_kernel(body, signature, types, spans, symbol, said.schedule, said.space, meant)
+        if function is not None and function.program is not None and said.schedule is not None:
+            settings, at = settings_of(said.schedule), signature.node.name_span
+            check_pinned(body, function.name, function.program.pinned, settings, at)
     if function is None or function.program is None or meant is None:
         return None if meant is None else function
     return replace(function, program=replace(function.program, cache=said.cache))

@@ -40,7 +40,10 @@ _LANGUAGE = {
     "numerics": ("with numerics(fast):", "The rules of arithmetic for a block."),
     "device": ("with device(cpu):", "Where a block runs; code runs on the device that it is compiled for."),
     "prefetch": ("with prefetch(w, into=, overlap=):", "Asks for tensors ahead of a block that reads them."),
-    "Schedule": ("Schedule(block=(m, n, k), warps=, stages=)", "How a kernel is cut; each setting is a method."),
+    "Schedule": (
+        "Schedule(block=(m, n, k), warps=, stages=)",
+        'How a kernel is cut; each setting is a method, and `s.on("cuda", warps=4)` says more for one target.',
+    ),
     "pipeline": ("op.pipeline([x, f, g])", "`g(f(x))`: a value through functions, first to last."),
     "tree_map": ("tree_map(f, tree, *others)", "The function of every tensor of a struct, tuple or list."),
     "leaves": ("leaves(tree)", "The tensors of a struct, tuple or list, in order."),

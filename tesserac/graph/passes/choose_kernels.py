@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.targets import covers
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.dialect import ALTERNATIVES, KERNEL_CALL, Alternative, alternatives_of, program_of, runs
 from tesserac.graph.passes.choose_rewrites import refusal, tell, undecided
@@ -58,9 +59,6 @@ from tesserac.ops.elementwise import Mod
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import I64
 from tesserac.types.policy import NO_POLICY
-
-TARGETS = {"gpu": "cuda"}
-"""What a program calls a kind of machine, where that is another word."""
 
 TIE = 1.1
 """Costs that differ by less are equal to the model; then who wrote the kernel knows more than it does."""
@@ -132,7 +130,7 @@ def _asking(guards: Sequence[Guard]) -> str:
 
 def _try(module: Module, call: Op, way: Alternative, tiles: Tiles) -> _Choice | str:
     """What a target makes of an alternative, or why it does not take it."""
-    if way.target not in ("", TARGETS.get(tiles.kind, tiles.kind)):
+    if not covers(way.target, tiles.target):
         return f"it is for {way.target}"
     open_ = undecided(way, call) if way.symbol else None
     if open_ is None:

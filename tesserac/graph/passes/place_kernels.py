@@ -30,6 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.targets import setting_on, taken_on
 from tesserac.graph.applying import apply_operator
 from tesserac.graph.block_draws import draw_in_place, program_streams, stream_place
 from tesserac.graph.dialect import (
@@ -86,10 +87,11 @@ def untuned(digest: str, dims: Mapping[str, Dim]) -> Mapping[str, int]:
 
 @dataclass(frozen=True)
 class Tiles:
-    """A target as this pass sees it: `passes` take the body of a program to forms, `run` says how it runs a tile
-    program, `cost` what forms take that run without tiles, and `tuned` what was found for kernels."""
+    """A machine as this pass sees it: `target` is what `--target` calls it, `passes` take the body of a program to
+    forms, `run` says how it runs a tile program, `cost` what forms take that run without tiles, and `tuned` what was
+    found for kernels."""
 
-    kind: str
+    target: str
     passes: Sequence[Pass]
     run: Callable[[Op], Placement]
     cost: Callable[[Module], int]
@@ -243,7 +245,7 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
         "own": program.own,
         "digest": digest,
         "numbers": program.numbers,
-        "schedule": _settings(program, call, tiles.tuned(digest, dims)),
+        "schedule": _settings(program, call, tiles, tiles.tuned(digest, dims)),
     }
     if program.tuned:
         attrs[SPACE] = program.tuned
@@ -282,15 +284,18 @@ def _wanted(call: Op) -> list[int]:
     return [position for position, value in enumerate(call.results) if value.uses or not position]
 
 
-def _settings(program: Program, call: Op, found: Mapping[str, int]) -> Attr:
-    """What the call says goes before what the kernel says itself, and that before what tuning found. Blocks that the
-    kernel means are what it says."""
+def _settings(program: Program, call: Op, tiles: Tiles, found: Mapping[str, int]) -> Attr:
+    """What the call says for this machine goes before what the kernel says itself, and that before what tuning found.
+    Blocks that the kernel means are what it says. What was said for this machine alone is there under that name too."""
     said = call.attrs.get(SCHEDULE, ())
     assert isinstance(said, tuple)
     tuned = {name for name, _ in program.tuned}
-    own = {name: value for name, value in program.schedule if name not in tuned}
+    own = taken_on((pair for pair in program.schedule if pair[0] not in tuned), tiles.target)
+    taken = own | taken_on(said, tiles.target)
+    values = {name: value for name, (value, _) in taken.items()}
+    narrow = {setting_on(name, target): value for name, (value, target) in taken.items()}
     meant = {setting_name(block): size for block, size in program.pinned}
-    return tuple(sorted({**found, **own, **dict(said), **meant}.items()))
+    return tuple(sorted({**found, **narrow, **values, **meant}.items()))
 
 
 def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType:
