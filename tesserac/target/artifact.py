@@ -25,11 +25,11 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import memory_of
-from tesserac.target.common_code import common_objects
+from tesserac.target.common_code import common_object, common_objects
 from tesserac.target.compile import Machine, data_layout, emit_object, emit_optimised
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.pool import pool_module
-from tesserac.target.cpu.pystub import emit_stub
+from tesserac.target.cpu.pystub import emit_method, stub_text
 from tesserac.target.cpu.pytables import Shapes
 from tesserac.target.cpu.sequential import LoopModule
 from tesserac.target.cpu.status import HostSite
@@ -57,11 +57,13 @@ def build_artifact(
     `functions` is the entry, the others are what it calls; `name` is what it is called in messages."""
     func = functions[-1]
     loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
-    entry, sites = emit_host(module, functions, kernels, buffer_bytes, loops)
+    sites = emit_host(module, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
-    emit_stub(module, entry, name, Shapes(_inputs(func), _outputs(func), returns_tuple, taken, takes_out))
-    objects = common_objects(module, machine)
+    emit_method(module, name)
+    shapes = Shapes(tuple(_inputs(func)), tuple(_outputs(func)), returns_tuple, tuple(taken.items()), takes_out)
+    stub = stub_text(shapes, module.triple, module.layout)
+    objects = [*common_objects(module, machine), common_object(stub, machine)]
     objects.append(emit_object(str(module), machine))
     if not loops.is_empty:
         objects.append(emit_optimised(str(loops.module), machine))

@@ -27,11 +27,12 @@ MOST = 256
 
 def common_objects(module: Module, machine: Machine) -> list[bytes]:
     """Takes the functions out of the module."""
-    return [_object(text, machine) for text in module.take_common()]
+    return [common_object(text, machine) for text in module.take_common()]
 
 
 @lru_cache(MOST)
-def _object(text: str, machine: Machine) -> bytes:
+def common_object(text: str, machine: Machine) -> bytes:
+    """The object of a text that other programs have too."""
     kept, key = DiskCache(default_directory()), cache_key(["common", text, repr(machine), llvmlite.__version__])
     found = kept.read(key)
     if found is None:

@@ -6,8 +6,9 @@ its parts is resolved; see there for the three tables that remain for the loader
     text span:  code | jumps to C functions that LLVM calls by itself | constants
     data span:  slots of those jumps | address table | variables | zeros
 
-Generated code reaches the outside through variables named `import.NAME`; each becomes an import slot. An undefined
-symbol is an error, except the few memory functions into which LLVM turns its own intrinsics.
+Generated code reaches the outside through variables named `import.NAME`; each becomes an import slot, and objects that
+reach the same have each a slot of their own. An undefined symbol is an error, except the few memory functions into
+which LLVM turns its own intrinsics.
 See Note [Memory functions].
 """
 
@@ -168,7 +169,8 @@ class _Linker:
 
     def _image(self, filled: int) -> Image:
         symbols = sorted((name, self._address(*where)) for name, where in self.symbols.items())
-        slots = [(name, at) for name, at in symbols if name.startswith(IMPORT_PREFIX)]
+        slots = [(i, s) for i, file in enumerate(self.files) for s in _defined(file) if _is_slot(s)]
+        imports = sorted((s.name.removeprefix(IMPORT_PREFIX), self._address(i, s)) for i, s in slots)
         return Image(
             machine=self.machine,
             text=bytes(self.text.content),
@@ -176,21 +178,29 @@ class _Linker:
             data_offset=self.data.start,
             size=self.data.start + len(self.data.content),
             slots=tuple(sorted(self.slots)),
-            imports=(*self.imports, *((name.removeprefix(IMPORT_PREFIX), at) for name, at in slots)),
-            symbols=tuple(pair for pair in symbols if pair not in slots),
+            imports=(*self.imports, *imports),
+            symbols=tuple(symbols),
         )
 
 
 def _global_symbols(files: Sequence[ObjectFile]) -> dict[str, tuple[int, Symbol]]:
     found: dict[str, tuple[int, Symbol]] = {}
     for i, file in enumerate(files):
-        for symbol in file.symbols:
-            if symbol.local or symbol.section is None or symbol.section not in file.sections:
-                continue
+        for symbol in _defined(file):
             if symbol.name in found:
                 raise LinkError(f"`{symbol.name}` is defined twice")
-            found[symbol.name] = (i, symbol)
+            if not _is_slot(symbol):
+                found[symbol.name] = (i, symbol)
     return found
+
+
+def _defined(file: ObjectFile) -> Iterator[Symbol]:
+    """What other objects may refer to."""
+    return (symbol for symbol in file.symbols if not symbol.local and symbol.section in file.sections)
+
+
+def _is_slot(symbol: Symbol) -> bool:
+    return symbol.name.startswith(IMPORT_PREFIX)
 
 
 # Note [Memory functions]

@@ -18,10 +18,8 @@ from tesserac.ir.core import Module
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import LENGTHS
 from tesserac.schedule.machine import AARCH64
-from tesserac.target import emit
-from tesserac.target.cpu.pystub import emit_stub
+from tesserac.target.cpu.pystub import stub_text
 from tesserac.target.cpu.pytables import Shapes
-from tesserac.target.llvm_types import I32, PTR
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY
@@ -75,12 +73,10 @@ def _widest(module: Module) -> int:
 
 
 def stub_lines(arrays: int, *, donated: bool) -> int:
-    module = emit.Module("stub", "aarch64-unknown-linux-gnu")
-    entry = module.function("tessera.entry", I32, [PTR, PTR])
-    taken = [MemRefType((Dim.sym("N"), Dim.const(4)), F32, NO_POLICY) for _ in range(arrays)]
-    given = {i: i for i in range(arrays // 2)} if donated else {}
-    emit_stub(module, entry, "f", Shapes(taken, taken, returns_tuple=True, taken=given, takes_out=not donated))
-    return str(module.find_function("tessera.stub")).count("\n")
+    taken = (MemRefType((Dim.sym("N"), Dim.const(4)), F32, NO_POLICY),) * arrays
+    given = tuple((i, i) for i in range(arrays // 2)) if donated else ()
+    shapes = Shapes(taken, taken, returns_tuple=True, taken=given, takes_out=not donated)
+    return stub_text(shapes, "aarch64-unknown-linux-gnu", "").count("\n")
 
 
 @pytest.mark.parametrize("donated", [False, True])

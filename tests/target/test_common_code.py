@@ -86,7 +86,7 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path))
     monkeypatch.setattr(common_code, "emit_object", counted)
-    common_code._object.cache_clear()
+    common_code.common_object.cache_clear()
     x = np.ones((2, 3), np.float32)
     counts = []
     for number in (1, 2, 3):
@@ -94,7 +94,7 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
         assert np.allclose(np.asarray(tessera.compile(source).f(x)), np.e * number)
         counts.append(len(made))
         if number == 2:
-            common_code._object.cache_clear()
+            common_code.common_object.cache_clear()
     assert 0 < counts[0] == counts[1] == counts[2]
 
 

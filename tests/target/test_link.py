@@ -132,6 +132,14 @@ def test_objects_refer_to_each_other() -> None:
     assert (first(0), first(1)) == (5, 6)
 
 
+def test_objects_may_reach_the_same_outside() -> None:
+    slot = "@import.libc.abs = hidden externally_initialized global ptr null\n"
+    body = "%f = load ptr, ptr @import.libc.abs\n %v = call i32 %f(i32 %n)\n ret i32 %v"
+    image = loaded(*(f"{slot}define i32 @{name}(i32 %n) {{ {body} }}" for name in ("first", "second")))
+    for name in ("first", "second"):
+        assert function(image, name, ctypes.c_int32, ctypes.c_int32)(-3) == 3
+
+
 def test_tables_lie_beside_the_code_on_their_alignment() -> None:
     text = "@table = external hidden constant [4 x i64], align 64\ndefine ptr @place() { ret ptr @table }"
     data = b"".join(number.to_bytes(8, "little") for number in (7, 8, 9, 10))

@@ -59,8 +59,8 @@ from tesserac.types.dims import LARGEST_SIZE, Dim
 
 def emit_host(
     module: Module, functions: Sequence[Op], kernels: Mapping[str, Op], buffer_bytes: BufferBytes, loops: LoopModule
-) -> tuple[Function, tuple[HostSite, ...]]:
-    """Emits `tessera.entry` and gives it with its sites. `functions` are what it calls, each behind what that calls
+) -> tuple[HostSite, ...]:
+    """Emits `tessera.entry` and gives its sites. `functions` are what it calls, each behind what that calls
     itself, and the entry; loops that are compiled as one go to `loops`."""
     program = _Program(module, kernels, buffer_bytes, loops)
     *called, entry = functions
@@ -70,10 +70,11 @@ def emit_host(
     for made in program.called.values():
         made.emit()
     host.emit()
-    return _emit_entry(module, host.function), program.sites.table()
+    _emit_entry(module, host.function)
+    return program.sites.table()
 
 
-def _emit_entry(module: Module, body: Function) -> Function:
+def _emit_entry(module: Module, body: Function) -> None:
     """Runs the body in the floating-point state in which results are defined."""
     entry = module.function("tessera.entry", I32, [PTR, PTR], attributes=HOST_ATTRIBUTES)
     b = entry.builder
@@ -84,7 +85,6 @@ def _emit_entry(module: Module, body: Function) -> Function:
     code = b.call(body, entry.args)
     if_then(b, differs, lambda: write_float_state(b, before))
     b.ret(b.select(is_stopped(b, entry.args[1]), const_int(I32, STATUS_INTERRUPTED), code))
-    return entry
 
 
 class _Program:

@@ -3,6 +3,9 @@
     ptr tessera.stub(ptr self, ptr args, i64 count, ptr names)       METH_FASTCALL | METH_KEYWORDS
     tessera.method                                                   the PyMethodDef that makes it a Python function
 
+The stub is a module of its own, which knows of a function only what it takes and gives and that its entry is called
+`tessera.entry`: functions that are alike in that share one object (`common_code.py`).
+
 The stub handles the usual call: exactly one contiguous, aligned array of the declared dtype and rank per parameter, or
 for a scalar a number (see `pynumbers.py`), no keyword but `out`, sizes that agree; those whose memory results take are
 writable and lie apart from all others, and so are those that `out` gives. It allocates the other results, releases the
@@ -20,6 +23,7 @@ addresses of Python's and NumPy's objects come through import slots, so the imag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from tessera import numpy_abi
 from tessera.signature import STATUS_INTERRUPTED, STATUS_RAISED, STATUS_SIZE
@@ -50,28 +54,36 @@ from tesserac.target.sizes import solve_symbols
 _METH_KEYWORDS, _METH_FASTCALL = 0x0002, 0x0080
 FEW = 8
 """Parameters or results for which code is written out."""
-_RELEASE = "tessera.release"
+_RELEASE, _STUB = "tessera.release", "tessera.stub"
+_CALL = (PTR, PTR, I64, PTR)
+MOST = 256
+"""Stubs that a process remembers."""
 
 
-def emit_stub(module: Module, entry: Function, name: str, shapes: Shapes) -> None:
-    stub = _Stub(module, entry, shapes)
-    stub.emit()
+@lru_cache(MOST)
+def stub_text(shapes: Shapes, triple: str, layout: str) -> str:
+    """The module of the stub, with its tables and what it calls, but for the entry."""
+    module = Module("tessera.stub", triple, layout)
+    _Stub(module, shapes).emit()
+    return str(module)
+
+
+def emit_method(module: Module, name: str) -> None:
+    """What makes the stub a Python function with a name."""
     module.bytes_constant("tessera.method_name", name.encode() + b"\0")
-    method = structure(PTR, PTR, I32, PTR)
-    flags = _METH_FASTCALL | _METH_KEYWORDS
-    initial = f"{{ ptr @tessera.method_name, ptr @tessera.stub, i32 {flags}, ptr null }}"
+    stub = module.declare(_STUB, PTR, _CALL, visibility="hidden")
+    method, flags = structure(PTR, PTR, I32, PTR), _METH_FASTCALL | _METH_KEYWORDS
+    initial = f"{{ ptr @tessera.method_name, {stub}, i32 {flags}, ptr null }}"
     module.variable("tessera.method", method, initial, linkage="hidden")
 
 
 class _Stub:
-    def __init__(self, module: Module, entry: Function, shapes: Shapes) -> None:
-        self.entry = entry
+    def __init__(self, module: Module, shapes: Shapes) -> None:
+        self.entry = module.declare("tessera.entry", I32, [PTR, PTR], visibility="hidden")
         self.shapes = shapes
         self.tables = Tables(module, shapes)
         self.release = _emit_release(module)
-        self.function = module.function(
-            "tessera.stub", PTR, [PTR, PTR, I64, PTR], attributes=HOST_ATTRIBUTES, linkage="internal"
-        )
+        self.function = module.function(_STUB, PTR, _CALL, attributes=HOST_ATTRIBUTES, linkage="hidden")
         self.b = self.function.builder
         self.arguments = self.function.args[1]
         self.symbols: dict[str, Value] = {}
@@ -323,7 +335,7 @@ class _Stub:
             b.store(value, b.gep(I64, self.block, place), 8)
         status = b.alloca(array(I64, STATUS_SIZE // 8), 8)
         thread = call_imported(b, "python.PyEval_SaveThread", [], PTR)
-        code = b.call(self.entry, [self.block, status])
+        code = b.call(self.entry, [self.block, status], I32)
         call_imported(b, "python.PyEval_RestoreThread", [thread])
         if_return(b, b.icmp("ne", code, const_int(I32, 0)), lambda: self._end(code, status, outputs))
 

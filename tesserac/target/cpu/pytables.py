@@ -6,7 +6,7 @@ result; sizes and dtypes are numbers of the distinct ones, which the stub comput
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 from tessera import numpy_abi
@@ -24,13 +24,13 @@ FRESH = -1
 
 @dataclass(frozen=True)
 class Shapes:
-    """What a call takes and gives. `taken` are the parameters whose memory results take, by the position of the
-    result; `takes_out` says whether the caller may give the memory of all of them."""
+    """What a call takes and gives. `taken` are the results that take the memory of a parameter, with that parameter;
+    `takes_out` says whether the caller may give the memory of all of them."""
 
-    parameters: Sequence[MemRefType]
-    results: Sequence[MemRefType]
+    parameters: tuple[MemRefType, ...]
+    results: tuple[MemRefType, ...]
     returns_tuple: bool
-    taken: Mapping[int, int]
+    taken: tuple[tuple[int, int], ...]
     takes_out: bool
 
 
@@ -62,7 +62,8 @@ class Tables:
         self.dtypes = list(dtypes)
         dims = [taken[d] for p in parameters for d in p.dims]
         new = [len(taken) + given[d] for r in results for d in r.dims]
-        written = set(shapes.taken.values())
+        of = dict(shapes.taken)
+        written = set(of.values())
         self.size_of = self._table("size_of", [*dims, *new])
         self.flags = self._table("flags", [needed_flags(written=place in written) for place in range(len(parameters))])
         scalars = [not p.dims and place not in written for place, p in enumerate(parameters)]
@@ -73,7 +74,7 @@ class Tables:
         self.rank, self.first_size, self.dtype_of = self._shapes("parameter", parameters, 0)
         made = self._shapes("result", results, len(dims))
         self.result_rank, self.result_first_size, self.result_dtype_of = made
-        self.result_of = self._table("result_of", [shapes.taken.get(place, FRESH) for place in range(len(results))])
+        self.result_of = self._table("result_of", [of.get(place, FRESH) for place in range(len(results))])
 
     def _shapes(self, name: str, memories: Sequence[MemRefType], first: int) -> tuple[Table, Table, Table]:
         """Per row its rank, the place of its first size in `size_of`, and its dtype."""
