@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from tessera.cache import cache_key
 from tessera.errors import BAD_SETTING, failure
 
-FULL_OPTIMISATION = 3
+NO_OPTIMISATION, FULL_OPTIMISATION = 0, 3
 _LEVEL = "TESSERA_OPT_LEVEL"
 
 _CPU_INFO = "/proc/cpuinfo"

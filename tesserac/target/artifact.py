@@ -18,7 +18,7 @@ from tessera.container import image_from_bytes, image_to_bytes
 from tessera.image import Image
 from tessera.returned import VALUE, as_they_come
 from tessera.signature import Binding, Signature, Site, TensorSpec
-from tessera.toolchain import FULL_OPTIMISATION
+from tessera.toolchain import FULL_OPTIMISATION, NO_OPTIMISATION
 from tesserac.base.source import Span
 from tesserac.ir.core import Op, Value, attr_tuple, tuple_of
 from tesserac.ir.forms import tensor_type
@@ -28,6 +28,8 @@ from tesserac.schedule.host import memory_of
 from tesserac.target.common_code import common_object, common_objects
 from tesserac.target.compile import Machine, data_layout, emit_object, emit_optimised
 from tesserac.target.cpu.host import emit_host
+from tesserac.target.cpu.host_program import kernel_name
+from tesserac.target.cpu.launch_functions import WRITTEN_OUT
 from tesserac.target.cpu.pool import pool_module
 from tesserac.target.cpu.pystub import emit_method, stub_text
 from tesserac.target.cpu.pytables import Shapes
@@ -36,6 +38,7 @@ from tesserac.target.cpu.status import HostSite
 from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module
 from tesserac.target.link import link
+from tesserac.target.llvm_types import I64, PTR, VOID
 from tesserac.target.sizes import size_of, solve_symbols
 
 Locate = Callable[[Span], tuple[str, int, int]]
@@ -57,20 +60,36 @@ def build_artifact(
     `functions` is the entry, the others are what it calls; `name` is what it is called in messages."""
     func = functions[-1]
     loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
-    sites = emit_host(module, functions, kernels, buffer_bytes, loops)
+    host = _host_module(module, functions)
+    sites = emit_host(host, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
-    emit_method(module, name)
+    emit_method(host, name)
     shapes = Shapes(tuple(_inputs(func)), tuple(_outputs(func)), returns_tuple, tuple(taken.items()), takes_out)
     stub = stub_text(shapes, module.triple, module.layout)
     objects = [*common_objects(module, machine), common_object(stub, machine)]
     objects.append(emit_object(str(module), machine))
     if not loops.is_empty:
         objects.append(emit_optimised(str(loops.module), machine))
-    code = link(objects, module.tables)
+    if host is not module:
+        objects.append(emit_object(str(host), replace(machine, level=NO_OPTIMISATION)))
+    code = link(objects, host.tables)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
     pool = pool_image(replace(machine, level=FULL_OPTIMISATION))  # one for all functions of a process
     return Artifact(signature, code, pool, returned)
+
+
+def _host_module(module: Module, functions: Sequence[Op]) -> Module:
+    """Where the host code goes: beside that of the kernels, or apart where there are many launches. LLVM is told not to
+    optimise it, but would still share registers out among all its values as it does in kernels, which takes the longer
+    the more of them live in one function; apart it does not."""
+    launches = [op for func in functions for op in func.walk() if op.name == "tile.launch"]
+    if len(launches) <= WRITTEN_OUT:
+        return module
+    host = Module("tessera.host", module.triple, module.layout)
+    for name in dict.fromkeys(map(kernel_name, launches)):
+        host.declare(name, VOID, [PTR, I64, I64, I64], visibility="hidden")
+    return host
 
 
 NO_CODE = Image("", b"", b"", 0, 0, (), (), ())

@@ -28,16 +28,18 @@ from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
-from tesserac.schedule.dialect import CALL, memory
+from tesserac.schedule.dialect import CALL, LENGTHS, memory
 from tesserac.target.cpu.checks import all_hold
 from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import TOO_LARGE, GuardWriter, kernel_sizes
-from tesserac.target.cpu.host_program import HostProgram, PoolRunner, elements_touched, kernel_name, register_bits
+from tesserac.target.cpu.host_program import HostProgram, kernel_name, register_bits
 from tesserac.target.cpu.interrupts import begin_status, is_stopped
 from tesserac.target.cpu.kept_packs import emit_kept
+from tesserac.target.cpu.launch_functions import WRITTEN_OUT, LaunchFunctions
 from tesserac.target.cpu.launches import INLINE_ELEMENTS
 from tesserac.target.cpu.pool import MAX_THREADS
+from tesserac.target.cpu.runners import PoolRunner, elements_touched
 from tesserac.target.cpu.sequential import LoopModule
 from tesserac.target.cpu.status import HostSite, Sites, return_status
 from tesserac.target.cpu.system import (
@@ -174,11 +176,18 @@ class _Host:
             b, self.kernels, self.values, self.symbols, runner, room.scratch, room.per_worker, leave,
             self.program.sites, status, stop, apart, known_sizes=self.kernel_sizes,
             invoke=partial(self._invoke, replace(room, workspace=inside), end),
-            keep=partial(emit_kept, self.program.buffer_bytes),
+            keep=partial(emit_kept, self.program.buffer_bytes), launch_functions=self._launch_functions(room),
         )  # fmt: skip
         program.prepare(self.func)
         program.run(self.func.body)
         end(const_int(I32, 0))
+
+    def _launch_functions(self, room: _Room) -> LaunchFunctions | None:
+        if len(self.launches) <= WRITTEN_OUT:
+            return None
+        alone = [(op, self.kernels[kernel_name(op)]) for op in self.launches if LENGTHS not in op.attrs]
+        given = (room.scratch, room.per_worker, room.threads, self.function.args[1])
+        return LaunchFunctions(self.b, alone, self.symbols, given)
 
     def _invoke(self, room: _Room, end: Callable[[Value], None], program: HostProgram, op: Op) -> None:
         """Runs another function in the room that is left, and ends as it does if it fails."""

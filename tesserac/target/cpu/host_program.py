@@ -8,68 +8,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
-from functools import cached_property, lru_cache, partial
-from typing import ClassVar, Protocol
+from functools import cached_property, partial
+from typing import Protocol
 
 from tessera.signature import STATUS_ASSERT, STATUS_BAD_INDEX, STATUS_GUARD
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, attr, attr_tuple
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
-from tesserac.schedule.cuts import cut_of
 from tesserac.schedule.dialect import BRANCHES, KEPT, LENGTH, LENGTHS, Predicate, memory
 from tesserac.target.cpu.chains import chain_from, chain_table, in_turn
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_at
 from tesserac.target.cpu.interrupts import is_stopped
-from tesserac.target.cpu.launches import INLINE_ELEMENTS, emit_blocks, launcher, several
+from tesserac.target.cpu.launches import several
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
+from tesserac.target.cpu.runners import LaunchWriter, Runner, words
 from tesserac.target.cpu.status import Sites
 from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import INDEX_OPS, emit_dim
 from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, I8, I64, PTR, Value, array, const_i64, const_int, integer
+from tesserac.target.llvm_types import I8, I64, PTR, Value, const_i64, const_int, integer
 from tesserac.target.sizes import implied_guards
 from tesserac.tile.dialect import grid
-from tesserac.types.dims import ZERO, Dim, product
+from tesserac.types.dims import Dim, product
 
 
 def kernel_name(launch: Op) -> str:
     return attr(launch, "kernel", str)
-
-
-def elements_touched(launch: Op) -> Dim:
-    """A measure of a launch's work."""
-    touched = launch.attrs.get("touched")
-    return touched if isinstance(touched, Dim) else _elements(tuple(memory(v).dims for v in launch.operands))
-
-
-@lru_cache(maxsize=4096)
-def _elements(shapes: tuple[tuple[Dim, ...], ...]) -> Dim:
-    return sum(map(product, shapes), ZERO)
-
-
-class Runner(Protocol):
-    """How the kernels of a host program are run, and how it is found out whether the call is to end."""
-
-    runs_in_turn: ClassVar[bool]  # whether the launches of a chain are one
-
-    def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
-        """The symbols that a launch gives its kernel beside those of the program."""
-
-    def code(self, kernel: Op) -> Value:
-        """Where the code of a kernel is."""
-
-    def start(
-        self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
-    ) -> None:
-        """Runs so many programs of a launch."""
-
-    def poll(self, b: Builder, loop: Op) -> None:
-        """In each iteration of a loop."""
 
 
 class Leave(Protocol):
@@ -113,6 +82,8 @@ class HostProgram:
     """Writes a call of another function; there is none in a loop that is compiled as one."""
     keep: Callable[[HostProgram, Op], None] | None = None
     """Writes what reads a pack that is kept; likewise."""
+    launch_functions: LaunchWriter | None = None
+    """Where there are many launches, those that are alike call one function."""
     done: set[Op] = field(default_factory=set)
     """Launches that run in turn with an earlier one."""
 
@@ -244,10 +215,17 @@ class HostProgram:
         if LENGTHS in op.attrs:
             self._launch_tensors(op, kernel)
         elif op not in self.done and not (len(chain) > 1 and self._launch_in_turn(chain)):
-            symbols = {**self.symbols, **self.runner.blocks(self.b, op, self.symbols)}
-            context = self.words(self._slots(op.operands, kernel, symbols))
-            programs = emit_dim(self.b, product(grid(kernel)), symbols)
-            self.runner.start(self.b, op, self.runner.code(kernel), context, programs, symbols)
+            self._launch_alone(op, kernel)
+
+    def _launch_alone(self, op: Op, kernel: Op) -> None:
+        if self.launch_functions is not None:
+            memory = [self.address(value) for value in op.operands]
+            self.launch_functions.launch(self.b, op, kernel, memory, self.symbols)
+            return
+        symbols = {**self.symbols, **self.runner.blocks(self.b, op, self.symbols)}
+        context = self.words(self._slots(op.operands, kernel, symbols))
+        programs = emit_dim(self.b, product(grid(kernel)), symbols)
+        self.runner.start(self.b, op, self.runner.code(kernel), context, programs, symbols)
 
     def _launch_tensors(self, op: Op, kernel: Op) -> None:
         """One launch, whose programs are those of the first tensor, then those of the second, and so on."""
@@ -277,12 +255,8 @@ class HostProgram:
         assert self.invoke is not None
         self.invoke(self, op)
 
-    def words(self, words: Sequence[Value]) -> Value:
-        """Memory that holds these, each in a slot of 8 bytes."""
-        block = self.b.alloca(array(I64, max(len(words), 1)), 8)
-        for place, word in enumerate(words):
-            self.b.store(word, self.b.gep(I64, block, place), 8)
-        return block
+    def words(self, given: Sequence[Value]) -> Value:
+        return words(self.b, given)
 
     def _slots(self, operands: Sequence[IRValue], kernel: Op, given: Mapping[str, Value]) -> list[Value]:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""
@@ -375,35 +349,6 @@ class HostProgram:
             return go_on, ()
 
         do_while(self.b, [], again)
-
-
-@dataclass(frozen=True)
-class PoolRunner:
-    """Hands the programs of every launch to the pool, which has `threads` threads at most."""
-
-    runs_in_turn: ClassVar[bool] = True
-
-    threads: Value
-    status: Value
-    stop: Callable[[], None]
-
-    def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
-        if cut_of(launch) is None:
-            return {}
-        small = b.icmp("ult", emit_dim(b, elements_touched(launch), symbols), const_i64(INLINE_ELEMENTS))
-        return emit_blocks(b, launch, symbols, b.select(small, const_i64(1), self.threads))
-
-    def code(self, kernel: Op) -> Value:
-        return Value(PTR, f"@{kernel.symbol}")
-
-    def start(
-        self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
-    ) -> None:
-        touched = emit_dim(b, elements_touched(launch), symbols)
-        b.call(launcher(b.module), [code, context, programs, touched, self.threads, self.status])
-
-    def poll(self, b: Builder, loop: Op) -> None:
-        if_return(b, call_imported(b, "pool.pool_poll", [self.status], I1), self.stop)
 
 
 def is_register(value: IRValue) -> bool:

@@ -61,6 +61,11 @@ def _launcher(module: Module) -> Function:
     return function
 
 
+def small_or(b: Builder, touched: Value, threads: Value) -> Value:
+    """How many threads a launch runs on: one, where it is small."""
+    return b.select(b.icmp("ult", touched, const_i64(INLINE_ELEMENTS)), const_i64(1), threads)
+
+
 def several(module: Module) -> Function:
     """The kernel of a module that runs another for several tensors; made when it is first needed."""
     return module.find_function(SEVERAL) or _several(module)
@@ -96,12 +101,20 @@ def emit_blocks(b: Builder, launch: Op, symbols: Mapping[str, Value], threads: V
     cut = cut_of(launch)
     if cut is None:
         return {}
-    (first, most_first, unit_first), (second, most_second, unit_second) = cut.sides()
-    sizes = [emit_dim(b, size, symbols) for size in (cut.leads, first, second)]
-    numbers = [const_i64(n) for n in (most_first, most_second, unit_first, unit_second)]
-    both = b.call(b.module.find_function(BLOCKS) or _blocks(b.module), [*sizes, *numbers, threads])
-    blocks = [b.extract_value(both, place, I64) for place in range(2)]
+    first, second = ((emit_dim(b, size, symbols), const_i64(most), const_i64(unit)) for size, most, unit in cut.sides())
+    blocks = find_blocks(b, emit_dim(b, cut.leads, symbols), first, second, threads)
     return dict(zip((ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS), blocks, strict=True))
+
+
+Side = tuple[Value, Value, Value]
+"""Its size, its largest block and its unit."""
+
+
+def find_blocks(b: Builder, leads: Value, first: Side, second: Side, threads: Value) -> list[Value]:
+    """How large the blocks are of the side that is cut first, and of the other."""
+    pairs = [value for pair in zip(first, second, strict=True) for value in pair]
+    both = b.call(b.module.find_function(BLOCKS) or _blocks(b.module), [leads, *pairs, threads])
+    return [b.extract_value(both, place, I64) for place in range(2)]
 
 
 def _blocks(module: Module) -> Function:
