@@ -44,6 +44,8 @@ SQUARE = 64
 ROWS_TOGETHER = 32
 """Rows that a program of a CPU folds where an operand is contiguous across them: as many of its elements are read at
 once, and a block of all stays near."""
+SCANNED_TOGETHER = 8
+"""Rows of which a program of a CPU takes running folds side by side: each waits for its own additions."""
 SORT_WARPS = 32
 """Those of a program that sorts a row on a GPU: as many as a block may have."""
 LITTLE_WORK = 32
@@ -271,12 +273,20 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
     elif crossing is not None:
         split(launch, crossing, _fitting(launch, crossing, ROWS_TOGETHER))
         because(launch, f"an operand runs across the rows: {ROWS_TOGETHER} of them together")
+    elif fold and launch_kind(launch) == "scan" and _keeps_cores_busy(loops[fold - 1].size, machine):
+        split(launch, fold - 1, SCANNED_TOGETHER)
+        because(launch, f"a running fold waits for itself: {SCANNED_TOGETHER} rows together")
     else:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
     if machine.warps:
         usual = _row_warps(launch, machine) if across is None else machine.column_warps
         bind(launch, found.get("warps", usual), "uniform")
     _keep_values(launch)
+
+
+def _keeps_cores_busy(rows: Dim, machine: Machine) -> bool:
+    """Whether rows of a CPU are many enough for programs of several, as far as it is known."""
+    return not machine.warps and (rows.constant is None or rows.constant >= SCANNED_TOGETHER * machine.cores)
 
 
 def _row_warps(launch: Op, machine: Machine) -> int:

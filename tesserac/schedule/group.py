@@ -9,7 +9,7 @@ element.
     contract  begins with a contraction; takes the sum over its first index, and the maps over its result
     pack      one map that lays an operand of a contraction out; alone
     scatter   one form that replaces elements of memory; alone
-    scan      running folds along an axis; alone
+    scan      running folds along an axis; on a CPU with the maps over the same elements before and behind it
     sort      the order of elements along an axis; alone
     folds     folds of rows into places that integers say; alone
     runs      folds of runs of elements that the run names; alone
@@ -33,7 +33,7 @@ from tesserac.types.dims import ONE
 
 Place = tuple[int, ...]
 
-ALONE = ("pack", "scatter", "scan", "sort", "folds", "runs", "lines", "program")
+ALONE = ("pack", "scatter", "sort", "folds", "runs", "lines", "program")
 """Kinds of groups that take nothing."""
 
 
@@ -118,6 +118,20 @@ def join_reduce(group: Group, op: Op) -> bool:
     return True
 
 
+def join_scan(group: Group, op: Op) -> bool:
+    """A running fold joins the maps that compute what it folds."""
+    space, axis = tensor_type(op.result).dims, op.attrs["axis"]
+    whole = tuple(range(len(space)))
+    fits = group.kind == "map" and group.space == space and op.operands[0].defining_op in group.places
+    if not fits or any(inner.name != "form.map" or group.places[inner] != whole for inner in group.ops):
+        return False
+    assert isinstance(axis, int)
+    group.kind, group.folded = "scan", (axis,)
+    group.ops.append(op)
+    group.places[op] = whole
+    return True
+
+
 def _covers(group: Group, place: Place, folded: Place) -> bool:
     """A value of a row group has all axes of the space, or all but the folded ones; unit axes do not count."""
     axes = frozenset(range(len(group.space)))
@@ -131,6 +145,9 @@ def join_map(group: Group, op: Op) -> bool:
         return False
     if group.kind == "contract":
         if set(place) | group.units != group.rows | group.units:
+            return False
+    elif group.kind == "scan":
+        if place != tuple(range(len(group.space))):
             return False
     elif not _covers(group, place, group.folded):
         return False

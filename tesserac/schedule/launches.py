@@ -19,12 +19,15 @@ from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.cost import MAX_WORK, apart_pays, form_work
-from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce
+from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce, join_scan
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.updates import Updates
+from tesserac.types.dims import product
 
 MAX_GROUP = 64
+SHORT_MAP = 8
+"""Operations on an element that take less time than to write and read it."""
 
 
 def plan(block: Block, reasons: dict[Op, list[str]], updates: Updates, machine: Machine) -> list[Group | Op]:
@@ -139,14 +142,18 @@ class _Grouping:
             case "form.map":
                 return self._may_follow(group, op) and join_map(group, op)
             case "form.gather":
-                return group.kind != "contract" and join_map(group, op)
+                return group.kind not in ("contract", "scan") and join_map(group, op)
             case "form.reduce":
                 return self._may_fold(group, op) and join_reduce(group, op)
+            case "form.scan":
+                return self._may_scan(group, op) and join_scan(group, op)
         return False
 
     def _may_follow(self, group: Group, op: Op) -> bool:
         """Whether a map had better be part of a launch: see Note [Company on a GPU]."""
         first, *others = group.ops
+        if group.kind == "scan":
+            return self._may_scan(group, op)
         if group.kind == "contract":
             return not apart_pays(first, [*others, op], self.machine)
         beside = all(_made(v) not in group.places for v in op.operands)
@@ -157,6 +164,14 @@ class _Grouping:
             return True
         users = [user for inner in group.ops for user, _ in inner.result.uses if user is not op]
         return all(user.name == "form.map" for user in users)
+
+    def _may_scan(self, group: Group, op: Op) -> bool:
+        """Whether maps had better be on the way of a running fold: a row is walked by one core of a CPU, so where rows
+        may be few the maps are short."""
+        axis = next(form for form in (*group.ops, op) if form.name == "form.scan").attrs["axis"]
+        rows = product(dim for number, dim in enumerate(group.space) if number != axis).constant
+        short = sum(form_work(form) for form in (*group.ops, op)) <= SHORT_MAP
+        return not self.machine.warps and (short or rows is None or rows >= self.machine.cores)
 
     def _seen_through_view(self, value: Value, number: int) -> bool:
         """A view of a value of the group, or what it writes in parts, has elements that another program computes."""

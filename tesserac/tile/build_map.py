@@ -20,10 +20,10 @@ def build_map(frame: Frame) -> None:
     panels = launch_kind(frame.launch) == "pack"
     frame.enter_grid(range(len(frame.loops)) if panels else ())
     for number, value in enumerate(frame.launch.body.terminator.operands):
-        frame.store(number, _tile(frame, yielded_op(value)))
+        frame.store(number, map_block(frame, yielded_op(value)))
 
 
-def _tile(frame: Frame, op: Op) -> Value:
+def map_block(frame: Frame, op: Op) -> Value:
     """The block of a map's or gather's result at the present coordinates."""
     known = frame.known(op)
     if known is not None:
@@ -38,6 +38,6 @@ def _tile(frame: Frame, op: Op) -> Value:
             dims.append(frame.blocked([i for i in frame.argument(reach).loops if i is not None]))
         else:
             assert value.defining_op is not None
-            tiles.append(_tile(frame, value.defining_op))
+            tiles.append(map_block(frame, value.defining_op))
             dims.append(frame.blocked(frame.walked(value.defining_op)))
     return frame.remember(op, computed_tile(frame, op, tiles, dims))

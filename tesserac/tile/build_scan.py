@@ -2,6 +2,8 @@
 
     running(blocks) { ^(b, before): s, t = scan(load x[b]);  store before + s;  yield t }
 
+Maps before and behind it are computed block by block on the way.
+
 What stands before is the canonical tree over that many totals, which the counter of `tile.running` has in a few
 additions.
 """
@@ -13,15 +15,17 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import COMBINE, tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, ScalarType, TileType
-from tesserac.schedule.space import computing, read_reach
+from tesserac.schedule.space import computing, read_reach, yielded_op
 from tesserac.tile.bodies import combine_body, identity_of
+from tesserac.tile.build_map import map_block
 from tesserac.tile.frame import Frame
 from tesserac.types.dtype import DType
 
 
 def build_scan(frame: Frame) -> None:
     frame.enter_grid()
-    _Scan(frame, computing(frame.launch)[0]).build()
+    (scan,) = (op for op in computing(frame.launch) if op.name == "form.scan")
+    _Scan(frame, scan).build()
 
 
 class _Scan:
@@ -51,9 +55,9 @@ class _Scan:
         start = index_op(frame.builder, "mul", number, frame.size(loop.block))
         frame.at[self.fold] = frame.axis(loop, start)
         inside, total = self._scanned()
-        joined = self._joined(before, inside)
-        for place in range(len(frame.launch.body.terminator.operands)):
-            frame.store(place, joined)
+        frame.remember(self.op, self._joined(before, inside))
+        for place, value in enumerate(frame.launch.body.terminator.operands):
+            frame.store(place, map_block(frame, yielded_op(value)))
         return total
 
     def _empty(self) -> Value:
@@ -63,9 +67,12 @@ class _Scan:
     def _scanned(self) -> tuple[Value, Value]:
         """The running folds of the present block, and its total."""
         frame = self.frame
-        reach = read_reach(frame.launch, self.op, 0)
-        assert reach is not None, "what is scanned stands in memory"
-        tile = frame.load(reach, frame.block_dims(self.op, 0))
+        reach, made = read_reach(frame.launch, self.op, 0), self.op.operands[0].defining_op
+        if reach is not None:
+            tile = frame.load(reach, frame.block_dims(self.op, 0))
+        else:
+            assert made is not None
+            tile = map_block(frame, made)
         loops = frame.blocked(range(len(frame.loops)))
         whole = TileType(frame.tile_shape(loops), self.total.dtype)
         attrs = {"kind": self.kind, "dim": loops.index(self.fold)}

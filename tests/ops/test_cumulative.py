@@ -27,6 +27,13 @@ def narrow(x: Tensor[N, bf16 @accum(f32)]) -> Tensor[N, bf16 @accum(f32)]:
 def largest(x: Tensor[B, N, f32]) -> Tensor[B, N, f32]:
     return cummax(x, axis=1)
 
+def within(x: Tensor[B, N, f32]) -> (Tensor[B, N, f32], Tensor[B, N, f32]):
+    y = exp(x) * 0.5
+    return cumsum(y, axis=1) - y, y
+
+def best(x: Tensor[B, N, f32]) -> (Tensor[B, N, f32], Tensor[B, N, i64]):
+    return cummax(x, axis=1, return_indices=True)
+
 def smallest(x: Tensor[B, N, f32]) -> Tensor[B, f32] where N >= 1:
     return cummin(x, axis=1)[:, -1] - min(x, axis=1)
 """
@@ -52,6 +59,17 @@ def test_sizes(n: int) -> None:
     np.testing.assert_array_equal(run("largest", x), np.maximum.accumulate(x, 1))
     if n:
         assert not run("smallest", x).any()
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("rows", "n"), [(1, 4096), (1, 9000), (7, 40), (8, 512), (17, 1031)])
+def test_rows_and_blocks_side_by_side(rows: int, n: int) -> None:
+    """Eight rows, or eight blocks of one, are walked at once: what is missing of them does not show."""
+    run = compiled_equals_oracle(PROGRAM)
+    x = numbers(rows, n)
+    run("rows", x)
+    run("within", x)
+    np.testing.assert_array_equal(run("best", x)[0], np.maximum.accumulate(x, 1))
 
 
 def test_wide_columns() -> None:

@@ -171,3 +171,14 @@ def test_no_launch_is_given_more_than_a_kernel_takes(arch: str) -> None:
     lowered = run_passes(tile_of(SourceFile("horizontal.tess", text), "f", arch), [gpu_pass(machine)], verify=True)
     for kernel in kernels_of(lowered) if find_ptxas() is not None else ():
         assemble(emit_ptx(emit_kernel(kernel).llvm, arch), arch)
+
+
+def test_maps_around_a_running_fold_are_one_launch_of_a_cpu() -> None:
+    text = "def f(x: Tensor[M, N, f32]): return 2.0 * cumsum(exp(x), axis=1)"
+    assert len(launches(text, "f")) == 1
+    assert len(launches(text, "f", "sm_90a")) == 3
+
+
+def test_long_maps_stay_apart_from_a_single_row() -> None:
+    text = "def f(x: Tensor[N, f32]): return cumsum(exp(x) * tanh(x))"
+    assert len(launches(text, "f")) == 2

@@ -8,7 +8,7 @@ checked and added up as vectors. A bad index is put into its status word and rea
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
@@ -20,13 +20,31 @@ from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.cpu.system import machine_of
 from tesserac.target.flow import choose, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, I64, PTR, Value, array, const_i64, const_int, const_vector, undefined, vector
+from tesserac.target.llvm_types import (
+    I1,
+    I32,
+    I64,
+    PTR,
+    LType,
+    Value,
+    array,
+    const_i64,
+    const_int,
+    const_vector,
+    undefined,
+    vector,
+    zero,
+)
 from tesserac.tile.cpu.dialect import gather_coordinates, scatter_coordinates
 
 ZEROS, ZERO_WORDS = "tessera.zeros", 16
 """Memory that is read in place of an element that does not exist; as long as the longest vector."""
 NO_BAD_INDEX = -(2**63)
 """What a status word holds as long as no index was bad."""
+FAR = 2**31
+"""Elements that an offset of 32 bits does not reach."""
+LEAST_GATHERED = 32
+"""Bits of an element that an instruction reads by a vector of addresses; shorter ones are read one by one."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +82,7 @@ def _part(frame: Frame, table: Table, entries: Sequence[Entry], part: int) -> Va
     if not varying:
         return _vector(frame, table, first, reduce(frame.b.add, runs))
     if machine_of(frame.module.triple) == "x86_64":
-        return _gathered(frame, table, [_lanes(frame, entry, part) for entry in entries])
+        return _gathered(frame, table, entries, part)
     whole = undefined(vector(memory.element, frame.mode.lanes))
     for lane in range(frame.mode.lanes):
         places = [_lane(frame, entry, part, lane) for entry in entries]
@@ -72,15 +90,62 @@ def _part(frame: Frame, table: Table, entries: Sequence[Entry], part: int) -> Va
     return whole
 
 
-def _gathered(frame: Frame, table: Table, places: Sequence[Value]) -> Value:
-    """A vector of elements, each at a place of its own."""
-    b, element, lanes = frame.b, table.memory.element, frame.mode.lanes
-    place, good = table_place(frame, table, places)
-    addresses = b.addresses(element, table.memory.start, place)
-    if good is not None:
+def _gathered(frame: Frame, table: Table, entries: Sequence[Entry], part: int) -> Value:
+    """A vector of elements, each at a place of its own, behind what all lanes share. Offsets have 32 bits wherever no
+    element is further away: an instruction then reads twice as many."""
+    b, memory, shared, apart = frame.b, table.memory, const_i64(0), list[tuple[Value, Value]]()
+    good, number, reach = None, 0, const_i64(0)
+    for entry, computed, size, stride in zip(entries, table.computed, memory.dims, memory.strides, strict=True):
+        same, rest = (const_i64(0), entry) if computed else _shared(entry)
+        shared = b.add(shared, b.mul(same, stride))
+        if rest is None:
+            continue
+        found = _lanes(frame, rest, part)
+        if computed and table.words is not None:
+            word = b.gep(I64, table.words, number)
+            found, fits = checked(frame, table.wraps, found, b.splat(size, frame.mode.lanes), word)
+            good = fits if good is None else b.binary("and", good, fits)
+        number += computed
+        apart.append((found, stride))
+        reach = b.add(reach, _distance(b, size, stride))
+    read = partial(_read_lanes, frame, memory, b.gep(memory.element, memory.start, shared), apart, good)
+    if reach.number is not None:
+        return read(I32 if reach.number < FAR else I64)
+    return choose(b, b.icmp("ult", reach, const_i64(FAR)), lambda: [read(I32)], lambda: [read(I64)])[0]
+
+
+def _shared(entry: Entry) -> tuple[Value, Entry | None]:
+    """What an index is in all lanes, and what it is behind that in each."""
+    match entry:
+        case Run():
+            return entry.base, Run(const_i64(0), entry.offsets)
+        case Lanes():
+            return const_i64(0), entry
+    return entry, None
+
+
+def _distance(b: Builder, size: Value, stride: Value) -> Value:
+    """Elements between the first and the last along a dim, at most."""
+    forwards = b.mul(size, stride)
+    return b.maximum_int(forwards, b.sub(const_i64(0), forwards))
+
+
+def _read_lanes(
+    frame: Frame, memory: Memory, start: Value, apart: Sequence[tuple[Value, Value]], good: Value | None, bits: LType
+) -> Value:
+    """Elements behind `start`, those that are not good as zeros, by offsets of so many bits."""
+    b, lanes = frame.b, frame.mode.lanes
+    place = const_int(vector(bits, lanes), 0)
+    for index, stride in apart:
+        step = b.cast("trunc", stride, bits) if stride.number is None else const_int(bits, stride.number)
+        place = b.add(place, b.mul(b.cast("trunc", index, place.type), b.splat(step, lanes)))
+    addresses, whole = b.addresses(memory.element, start, place), vector(memory.element, lanes)
+    which = const_int(vector(I1, lanes), 1)
+    if good is not None and memory.element.bits >= LEAST_GATHERED:
+        which = good
+    elif good is not None:
         addresses = b.select(good, addresses, b.splat(_zeros(frame), lanes))
-    whole, all_lanes = vector(element, lanes), b.splat(const_int(I1, 1), lanes)
-    operands = [addresses, all_lanes, undefined(whole)]
+    operands = [addresses, which, zero(whole)]
     return b.intrinsic("llvm.masked.gather", whole, operands, [whole, addresses.type])
 
 

@@ -21,6 +21,7 @@ from tesserac.target.cpu.micro import call_micro_kernel
 from tesserac.target.cpu.panels import LINE_BYTES, emit_pack
 from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
+from tesserac.target.cpu.running_chains import emit_chains
 from tesserac.target.cpu.shared import computes, emit_shared, has_sums, is_shared
 from tesserac.target.cpu.sorts import emit_sort
 from tesserac.target.cpu.tile_panels import emit_pack_tiles
@@ -217,6 +218,7 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.tree": _tree,
     "cpu.running": _running,
     "cpu.turn": emit_turn,
+    "cpu.chains": emit_chains,
     "cpu.pack": emit_pack,
     "cpu.pack_groups": emit_pack_groups,
     "cpu.sort": emit_sort,

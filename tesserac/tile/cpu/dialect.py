@@ -52,6 +52,9 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.turn(mem, rows, columns) { ^(r, c): ... cpu.yield(x) }
         mem[r, c] = x for all r below `rows` and c below `columns`. What is read is contiguous along r: vectors run
         along r and are transposed on the way.
+    cpu.chains(mem, totals, count) {kind}
+        mem[r, i] = mem[r, 0] + ... + mem[r, i] for i below `count`, ascending from the empty fold, in each of the eight
+        rows of scratch, of which the last is totals[r]. Squares are transposed on the way: a vector takes all rows on.
     cpu.panel_sum(a, i, c, row, depth, done) {width}
         The rows of block i of panels `a`, `width` of them, each summed over `depth` ascending steps into c[row.., 0].
         Continues what stands there, or starts from +0 where `done` is 0: a product with ones.
@@ -84,6 +87,8 @@ from tesserac.types.dtype import I64, DType
 from tesserac.types.policy import compute_dtype
 
 TESTS = ("lt", "ge")
+CHAINS = 8
+"""Running folds side by side: as many as hide how long an addition takes, and as a register holds."""
 
 
 @dataclass(frozen=True)
@@ -312,6 +317,16 @@ def _verify_turn(op: Op) -> None:
     require(yielded == [compute_type(memory)], "its body must yield {}", op, compute_type(memory))
 
 
+def _verify_chains(op: Op) -> None:
+    memory, totals = (v.type for v in op.operands[:2])
+    assert isinstance(memory, MemRefType) and isinstance(totals, MemRefType)
+    rows = (Dim.const(CHAINS),)
+    require(memory.space == "local" and memory.dims[:-1] == totals.dims == rows, "has eight rows of scratch", op)
+    require(memory.dtype == totals.dtype, "has totals like its elements", op)
+    _indices(op, 2, 1)
+    require(op.attrs.get("kind") in REDUCE_KINDS, "needs a known kind", op)
+
+
 def _verify_pack_tiles(op: Op) -> None:
     memory = op.operands[0].type
     require(isinstance(memory, MemRefType) and memory.layout == "tiles", "writes tiles", op)
@@ -380,6 +395,7 @@ define_op("cpu.sort", pure=False, verify=_verify_sort)
 define_op("cpu.fold_at", pure=False, verify=_verify_fold_at)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.turn", pure=False, verify=_verify_turn)
+define_op("cpu.chains", pure=False, verify=_verify_chains)
 define_op("cpu.pack", pure=False, verify=_verify_pack)
 define_op("cpu.pack_groups", pure=False, verify=_verify_pack_groups)
 define_op("cpu.pack_tiles", pure=False, verify=_verify_pack_tiles)
