@@ -29,6 +29,7 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
 from tesserac.schedule.row_chains import schedule_row_chains
+from tesserac.schedule.row_lengths import has_unknown_rows, vary_lengths
 from tesserac.schedule.select import select
 from tesserac.schedule.shifted import shift_windows
 from tesserac.schedule.space import Reach, computing, reaches
@@ -212,6 +213,8 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
         cut_known_rows(launch)
     elif machine.warps and _is_extreme_of_rows(launch):
         _variant_for_short_rows(launch, plain, machine)
+    elif machine.warps and has_unknown_rows(launch) and not _found(launch):
+        vary_lengths(launch, plain, machine, lambda variant: _walk_rows(variant, machine, machine.columns))
     else:
         plain.erase()
 

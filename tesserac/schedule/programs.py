@@ -9,6 +9,7 @@ operands of products fit near memory and results of products fit registers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
@@ -46,6 +47,8 @@ NARROW_BLOCKS = ((128, 64), (64, 64), (64, 32))
 """The same where matrix units take the numbers of the products."""
 ASYNC_BLOCKS = ((128, 128), (128, 64), (64, 64))
 """The same where they run beside the warps that feed them; the first size is of whole warp groups."""
+HELD_OF_ROWS = 2048
+"""Elements of rows that a program of a GPU folds without products: a thread holds some of each, of several tiles."""
 FEW_ROWS, FEW_BLOCKS = 16, ((16, 64), (16, 32))
 """So few rows that a program waits for memory, and the blocks of one: several programs are under way at a time."""
 GPU_STAGES = 2
@@ -170,11 +173,22 @@ def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
     if not machine.warps:
         of_rows = len(kernel_own(kernel)) == 1 and not any(op.name == "form.contract" for op in kernel.walk())
         return _sizes(kernel, ROWS_BLOCK if of_rows else OWN_BLOCK, LOOP_BLOCK)
+    if (width := _folded_width(kernel)) is not None:
+        return _sizes(kernel, max(1, HELD_OF_ROWS // width), GPU_BLOCKS[0][1])
     many = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
     narrow = FEW_BLOCKS if _has_few_rows(kernel) else many
     tried = [_sizes(kernel, *block) for block in (narrow if _is_narrow(kernel) else GPU_BLOCKS)]
     fitting = (sizes for sizes in tried if _fits(kernel, sizes, machine))
     return next(fitting, tried[-1])
+
+
+def _folded_width(kernel: Op) -> int | None:
+    """How many elements the rows have that programs fold, where they do little else."""
+    ops, own = list(kernel.walk()), kernel_own(kernel)
+    folds = [tensor_type(op.operands[0]) for op in ops if op.name == "form.reduce"]
+    if len(own) != 1 or not folds or any(op.name == "form.contract" for op in ops):
+        return None
+    return max(prod(dim.constant or WHOLE for dim in ty.dims if dim not in own) for ty in folds)
 
 
 def _has_few_rows(kernel: Op) -> bool:

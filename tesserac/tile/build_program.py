@@ -50,9 +50,7 @@ class Program:
     def __init__(self, launch: Op) -> None:
         self.launch, self.kernel = launch, launched_kernel(launch)
         cuts = kernel_blocks(self.kernel)
-        self.sizes = {
-            cut.block: loop.block for cut, loop in zip(cuts, launch_loops(launch)[1:], strict=True)
-        }
+        self.sizes = {cut.block: loop.block for cut, loop in zip(cuts, launch_loops(launch)[1:], strict=True)}
         self.over = {cut.block: cut.over for cut in cuts}
         self.meant = {Dim.sym(block) for block in kernel_pinned(self.kernel)}
         """Blocks on which results depend: what is made of one is made of it alone."""
@@ -88,7 +86,9 @@ class Program:
         if programs != ONE:
             self.lead = self.block.add_arg(INDEX, "p")
             self._grid.append(programs)
-        self._pids = {block: self.block.add_arg(INDEX, f"p_{block}") for block in self.sizes if block in own}
+        dims = tensor_type(self.kernel.body.terminator.operands[0]).dims
+        ordered = sorted(own, key=lambda block: dims.index(block) if block in dims else -1)  # as they lie in memory
+        self._pids = {block: self.block.add_arg(INDEX, f"p_{block}") for block in ordered}
         self._grid += [self.over[block].ceil_div(self.sizes[block]) for block in self._pids]
         if not self._grid:
             self.block.add_arg(INDEX, "p")

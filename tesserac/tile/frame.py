@@ -26,6 +26,7 @@ from tesserac.schedule.dialect import (
     launch_units,
     memory,
 )
+from tesserac.schedule.row_lengths import ROW_BLOCKS
 from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
 from tesserac.tile.dialect import Config, Stage, memref_type
@@ -309,7 +310,10 @@ class Frame:
     def finish(self, name: str) -> Op:
         self.builder.op("tile.return")
         units = launch_units(self.launch)
-        attrs = {"sym_name": name, "grid": tuple(self.grid), "config": Config(units.warps, units.roles)}
+        config = Config(units.warps, units.roles)
+        attrs: dict[str, Attr] = {"sym_name": name, "grid": tuple(self.grid), "config": config}
+        if ROW_BLOCKS in self.launch.attrs:
+            attrs[ROW_BLOCKS] = self.launch.attrs[ROW_BLOCKS]
         return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
 
     def touched(self) -> Dim:

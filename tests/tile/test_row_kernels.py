@@ -57,14 +57,19 @@ def inside(module: Module, name: str) -> list[Op]:
     return [op for op in module.walk() if op.name == name]
 
 
+def launches(op: Op) -> list[Op]:
+    return [inner for inner in op.walk() if inner.name == "schedule.launch"]
+
+
 @pytest.mark.parametrize("arch", ["aarch64", "x86-64-v4", "sm_90a"])
 @pytest.mark.parametrize("name", ["softmaxes", "norms"])
 def test_sizes_decide_on_the_host_and_nothing_is_copied(name: str, arch: str) -> None:
     module = schedule(name, arch)
-    (select,) = inside(module, "schedule.select")
+    select, *by_length = inside(module, "schedule.select")
     assert not inside(module, "schedule.cond") and not inside(module, "schedule.while")
-    kinds = [[launch_kind(op) for op in region.block.ops if op.name == "schedule.launch"] for region in select.regions]
-    assert kinds == [["program"], ["rows"]]
+    kinds = [[launch_kind(op) for top in region.block.ops for op in launches(top)] for region in select.regions]
+    assert kinds == [["program"], ["rows"] * (4 if arch == "sm_90a" else 1)]
+    assert len(by_length) == (arch == "sm_90a")
     assert not [op for op in inside(module, "schedule.buffer") if op.attrs["role"] == "workspace"]
 
 

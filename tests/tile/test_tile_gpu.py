@@ -127,7 +127,7 @@ def test_values_pass_through_shared_memory_behind_barriers() -> None:
 
 
 def test_scratch_that_does_not_fit_becomes_workspace() -> None:
-    shared, outside = lowered("softmax_rows", "sm_80").values()
+    shared, outside, *_ = lowered("softmax_rows", "sm_80").values()  # then those for short rows
     assert [g.kind for g in kernel_conditions(shared)] == ["at_least"]
     assert "memref<[N], f32, shared>" in print_op(shared)
     assert "memref<[M, N], f32, global>" in str(outside.body.args[-1].type)

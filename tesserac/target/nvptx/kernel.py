@@ -83,7 +83,11 @@ def emit_kernel(kernel: Op) -> KernelText:
     _bind_parameters(ctx, parameters, given)
     bind_position(ctx, _first_program(ctx) if own is None else own)
     shared = _place_shared(ctx)
-    _emit_block(ctx, kernel.body)
+    if programs_beside(kernel) > 1 and programs(kernel).constant is None:
+        some = ctx.b.icmp("ult", ctx.program, ctx.dim(programs(kernel)))
+        flow.if_then(ctx.b, some, lambda: control.ignore(_emit_block(ctx, kernel.body)))
+    else:
+        _emit_block(ctx, kernel.body)
     ctx.b.ret()
     return KernelText(name, str(module), threads, shared, symbols)
 
@@ -243,8 +247,9 @@ def programs(kernel: Op) -> Dim:
     return product(kernel_grid(kernel))
 
 
-MOST_BESIDE, ENOUGH_BLOCKS = 8, 1024
-"""Programs in one block of threads, and how many blocks are no fewer than keep all multiprocessors busy."""
+MOST_BESIDE, USUALLY_BESIDE, ENOUGH_BLOCKS = 8, 4, 1024
+"""Programs in one block of threads, those where only a run knows how many there are, and how many blocks are no fewer
+than keep all multiprocessors busy."""
 
 
 def programs_beside(kernel: Op) -> int:
@@ -253,8 +258,10 @@ def programs_beside(kernel: Op) -> int:
     count, shared = programs(kernel).constant, shared_bytes(kernel).constant
     special = kernel_tensors(kernel) or RESIDENT in kernel.attrs or is_persistent(kernel)
     alone = special or shared != 0 or any(op.name == "gpu.barrier" for op in kernel.walk())
-    if kernel_threads(kernel) > WHOLE_WARP or alone or count is None:
+    if kernel_threads(kernel) > WHOLE_WARP or alone:
         return 1
+    if count is None:
+        return USUALLY_BESIDE
     return next((n for n in (MOST_BESIDE, 4, 2) if count % n == 0 and count // n >= ENOUGH_BLOCKS), 1)
 
 

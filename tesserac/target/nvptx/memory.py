@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.index import constant_index
+from tesserac.schedule.row_lengths import row_blocks
 from tesserac.target import flow
 from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, vector, zero
@@ -178,12 +179,30 @@ def emit_load(ctx: Context, op: Op) -> None:
         vectors = all_of(ctx, [*place.aligned(width), *place.ends_whole(width)])
         return flow.choose(ctx.b, vectors, lambda: tested(width), tested)
 
-    ctx.fragments[op.result] = whole() if simple.number else flow.choose(ctx.b, simple, whole, partly)
+    ctx.fragments[op.result] = _either(place, width, simple, whole, partly)
+
+
+Way = Callable[[], list[Value]]
+
+
+def _either(place: Place, width: int, simple: Value, whole: Way, partly: Way) -> list[Value]:
+    """A block as a whole where it is simple, or in part."""
+    if simple.number:
+        return whole()
+    return partly() if _is_short_row(place, width) else flow.choose(place.ctx.b, simple, whole, partly)
+
+
+def _is_short_row(place: Place, width: int) -> bool:
+    """Whether a block is a row of which only a run knows the length, or the end of one: most often it does not fill the
+    block, so that no code is for those that do."""
+    return width > 1 and len(place.axes) == 1 and row_blocks(place.ctx.kernel) is not None
 
 
 def _tests_vectors(place: Place, width: int) -> bool:
     """Whether blocks often reach beyond the end of a dim while all their vectors are whole: those of several dims, and
     those of a dim that is known to end where a vector does."""
+    if _is_short_row(place, width):
+        return True
     if len(place.axes) > 1:
         return width >= MANY_ELEMENTS
     end = place.axes[-1].stop.number if place.axes else None
@@ -258,7 +277,7 @@ def emit_store(ctx: Context, op: Op) -> None:
         return flow.choose(ctx.b, vectors, lambda: tested(width), tested)
 
     def write() -> None:
-        whole() if simple.number else flow.choose(ctx.b, simple, whole, partly)
+        _either(place, width, simple, whole, partly)
 
     if _deals_words(elements.layout, len(place.strides) - 1, place.bytes) and width == 2:
         paired = all_of(ctx, [*place.inside(), *place.aligned(2 * width)])

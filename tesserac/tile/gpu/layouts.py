@@ -20,6 +20,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
+from tesserac.schedule.row_lengths import ROW_BLOCKS
 from tesserac.tile.dialect import (
     APART,
     BUFFERS,
@@ -319,7 +320,7 @@ class _Conversion:
             "takes": len(kernel_memrefs(kernel)),
             "mapped": (),
             **({TENSORS: kernel_tensors(kernel)} if TENSORS in kernel.attrs else {}),
-            **{name: kernel.attrs[name] for name in (PAIRS, RESIDENT, BUFFERS) if name in kernel.attrs},
+            **{name: kernel.attrs[name] for name in (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS) if name in kernel.attrs},
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 from tesserac.ir.core import Module, Op, clone_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.row_lengths import row_blocks
 from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.ahead import load_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.convert import expand_conversions
 from tesserac.tile.gpu.finish import finish_apart, planned_finish
 from tesserac.tile.gpu.gathers import cut_gathers
+from tesserac.tile.gpu.held_rows import hold_rows
 from tesserac.tile.gpu.join_lines import join_lines
 from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
 from tesserac.tile.gpu.lifts import sink_lifts
@@ -61,6 +63,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     # Teams before reductions: a dealt loop joins the results of whole blocks.
     if reduces_by_teams(kernel):
         deal_to_teams(lowered, variant.team)
+        hold_rows(lowered, variant.teams, row_blocks(kernel))
     cut_gathers(lowered)
     expand_scans(lowered)
     expand_reductions(lowered)

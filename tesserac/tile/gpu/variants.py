@@ -17,6 +17,7 @@ from tesserac.ir.core import Op, Value, attr
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType, TileType
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.row_lengths import row_blocks
 from tesserac.tile.dialect import Config, memref_type, tile_type
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows, takes_roles
 from tesserac.tile.gpu.errors import LoweringError
@@ -47,6 +48,11 @@ class Variant:
     team: int = TEAM
     """Threads that fold a block of a row."""
 
+    @property
+    def teams(self) -> int:
+        """How many blocks of a row are folded at once."""
+        return self.warps * WHOLE_WARP // self.team
+
 
 def variants(kernel: Op, machine: Machine) -> list[Variant]:
     """All ways to lower the kernel, best first."""
@@ -57,13 +63,16 @@ def variants(kernel: Op, machine: Machine) -> list[Variant]:
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
     if dots:
         found = _matrix_variants(kernel, dots, plain, config, machine)
-    scratch = [memref_type(op.result) for op in kernel.walk() if op.name == "tile.alloc"]
+    held = row_blocks(kernel) is not None  # so short that what is kept fits
+    scratch = [memref_type(op.result) for op in kernel.walk() if op.name == "tile.alloc" and not held]
     return [v for base in found for v in _scratch_variants(base, scratch, machine)]
 
 
 def _team(kernel: Op, warps: int) -> int:
     """A warp for each block of a row where there are as many: half the numbers are in the registers of a thread then,
     so that more rows are under way at once."""
+    if (most := row_blocks(kernel)) is not None:
+        return WHOLE_WARP if most <= warps else TEAM
     trees = [op.operands[0].defining_op for op in kernel.walk() if op.name == "tile.tree"]
     sizes = [made.attrs.get("dim") if made is not None else None for made in trees]
     few = [isinstance(size, Dim) and size.constant is not None and size.constant <= warps for size in sizes]

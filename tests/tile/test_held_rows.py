@@ -1,0 +1,106 @@
+"""Rows on a GPU of which each warp has one block at most: they stay in registers, whatever their length is."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.base.source import SourceFile
+from tesserac.ir.core import Op
+from tesserac.target.nvptx.kernel import block_threads, emit_kernel, programs_beside
+from tesserac.target.nvptx.ptx import emit_ptx
+from tests.support.cpu_kernels import same_bits
+from tests.support.fake_cuda import emulated_cuda
+from tests.support.gpu_kernels import tile_of, variants_of
+
+TEXT = """
+def softmaxes(x: Tensor[M, N, f32]): return softmax(x)
+def narrow(x: Tensor[M, N, bf16]): return softmax(x)
+def norms(x: Tensor[M, N, f32], s: Tensor[N, f32], b: Tensor[N, f32]): return layernorm(x, s, b)
+def extremes(x: Tensor[M, N, f32]): return sum(x, axis=-1) + max(x * x, axis=-1), x - sum(x, axis=-1, keep=True)
+def known(x: Tensor[M, 1500, f32]): return softmax(x)
+def long(x: Tensor[M, 4096, f32]): return softmax(x)
+"""
+LOOPS = ("gpu.for", "gpu.tree", "gpu.scratch")
+
+
+@cache
+def kernels(name: str) -> list[Op]:
+    return list(variants_of(tile_of(SourceFile("m.tess", TEXT), name, "sm_90a"), name, "sm_90a").values())
+
+
+def short(name: str) -> list[Op]:
+    return [op for op in kernels(name) if "row_blocks" in op.attrs]
+
+
+def counted(kernel: Op, *names: str) -> int:
+    return sum(op.name in names for op in kernel.walk())
+
+
+@pytest.mark.parametrize("name", ["softmaxes", "norms"])
+def test_rows_of_unknown_length_have_a_warp_for_each_block(name: str) -> None:
+    assert [(op.attrs["row_blocks"], op.attrs["warps"]) for op in short(name)] == [(4, 4), (2, 2), (1, 1)]
+    longest = next(op for op in kernels(name) if "row_blocks" not in op.attrs)
+    assert counted(longest, *LOOPS) > 0
+
+
+@pytest.mark.parametrize(("name", "reads"), [("softmaxes", 1), ("norms", 3)])
+def test_short_rows_are_read_once_and_stay_in_registers(name: str, reads: int) -> None:
+    for kernel in short(name):
+        stores = [op for op in kernel.walk() if op.name == "gpu.store"]
+        assert counted(kernel, "gpu.load") == reads and len(stores) == 1 and counted(kernel, *LOOPS) == 0
+
+
+def test_rows_of_known_length_stay_there_too() -> None:
+    (kernel,) = kernels("known")
+    assert counted(kernel, "gpu.load") == 1 and counted(kernel, *LOOPS) == 0
+    assert counted(kernels("long")[0], "gpu.load") == 1  # two blocks in each of four warps
+
+
+def test_warps_with_a_row_of_their_own_share_a_block_of_threads() -> None:
+    one = short("softmaxes")[-1]
+    assert programs_beside(one) == 4 and block_threads(one) == 128 and counted(one, "gpu.barrier") == 0
+
+
+def test_ends_of_rows_are_read_and_written_in_vectors() -> None:
+    text = emit_ptx(emit_kernel(short("narrow")[-1]).llvm, "sm_90a")
+    for kind in ("ld", "st"):
+        assert len(re.findall(rf"\b{kind}\.global\S*(?:\.v2\.b16|\.b32)\s", text)) == 8  # two numbers each
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("length", [0, 1, 2, 66, 511, 512, 514, 1025, 2048, 2049])
+def test_all_lengths_have_the_bits_of_the_cpu(length: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(length)
+    x = (rng.standard_normal((3, length)) * 8).astype(np.float32)
+    s, b = (rng.standard_normal(length).astype(np.float32) for _ in range(2))
+    with emulated_cuda(tmp_path):
+        cpu, gpu = tessera.compile(TEXT), tessera.compile(TEXT, device="cuda")
+        for name, given in (("softmaxes", (x,)), ("norms", (x, s, b))):
+            same_bits(gpu[name](*given), cpu[name](*given))
+        if length:
+            for mine, theirs in zip(gpu["extremes"](x), cpu["extremes"](x), strict=True):
+                same_bits(mine, theirs)
+
+
+PROGRAMS = """
+def rows(x: Tensor[M, N, bf16]): return softmax_rows(x)
+def swapped(x: Tensor[M, N, f32]): return transpose_tiles(x)
+"""
+
+
+def test_a_program_has_as_many_rows_as_its_threads_hold() -> None:
+    tiles = tile_of(SourceFile("p.tess", PROGRAMS), "rows", "sm_90a")
+    grids = [op.attrs["grid"] for op in tiles.ops if op.name == "tile.kernel"]
+    assert [str(grid) for grid in grids[0]] == ["ceil_div(M, 4)"] and str(grids[1][0]) == "M"
+
+
+def test_neighbouring_programs_write_neighbours() -> None:
+    tiles = tile_of(SourceFile("p.tess", PROGRAMS), "swapped", "sm_90a")
+    (kernel,) = (op for op in tiles.ops if op.name == "tile.kernel")
+    assert [str(size) for size in kernel.attrs["grid"]] == ["ceil_div(N, 64)", "ceil_div(M, 64)"]
