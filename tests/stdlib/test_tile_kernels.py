@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 
 import tessera
+from tesserac.base.source import SourceFile
+from tesserac.ir.forms import tensor_type
+from tesserac.schedule.machine import SM_90A
+from tesserac.types.dtype import BF16
 from tests.graph.test_chosen_kernels import told
 from tests.support.cpu_kernels import same_bits
+from tests.support.gpu_kernels import SESSION
 
 HALF = "bf16 @accum(f32)"
 PROGRAM = """
@@ -134,3 +139,32 @@ def test_a_cache_in_segments() -> None:
 def test_they_run_as_tiles(name: str, target: str, tmp_path: Path) -> None:
     lines = told(PROGRAM.format(t="f32"), tmp_path, name, target)
     assert any("runs as tiles" in line for line in lines), lines
+
+
+NARROW = """
+def f(x: Tensor[64, 64, {t}], w: Tensor[64, 64, {t}], b: Tensor[64, {t}], c: Tensor[64, 64, {t}]):
+    _, back = vjp(lambda x, w, b: {call}, x, w, b)
+    return back(c)
+"""
+GELUS = ["matmul_gelu(x, w, b)", 'gemm(x, w, bias=b, epilogue="bias_gelu")']
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("call", [*GELUS, "matmul_swiglu(x, w, w + b)"])
+def test_gradients_of_narrow_products_are_products_of_narrow_numbers(call: str) -> None:
+    file = SourceFile("m.tess", NARROW.format(t=HALF, call=call))
+    forms = SESSION.levels(file, SESSION.function(file, "f"), SM_90A).schedule
+    products = [op for op in forms.walk() if op.name == "form.contract"]
+    assert len(products) >= 3
+    assert {tensor_type(v).dtype for op in products for v in op.operands} == {BF16}, "matrix units take them"
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("call", GELUS)
+def test_their_gradients_are_those_of_wide_numbers_but_for_rounding(call: str) -> None:
+    args = [numbers(64, 64).astype(ml_dtypes.bfloat16) / 8, *(numbers(*s) for s in ((64, 64), (64,), (64, 64)))]
+    narrow = [np.asarray(a, ml_dtypes.bfloat16) for a in args]
+    ours = tessera.compile(NARROW.format(t=HALF, call=call)).f(*narrow)
+    wide = tessera.compile(NARROW.format(t="f32", call=call)).f(*(np.asarray(a, np.float32) for a in narrow))
+    for mine, exact in zip(ours, wide, strict=True):
+        np.testing.assert_allclose(np.asarray(mine, np.float32), exact, rtol=2**-5, atol=2**-7 * np.abs(exact).max())
