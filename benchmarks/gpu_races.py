@@ -25,6 +25,9 @@ def totals(x: Tensor[M, N, f32]):
 def soft(x: Tensor[M, N, f32]):
     return softmax(x)
 
+def norm(x: Tensor[M, N, f32]):
+    return layernorm(x)
+
 def running(x: Tensor[N, f32]):
     return cumsum(x)
 
@@ -43,6 +46,7 @@ def product(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
 SHAPES: dict[str, list[tuple[int, ...]]] = {
     "totals": [(700, 300)],
     "soft": [(3, 3000)],
+    "norm": [(5, 1500)],
     "running": [(40_000,)],
     "order": [(20_000,)],
     "turned": [(3, 1024)],

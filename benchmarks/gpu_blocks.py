@@ -1,0 +1,82 @@
+"""Products of bf16 on a GPU in every block that a program may have, beside the block that the cost model takes.
+
+    python -m benchmarks.gpu_blocks [--out DIR] [--shapes 768x768x8192 ...] [--across]
+
+Shapes are rows x columns x terms. `--across`: the left operand has its terms as rows, as in a gradient by weights.
+All blocks and PyTorch take turns in one process. What is slower than the best block by more than a tenth is what the
+model has wrong. The report goes to DIR/gpu_blocks.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
+
+import tessera  # noqa: E402
+from benchmarks.gpu_table import in_turns  # noqa: E402
+from tesserac.schedule.machine import SM_90A  # noqa: E402
+from tesserac.schedule.tiles import ASYNC_BLOCKS, Problem, best_block, programs  # noqa: E402
+from tesserac.schedule.tiles import Block as Tile  # noqa: E402
+from tesserac.types.dtype import BF16, F32  # noqa: E402
+
+SHAPES = (
+    "768x768x8192", "768x2304x8192", "768x3072x8192", "3072x768x8192", "8192x768x768", "8192x3072x768",
+    "8192x768x3072", "64x4096x4096", "256x4096x4096", "1024x1024x1024", "2048x2048x2048",
+)  # fmt: skip
+PROGRAM = """
+half = bf16 @accum(f32)
+def product(a: Tensor[{left}, half], b: Tensor[{terms}, {columns}, half]):
+    return {value}
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES))
+    parser.add_argument("--across", action="store_true")
+    options = parser.parse_args()
+    blocks = ["x".join(map(str, block)) for block in ASYNC_BLOCKS]
+    lines = [
+        "# Products of bf16 by their blocks\n",
+        f"`python -m benchmarks.gpu_blocks {' '.join(sys.argv[1:])}`; microseconds, and how many programs there are.\n",
+        f"| product | {' | '.join(blocks)} | PyTorch | the model takes | of the best |",
+        "|---" * (len(blocks) + 4) + "|",
+    ]
+    for shape in options.shapes:
+        lines.append(line(tuple(map(int, shape.split("x"))), options.across))
+        print(lines[-1], flush=True)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "gpu_blocks.md").write_text("\n".join(lines) + "\n")
+
+
+def line(shape: tuple[int, ...], across: bool) -> str:
+    import torch
+
+    rows, columns, terms = shape
+    problem = Problem(1, rows, columns, terms, BF16, F32, False)
+    left = (terms, rows) if across else (rows, terms)
+    a, b = (torch.randn(*size, device="cuda").to(torch.bfloat16) for size in (left, (terms, columns)))
+    given = tessera.to_device((a, b))
+    calls: dict[str, Any] = {"torch": (lambda: a.T @ b) if across else (lambda: a @ b)}
+    for block in ASYNC_BLOCKS:
+        value = f"op.matmul({'a.T' if across else 'a'}, b, tile_shape={block})"
+        text = PROGRAM.format(left=f"{left[0]}, {left[1]}", terms=terms, columns=columns, value=value)
+        function = tessera.compile(text, device="cuda").product
+        calls[str(Tile(*block))] = lambda function=function: function(*given)
+    times = in_turns(calls)
+    ours = {name: times[name] for name in calls if name != "torch"}
+    taken = str(best_block(problem, SM_90A))
+    cells = [f"{1e3 * times[str(Tile(*b))]:.1f} ({programs(problem, Tile(*b))})" for b in ASYNC_BLOCKS]
+    share = min(ours.values()) / ours[taken]
+    return f"| {rows}x{columns}x{terms} | {' | '.join(cells)} | {1e3 * times['torch']:.1f} | {taken} | {share:.2f} |"
+
+
+if __name__ == "__main__":
+    main()
