@@ -167,7 +167,7 @@ class Copied:
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition on sizes that picks a variant: `at_least` (left >= right) or `divides` (left divides right)."""
+    """Picks a variant: `at_least` (left >= right), `divides` (right), `each_thread` (right for each of a call's)."""
 
     kind: str
     left: Dim

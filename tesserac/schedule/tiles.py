@@ -70,6 +70,8 @@ FEWEST_ROWS_BLOCK = Block(FEWEST_ROWS, 4096, 512)
 FEWEST_TILED_BLOCK = Block(32, 4096, 64)
 """Of a matrix unit, which takes nothing as it lies: as many rows as it multiplies at once. The matrix is packed in long
 runs of memory, a few of its rows at a time."""
+LONG_RUN = 2048
+"""Columns of a thread from which that pays: the sums of all columns pass the unit with every few rows."""
 ROWS_UNIT = 64
 """Columns in whole groups of vectors, where threads share a row."""
 
@@ -90,6 +92,15 @@ STEP_START = 0.5e6
 def few_rows(machine: Machine) -> int:
     """Up to so many rows, which are one block, laying out the right operand as a whole is only one launch more."""
     return CPU_ROWS[-1] * (2 if machine.second_bytes >= LARGE_CACHE else 1)
+
+
+def packs_long_runs(machine: Machine, dtype: DType, accum: DType) -> bool:
+    """Whether few rows times a matrix, which is packed for them, had better pack it in long runs: where these have two
+    tiles of terms, or sums that stand in vectors beside them."""
+    if not machine.uses_tiles(dtype, accum):
+        return False
+    assert machine.matrix_unit is not None and machine.vectors is not None
+    return machine.vectors.tiles != "amx" or FEWEST_TILED_BLOCK.depth > machine.matrix_unit.terms(dtype)
 
 
 def candidates(problem: Problem, machine: Machine) -> list[Block]:

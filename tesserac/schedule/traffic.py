@@ -93,6 +93,8 @@ def chosen_region(select: Op, sizes: Sizes) -> int:
 
 def _holds(predicate: Predicate, sizes: Sizes) -> bool:
     left, right = predicate.left.evaluate(sizes), predicate.right.evaluate(sizes)
+    if predicate.kind == "each_thread":
+        return left >= right  # one thread's: traffic is counted for all of a product, however it is shared
     return left >= right if predicate.kind == "at_least" else right % left == 0
 
 

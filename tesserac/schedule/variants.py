@@ -46,10 +46,12 @@ from tesserac.schedule.tiles import (
     FEW_ROWS_COLUMNS,
     FEWEST_ROWS,
     FEWEST_TILED_BLOCK,
+    LONG_RUN,
     Block,
     Problem,
     candidates,
     few_rows,
+    packs_long_runs,
 )
 from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
@@ -139,27 +141,27 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
         else:
             _schedule_few_rows(plain, known, machine)
         return [plain], lies
-    choices, fewest = [(Predicate("at_least", rows, Dim.const(most + 1)), [pack, launch])], None
-    tiled = machine.uses_tiles(*product_types(computing(plain)[0]))
-    if lies or tiled:
-        fewest = clone_op(plain, {})
-        bound = FEWEST_TILED_BLOCK.rows if tiled else FEWEST_ROWS
-        choices.append((Predicate("at_least", rows, Dim.const(bound + 1)), [plain]))
-    made = select(choices, [fewest or plain], launch)
-    if fewest is not None:
-        _schedule_fewest(fewest, machine, tiled=tiled)
+    choices, last = [(Predicate("at_least", rows, Dim.const(most + 1)), [pack, launch])], plain
+    if lies:
+        last = clone_op(plain, {})
+        choices.append((Predicate("at_least", rows, Dim.const(FEWEST_ROWS + 1)), [plain]))
+        schedule_fewest_rows(last)
+    elif packs_long_runs(machine, *product_types(computing(plain)[0])):
+        choices.append(_in_long_runs(clone_op(plain, {}), machine))
+    made = select(choices, [last], launch)
     _schedule_few_rows(plain, most, machine, FEW_ROWS_COLUMNS)
     because(plain, f"at most {most} rows: the right operand is laid out block by block")
     return [made], lies
 
 
-def _schedule_fewest(fewest: Op, machine: Machine, *, tiled: bool) -> None:
-    if not tiled:
-        schedule_fewest_rows(fewest)
-        return
+def _in_long_runs(fewest: Op, machine: Machine) -> tuple[Predicate, list[Op]]:
+    """The variant of few rows whose threads have so many columns each that they are worth long runs."""
     problem, block = problem_of(fewest, machine), FEWEST_TILED_BLOCK
     schedule_contract(fewest, replace(problem, rows=block.rows), machine, block)
     because(fewest, f"at most {block.rows} rows: the right operand is packed in long runs")
+    *_, rows, columns, _ = launch_space(fewest)
+    few = (Dim.const(block.rows + 1) - rows).max(0).min(1)
+    return Predicate("each_thread", few * columns, Dim.const(LONG_RUN)), [fewest]
 
 
 def _schedule_few_rows(plain: Op, rows: int, machine: Machine, columns: int | None = None) -> None:

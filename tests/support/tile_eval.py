@@ -139,7 +139,7 @@ class _Host:
     def _schedule_select(self, op: Op) -> None:
         for number, p in enumerate(op.attrs["predicates"]):
             left, right = p.left.evaluate(self.sizes), p.right.evaluate(self.sizes)
-            if left >= right if p.kind == "at_least" else right % left == 0:
+            if right % left == 0 if p.kind == "divides" else left >= right:
                 self.run(op.regions[number].block)
                 return
         self.run(op.regions[-1].block)

@@ -128,7 +128,7 @@ def test_products_of_bytes_are_exact_here(threads: int) -> None:
     module, before = tessera.compile(BYTES), tessera.get_num_threads()
     tessera.set_num_threads(threads)
     try:
-        for m, k, n in (*SIZES, (300, 1030, 257)):
+        for m, k, n in (*SIZES, (300, 1030, 257), (3, 70, 2100)):  # the last in long runs on one thread, not on three
             rng = np.random.default_rng(n)
             least = np.full((m, k), -128, np.int8), np.full((k, n), -128, np.int8)
             for a, b in ((integers(rng, m, k), integers(rng, k, n)), least):
@@ -138,6 +138,15 @@ def test_products_of_bytes_are_exact_here(threads: int) -> None:
                 same_bits(module.left_turned(np.ascontiguousarray(a.T), b), exact(a, b))
     finally:
         tessera.set_num_threads(before)
+
+
+def test_long_runs_are_for_threads_with_many_columns() -> None:
+    """And for units that have two tiles of terms in them: of i8 a tile has as many as a run."""
+    for text, wanted in ((SOURCE, True), (BYTES, False)):
+        scheduled = run_passes(compile_to_forms(text), schedule_passes(X86_64_V4_AMX), verify=True)
+        chosen = [op.attrs["predicates"] for op in scheduled.walk() if op.name == "schedule.select"]
+        kinds = {p.kind for predicates in chosen for p in predicates}
+        assert ("each_thread" in kinds) == wanted, kinds
 
 
 def test_no_other_order_for_a_few_rows() -> None:

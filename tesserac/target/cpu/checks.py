@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.ir.forms import Guard
+from tesserac.schedule.dialect import Predicate
 from tesserac.target.cpu.fits import emit_all_fit, magnitude
 from tesserac.target.dims import emit_dim
 from tesserac.target.flow import if_return
@@ -31,6 +32,15 @@ def emit_guard(b: Builder, guard: Guard, symbols: Symbols) -> tuple[Value, Value
         positive = b.icmp("sgt", left, const_i64(0))
         return b.binary("and", positive, divides(b, left, right)), left, right
     raise ValueError(f"a guard of kind {guard.kind} has no rule")
+
+
+def emit_predicate(b: Builder, predicate: Predicate, symbols: Symbols, threads: Value) -> Value:
+    """Whether the variant of a predicate is picked, where `threads` threads may run."""
+    if predicate.kind == "each_thread":
+        left, right = (emit_dim(b, dim, symbols) for dim in (predicate.left, predicate.right))
+        return b.icmp("sge", left, b.mul(right, threads))
+    holds, _, _ = emit_guard(b, Guard(predicate.kind, predicate.left, predicate.right, ""), symbols)
+    return holds
 
 
 def divides(b: Builder, divisor: Value, dividend: Value) -> Value:

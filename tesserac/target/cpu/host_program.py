@@ -18,7 +18,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
 from tesserac.schedule.dialect import BRANCHES, KEPT, LENGTH, LENGTHS, Predicate, memory
 from tesserac.target.cpu.chains import chain_from, chain_table, in_turn
-from tesserac.target.cpu.checks import emit_guard, negated
+from tesserac.target.cpu.checks import emit_guard, emit_predicate, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
 from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_at
 from tesserac.target.cpu.interrupts import is_stopped
@@ -275,9 +275,7 @@ class HostProgram:
         if not predicates:
             self.run(blocks[0])
             return
-        first = predicates[0]
-        guard = Guard(first.kind, first.left, first.right, "")
-        holds, _, _ = emit_guard(self.b, guard, self.symbols)
+        holds = emit_predicate(self.b, predicates[0], self.symbols, self.runner.threads)
         self.either(holds, lambda: self.run(blocks[0]), lambda: self._select_from(predicates[1:], blocks[1:]))
 
     def _kept(self, op: Op) -> None:

@@ -39,6 +39,10 @@ class Runner(Protocol):
 
     runs_in_turn: ClassVar[bool]  # whether the launches of a chain are one
 
+    @property
+    def threads(self) -> Value:
+        """How many threads may run programs at once."""
+
     def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
         """The symbols that a launch gives its kernel beside those of the program."""
 

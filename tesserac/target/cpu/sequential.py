@@ -197,6 +197,7 @@ class _InlineRunner:
     """Runs launches where they stand, on this thread."""
 
     runs_in_turn: ClassVar[bool] = False
+    threads: ClassVar[Value] = const_i64(1)
     loops: LoopModule
     status: Value
     look: Value

@@ -73,12 +73,13 @@ class _TilePack:
 
             for_loop(b, const_i64(0), end, const_i64(step), [], vectors)
 
-        if self.across:
-            groups(const_i64(0), whole, lambda column, target: each(lambda k: self._terms(column, target, k)))
-        else:
-            each(lambda k: groups(const_i64(0), whole, lambda column, target: self._columns(column, target, k)))
-        groups(const_i64(0), whole, lambda column, target: self._single(column, target, end))
         all_groups = ceil_div(b, self.count, const_i64(COLUMNS))
+        if self.across:
+            groups(const_i64(0), all_groups, lambda column, target: each(lambda k: self._terms(column, target, k)))
+            groups(const_i64(0), all_groups, lambda column, target: self._single(column, target, end))
+            return
+        each(lambda k: groups(const_i64(0), whole, lambda column, target: self._columns(column, target, k)))
+        groups(const_i64(0), whole, lambda column, target: self._single(column, target, end))
         groups(whole, all_groups, lambda column, target: self._single(column, target, const_i64(0)))
 
     def _columns(self, column: Value, target: Value, k: Value) -> None:
@@ -132,13 +133,13 @@ class _TilePack:
                     b.store(b.extract(words, word), b.gep(I32, place, word * COLUMNS), 4)
             return []
 
-        for_loop(b, const_i64(0), const_i64(COLUMNS), const_i64(1), [], one, nonempty=True)
+        for_loop(b, const_i64(0), self._width(column), const_i64(1), [], one, nonempty=True)
 
     def _single(self, column: Value, target: Value, low: Value) -> None:
         """Element by element, from term `low` to the end of its tile. Columns that are missing are left as they are."""
         b = self.b
         high = b.mul(ceil_div(b, self.depth, const_i64(self.terms)), const_i64(self.terms))
-        width = b.minimum_int(b.sub(self.count, column), const_i64(COLUMNS))
+        width = self._width(column)
 
         def term(k: Value, _: list[Value]) -> Sequence[Value]:
             def one(c: Value, _: list[Value]) -> Sequence[Value]:
@@ -158,6 +159,10 @@ class _TilePack:
             return []
 
         for_loop(b, low, high, const_i64(1), [], term)
+
+    def _width(self, column: Value) -> Value:
+        """How many columns there are of a group."""
+        return self.b.minimum_int(self.b.sub(self.count, column), const_i64(COLUMNS))
 
     def _word(self, target: Value, column: Value, k: Value) -> Value:
         """The word of a column that holds term k."""

@@ -29,6 +29,9 @@ from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Grouped, Loaded, 
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 from tesserac.types.dtype import F32, F64, TF32, DType
 
+SET_BYTES = 4096
+"""How far apart in memory the lines of one set of a first cache lie, on every processor that is known."""
+
 
 @dataclass(frozen=True)
 class Panels:
@@ -71,8 +74,14 @@ def _new_accumulator(ctx: Context, dot: Op, done: Value) -> Accumulator:
         return Accumulator(type_, memory, (None, None), _result_axes(ctx, dot), done=done)
     offset = _column_offset(ctx, dot, micro)
     rows, columns = (_round_up(n, to) for n, to in zip(type_.shape, (micro.rows, micro.columns), strict=True))
-    memory = ctx.scratch((rows, columns + (micro.columns if offset is not None else 0)), type_.dtype)
+    columns += micro.columns if offset is not None else 0
+    memory = ctx.scratch((rows, columns + _apart(columns, micro, type_.dtype)), type_.dtype)
     return Accumulator(type_, memory, (None, offset), _result_axes(ctx, dot), done=done)
+
+
+def _apart(columns: int, micro: Micro, dtype: DType) -> int:
+    """What rows of so many sums have behind them: those of a register block must not all lie in one set of a cache."""
+    return 0 if columns * dtype.bytes % SET_BYTES else micro.lanes
 
 
 def lower_dot(ctx: Context, dot: Op) -> None:
