@@ -21,7 +21,7 @@ from tesserac.check.values.globals import BUILT_IN
 from tesserac.diag.codes.names import E0210
 from tesserac.types.algebra import Leaf
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, FunctionType, IntType, TensorType
+from tesserac.types.ty import BoolType, FunctionType, IntType, TensorType, TransformType
 
 Given = dict[str, typed.Expr]
 
@@ -191,7 +191,8 @@ def size_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
 
 
 def function_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
-    if isinstance(value.type, FunctionType) and value.type.module != BUILT_IN:
+    own = isinstance(value.type, FunctionType) and value.type.module != BUILT_IN
+    if own or isinstance(value.type, TransformType):
         return pool.add(value)
     wrong_kind(pool, value, "a function of a module, or a lambda")
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.calls.fixes import suggest_move, suggest_unit
+from tesserac.check.calls.fixes import suggest_move, suggest_operator, suggest_unit
 from tesserac.check.calls.reasons import show_arguments
 from tesserac.check.instances.binding import Misfit, Reason
 from tesserac.check.model import typed
@@ -99,6 +99,7 @@ def explain_misfit(
         expected = _spec_text(body, spec)
         draft = body.sink.error(E0210, at=argument.span, expected=expected, found=type_text(misfit.found))
     suggest_unit(body, draft, signature, values, misfit.parameter)
+    suggest_operator(body, draft, spec, argument)
     draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` {DECLARED}")
     show_declared(body, draft, argument, *(value for value in values if value is not argument))
 

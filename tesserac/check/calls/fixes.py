@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tesserac.check.instances.binding import CallBinding
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dims_text
-from tesserac.check.model.specs import Signature
+from tesserac.check.model.specs import OperatorSpec, Signature, TypeSpec
 from tesserac.check.state.body import Body
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, Dim
@@ -47,6 +47,13 @@ def suggest_unit(
         return
     if _fits(body, signature, values, position, argument.type.dims[1:]):
         draft.replace("drop the leading unit dim", argument.span, f"{text}[0]")
+
+
+def suggest_operator(body: Body, draft: Draft, spec: TypeSpec, argument: typed.Expr) -> None:
+    """A matrix where an operator is declared."""
+    is_matrix = isinstance(argument.type, TensorType) and argument.type.rank == 2
+    if is_matrix and isinstance(spec, OperatorSpec) and not spec.is_spectral:
+        draft.replace("make an operator of it", argument.span, f"op.dense({body.rules.text(argument.span)})")
 
 
 def _fits(

@@ -1,0 +1,41 @@
+"""What is written as operators, or naively, is the program that an expert writes: operation by operation, so that it
+is as fast on every machine."""
+
+from __future__ import annotations
+
+import pytest
+
+from tesserac.ir.printer import print_module
+from tests.support.source_support import compile_to_forms
+
+GRID = "a: Tensor[6, 6, f32], b: Tensor[8, 8, f32], x: Tensor[48, f32]"
+RING = "c: Tensor[{n}, f32], x: Tensor[{n}, f32]"
+PLAIN = "a: Tensor[32, 32, f32], b: Tensor[32, 32, f32], c: Tensor[32, 32, f32], d: Tensor[32, f32], v: Tensor[32, f32]"
+KRON = "op.kronecker(op.dense(a), op.dense(b))"
+PAIRS: dict[str, tuple[str, str, str]] = {
+    # what: parameters, as it is written, and by hand
+    "kronecker": (GRID, f"{KRON} @ x", "reshape(a @ reshape(x, (6, 8)) @ b.T, (48,))"),
+    "kronecker_system": (GRID, f"solve({KRON}, x)", "reshape(solve(b, solve(a, reshape(x, (6, 8))).T).T, (48,))"),
+    "kronecker_logdet": (GRID, f"logdet({KRON})", "8.0 * slogdet(a)[1] + 6.0 * slogdet(b)[1]"),
+    "circulant": (RING.format(n=64), "op.circulant(c) @ x", "irfft(rfft(c) * rfft(x), 64)"),
+    "circulant_4096": (RING.format(n=4096), "op.circulant(c) @ x", "irfft(rfft(c) * rfft(x), 4096)"),
+    "diagonal": (PLAIN, "op.diag(d) @ v", "d * v"),
+    "dense": (PLAIN, "op.dense(a) @ v", "a @ v"),
+    "adjoint": (PLAIN, "op.dense(a).H @ v", "a.T @ v"),
+    "sum": (PLAIN, "(op.dense(a) + op.diag(d)) @ v", "a @ v + d * v"),
+    "composition": (PLAIN, "(op.dense(a) ∘ op.diag(d)) @ v", "a @ (d * v)"),
+    "chain": (PLAIN, "a @ b @ c @ v", "a @ (b @ (c @ v))"),
+    "diagonal_of_product": (PLAIN, "diagonal(a @ b)", "sum(a * b.T, axis=1)"),
+    "rows": (PLAIN, "diag(d) @ a", "d[:, None] * a"),
+    "columns": (PLAIN, "a @ diag(d)", "a * d[None, :]"),
+    "inverse": (PLAIN, "inv(a) @ v", "solve(a, v)"),
+    "naive_kronecker": (GRID, "kron(a, b) @ x", "reshape(a @ reshape(x, (6, 8)) @ b.T, (48,))"),
+}
+
+
+@pytest.mark.one_in(16)
+@pytest.mark.parametrize("what", PAIRS)
+def test_the_program_is_the_one_by_hand(what: str) -> None:
+    params, *both = PAIRS[what]
+    ours, hand = (print_module(compile_to_forms(f"def f({params}):\n    return {body}\n")) for body in both)
+    assert ours == hand
