@@ -182,7 +182,7 @@ def step(number: int) -> Callable[[str], None]:
         lesson = (DOCS / "kernels.md").read_text(encoding="utf-8").partition("## From the naive form")[2]
         write("p.tess", [code for kind, code in _BLOCK.findall(lesson) if kind == "tess"][number - 1])
         level = "" if "takes kernel" in block else " --level schedule"
-        says(f"tesserac inspect p.tess:f --target cpu:aarch64{level}", block)
+        says(f"tesserac inspect p.tess:f --target cpu:x86-64-v4{level}", block)
 
     return hold
 

@@ -23,6 +23,7 @@ from tesserac.target.cpu.registers import (
     saturate,
 )
 from tesserac.target.cpu.scalars import emit_bitcast, emit_cast, emit_scalar
+from tesserac.target.cpu.system import machine_of
 from tesserac.target.dims import INDEX_OPS
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64, const_int, const_vector
@@ -147,7 +148,8 @@ def _apply(frame: Frame, op: Op, name: str, rows: Sequence[Sequence[Value]]) -> 
 
 def _expanded(frame: Frame, name: str, dtype: DType, rows: Sequence[Sequence[Value]]) -> list[Value]:
     """Narrow types compute in f32 and round; tf32 is stored as f32 and computes as it."""
-    results = expand(frame.b, name, program_dtype(dtype), rows, frame.memo, rest=frame.mode.rest)
+    scales = frame.target.has_masks and machine_of(frame.b.module.triple) == "x86_64"
+    results = expand(frame.b, name, program_dtype(dtype), rows, frame.memo, rest=frame.mode.rest, scales=scales)
     return [round_register(frame.b, r, dtype) for r in results] if dtype in NARROW else results
 
 

@@ -1,12 +1,13 @@
 """Folds of what the body of a loop over elements yields.
 
-A maximum is folded in any order. A sum in the order of blocks keeps one accumulator per lane of the order (64),
-whatever the width of vectors; in the end the lanes are folded in halves.
+A maximum is folded in any order, on x86 as integers (`ordered_floats.py`). A sum in the order of blocks keeps one
+accumulator per lane of the order (64), whatever the width of vectors; in the end the lanes are folded in halves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
@@ -17,6 +18,7 @@ from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body
 from tesserac.target.cpu.frame import Frame, Lanes, Mode, Run
 from tesserac.target.cpu.groups import group_index, known_count, loop_over, modes
+from tesserac.target.cpu.ordered_floats import as_float, as_ordered, is_ordered
 from tesserac.target.cpu.registers import constant, register_type
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.llvm_types import LType, Value, array, const_i64, vector
@@ -29,6 +31,8 @@ def emit_fold(frame: Frame, op: Op) -> None:
     kinds, order = op.attrs["kinds"], op.attrs["order"]
     assert isinstance(kinds, tuple)
     folds = [_Fold(str(kind), _dtype(v.type)) for kind, v in zip(kinds, op.results, strict=True)]
+    if not isinstance(order, Blocks):
+        folds = [replace(fold, ordered=is_ordered(frame, fold.kind, fold.element)) for fold in folds]
     run = _BlockFold(frame, op, folds, order) if isinstance(order, Blocks) else _AnyOrderFold(frame, op, folds)
     frame.entries.update(zip(op.results, run.results(), strict=True))
 
@@ -44,6 +48,8 @@ class _Fold:
 
     kind: str
     dtype: DType
+    ordered: bool = False
+    """Whether floats are held as integers of their order."""
 
     @property
     def element(self) -> LType:
@@ -54,12 +60,21 @@ class _Fold:
         return max(1, self.element.bits // 8)
 
     def combine(self, frame: Frame, left: Value, right: Value) -> Value:
+        if self.ordered:
+            return frame.b.intrinsic(f"llvm.s{self.kind}", left.type, [left, right], [left.type])
         return emit_scalar(frame.b, COMBINE[self.kind].removeprefix("scalar."), self.dtype, [left, right])
 
     def starts(self, frame: Frame, mode: Mode) -> list[Value]:
         """What the accumulators of one group hold at first."""
         single = constant(self.dtype, identity_of(self.kind, self.dtype))
-        return [frame.b.splat(single, mode.lanes)] * mode.parts
+        return [self.held(frame, frame.b.splat(single, mode.lanes))] * mode.parts
+
+    def held(self, frame: Frame, value: Value) -> Value:
+        """A value as accumulators hold it."""
+        return as_ordered(frame.b, value, self.kind) if self.ordered else value
+
+    def result(self, frame: Frame, held: Value) -> Value:
+        return as_float(frame.b, held, self.element) if self.ordered else held
 
 
 def _folded_group(frame: Frame, op: Op, folds: Sequence[_Fold], i: Value, mode: Mode, held: list[Value]) -> list[Value]:
@@ -71,7 +86,7 @@ def _folded_group(frame: Frame, op: Op, folds: Sequence[_Fold], i: Value, mode: 
         parts = entry.parts if isinstance(entry, Lanes) else (entry,) * mode.parts
         new += [v if v.type.lanes else frame.b.splat(v, mode.lanes) for v in parts]
     owners = [fold for fold in folds for _ in range(mode.parts)]
-    return [f.combine(frame, h, x) for f, h, x in zip(owners, held, new, strict=True)]
+    return [f.combine(frame, h, f.held(frame, x)) for f, h, x in zip(owners, held, new, strict=True)]
 
 
 def _fold_halves(frame: Frame, fold: _Fold, values: Sequence[Value]) -> Value:
@@ -107,7 +122,7 @@ class _AnyOrderFold:
         for mode in ways:
             held = self._narrowed(held, mode)
             low, *held = loop_over(self.frame, low, high, mode, held, self._group)
-        return held
+        return [fold.result(self.frame, value) for fold, value in zip(self.folds, held, strict=True)]
 
     def _group(self, i: Value, mode: Mode, held: list[Value]) -> Sequence[Value]:
         return _folded_group(self.frame, self.op, self.folds, i, mode, held)

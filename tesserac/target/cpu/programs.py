@@ -19,7 +19,9 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import (
+    F32,
     I1,
+    I32,
     LType,
     Value,
     const_float,
@@ -28,6 +30,7 @@ from tesserac.target.llvm_types import (
     like,
     structure,
     undefined,
+    vector,
 )
 from tesserac.types.dtype import DType
 
@@ -40,14 +43,21 @@ _LONG = 128
 _LONG_FOR_REST = 12
 """The same for elements that whole groups leave over: there are few of them, in every loop of every kernel."""
 
+_SCALED = {vector(F32, 16): ("llvm.x86.avx512.mask.scalef.ps.512", 16)}
+"""Vectors that an instruction scales by powers of two, where a machine has it."""
+_CURRENT_DIRECTION = 4
+
 _FRACTION_BITS = {32: 23, 64: 52}
 _POW2_MAGIC = {32: 12583039.0, 64: 6755399441056767.0}
 
 
 def expand(
-    b: Builder, name: str, dtype: DType, arguments: Sequence[Sequence[Value]], memo: Memo, *, rest: bool
+    b: Builder, name: str, dtype: DType, arguments: Sequence[Sequence[Value]], memo: Memo, *, rest: bool, scales: bool
 ) -> list[Value]:
-    """The function of each tuple of arguments; all tuples have one type. `rest` is for what a loop leaves over."""
+    """The function of each tuple of arguments; all tuples have one type. `rest` is for what a loop leaves over;
+    where the machine `scales` vectors by powers of two, ldexp is that."""
+    if name == "ldexp" and scales and all(row[0].type in _SCALED for row in arguments):
+        return [_scaled(b, x, k, memo) for x, k in arguments]
     steps = program(name, dtype)
     length = sum(step.op != "constant" for step in steps.steps)
     if length >= _LONG:
@@ -55,6 +65,29 @@ def expand(
     if rest and length >= _LONG_FOR_REST:
         return _called(b, "rest", steps, arguments)
     return _run(b, steps, arguments, memo)
+
+
+def _scaled(b: Builder, x: Value, k: Value, memo: Memo) -> Value:
+    """ldexp by one instruction, which rounds once, as the last of three products does."""
+    key = ("scaled", str(k))
+    if key not in memo:
+        memo[key] = _whole_exponent(b, k)
+    name, lanes = _SCALED[x.type]
+    whole, direction = const_int(integer(lanes), -1), const_int(I32, _CURRENT_DIRECTION)
+    return b.intrinsic(name, x.type, [x, memo[key], x, whole, direction])
+
+
+def _whole_exponent(b: Builder, k: Value) -> Value:
+    """The exponent that the three factors of ldexp have together: the instruction takes the floor of what is no whole
+    number, and has rules of its own for NaN. 2**300 reaches beyond the largest number from the least, and back. As
+    there, what is in the middle between two goes to the one that is even beside the magic number, counted from 127
+    behind the first factor."""
+    low, high, first, second, none = (const_float(k.type, bound) for bound in (-300.0, 300.0, 127.0, 254.0, 0.0))
+    above = b.select(b.fcmp("ogt", k, low), k, low)
+    near = b.select(b.fcmp("olt", above, high), above, high)
+    behind = b.binary("and", b.fcmp("ogt", near, first), b.fcmp("ole", near, second))
+    start, magic = b.select(behind, first, none), const_float(k.type, _POW2_MAGIC[k.type.bits])
+    return b.fadd(b.fsub(b.fadd(b.fsub(near, start), magic), magic), start)
 
 
 def _called(b: Builder, stem: str, steps: Program, rows: Sequence[Sequence[Value]]) -> list[Value]:
