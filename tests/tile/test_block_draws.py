@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tessera
 from tesserac.base.source import SourceFile
 from tesserac.commands.inspection import DIFFERENTIATED, apart
 from tesserac.graph.interp import run_function
@@ -84,6 +85,25 @@ def test_the_kernel_of_the_seeds_is_one_launch_without_scores_in_memory() -> Non
     dots = [op for op in module.walk() if op.name == "tile.dot"]
     kinds = {tile_type(value).dtype for op in dots for value in op.operands[:2]}
     assert kinds == {BF16}, "values behind the length of a cache are zeros of their type: matrix units take them"
+
+
+@pytest.mark.one_in(8)
+def test_a_float_from_python_decides_in_the_run() -> None:
+    """`if dropout:` of a number that only a call knows: both branches are there, and 0.0 changes nothing."""
+    text = "@kernel\ndef k(x: KTile[S, L, f32], *, dropout: float):\n    T = tile.context()\n"
+    text += "    P = tile.load(x, rows=T.m, cols=T.n)\n    if dropout: P = dropout_in_kernel(P, p=dropout)\n"
+    text += "    return P\ndef f(x: Tensor[S, L, f32], p: float): return k(x, dropout=p), uniform(3)\n"
+    text += "def half(x: Tensor[S, L, f32]): return k(x, dropout=0.5), uniform(3)\n"
+    x, module = np.ones((9, 40), np.float32), tessera.compile(text)
+
+    def seeded(name: str, *args: object) -> list[np.ndarray]:
+        module.seed(7)
+        return [np.asarray(one) for one in getattr(module, name)(*args)]
+
+    same_bits(seeded("f", x, 0.0)[0], x)
+    assert set(np.unique(seeded("f", x, 0.5)[0])) == {0.0, 2.0}
+    for got, wanted in zip(seeded("f", x, 0.5), seeded("half", x), strict=True):
+        same_bits(got, wanted)  # of which one runs as its meaning, the other as tiles
 
 
 def test_a_kernel_that_is_no_tile_program_says_why() -> None:
