@@ -90,9 +90,11 @@ def _with_units(labels: Labels, out: Labels, real: Labels) -> Labels:
 
 def _first_of_right(real: Labels, lhs: Labels, rhs: Labels, sizes: dict[int, Dim]) -> Labels:
     """Indices of the right operand alone that the result has before all of the left one's, if enough columns are
-    left."""
+    left. Where the left one has none alone, those before an index of both."""
+    shared = [place for place, i in enumerate(real) if i in lhs and i in rhs]
     own = [i for i in real if not (i in lhs and i in rhs)]
-    count = next((place for place, i in enumerate(own) if i in lhs), 0)
+    before = len([i for i in own if shared and real.index(i) < shared[-1]])
+    count = next((place for place, i in enumerate(own) if i in lhs), before)
     left = _size(sizes, tuple(i for i in own[count:] if i in rhs)).constant
     return tuple(own[:count]) if left is None or left >= FEWEST_COLUMNS else ()
 

@@ -17,8 +17,9 @@ from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
-from tesserac.schedule.space import computing, read_reach
+from tesserac.schedule.space import Reach, computing, read_reach
 from tesserac.schedule.tiles import (
+    FEWEST_ROWS,
     FEWEST_ROWS_BLOCK,
     ROWS_UNIT,
     Block,
@@ -43,6 +44,9 @@ ASKED = "asked"
 """The attribute of a launch whose blocks the program says."""
 READ_AS_ROWS = (F32, F64, BF16, F16)
 """Element types of a right operand that is read as it lies."""
+
+WINDOW_STEPS = (1, 2)
+"""How far apart columns may lie that are read as vectors."""
 
 
 def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Block | None = None) -> None:
@@ -91,11 +95,19 @@ def can_read_rows(launch: Op, machine: Machine) -> bool:
         return False
     if any(op.name == "form.accumulate" for op in computing(launch)) or right is None or right.panels:
         return False
-    if right.digits or (left := read_reach(launch, contract, 0)) is None or left.digits:
+    if (left := read_reach(launch, contract, 0)) is None or (left.digits and not right.digits):
         return False
     floats = ty.dtype in READ_AS_ROWS and compute_dtype(ty.dtype, ty.policy) in (F32, F64)
     same = tensor_type(contract.operands[0]).dtype == ty.dtype
-    return floats and same and ONE in right.strides[-2:]
+    lies = _reads_windows(launch, right, machine) if right.digits else ONE in right.strides[-2:]
+    return floats and same and lies
+
+
+def _reads_windows(launch: Op, right: Reach, machine: Machine) -> bool:
+    """Whether vectors of neighbouring columns, with masks, read a few rows' windows where they lie."""
+    rows, step = launch_space(launch)[-3].constant, right.strides[-2].constant
+    masks = machine.vectors is not None and machine.vectors.has_masks
+    return masks and rows is not None and rows <= FEWEST_ROWS and step in WINDOW_STEPS
 
 
 def problem_of(launch: Op, machine: Machine) -> Problem:

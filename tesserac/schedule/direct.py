@@ -70,8 +70,8 @@ def _take_out_copy(contract: Op, position: int) -> None:
 
 def _view_of_source(contract: Op, position: int, copy: Op) -> Value:
     """What the copy reads, with the dims that the operand has."""
-    builder, places = Builder.before(contract), tuple(i for i in operand_maps(copy)[0] if i is not None)
-    ordered = permuted(builder, _without_units(builder, copy), places)
+    builder, places = Builder.before(contract), [i for i in operand_maps(copy)[0] if i is not None]
+    ordered = permuted(builder, _without_units(builder, copy), tuple(map(sorted(places).index, places)))
     return builder.value("form.view", (ordered,), contract.operands[position].type, {"view": Reshape()})
 
 
@@ -94,9 +94,10 @@ def _copy_below(value: Value) -> Op | None:
     if op is None or op.name != "form.map" or len(op.result.uses) != 1 or not is_copy(op) or "layout" in op.attrs:
         return None
     followed, dims = operand_maps(op)[0], tensor_type(op.operands[0]).dims
-    places = sorted(i for i in followed if i is not None)
     units = all(dim == ONE for dim, i in zip(dims, followed, strict=True) if i is None)
-    return op if units and places == list(range(tensor_type(op.result).rank)) else None
+    once = len({i for i in followed if i is not None}) == len([i for i in followed if i is not None])
+    made = all(dim == ONE for i, dim in enumerate(tensor_type(op.result).dims) if i not in followed)
+    return op if units and once and made else None
 
 
 def _is_packed_directly(copy: Value) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 import tessera
 
-SIZES = [(1, 1), (1, 70), (7, 9), (8, 16), (16, 8), (17, 33), (40, 600), (65, 64), (100, 1000)]
+SIZES = [(1, 1), (1, 70), (5, 30), (7, 9), (9, 40), (8, 16), (16, 8), (17, 33), (40, 600), (65, 64), (100, 1000)]
 PROGRAM = """
 def beside(a: Tensor[M, N, {0}], b: Tensor[N, M, {0}]): return a + b.T
 def kept(a: Tensor[M, N, {0}], c: Tensor[M, N, {0}]): return a + c

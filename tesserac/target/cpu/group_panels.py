@@ -1,9 +1,5 @@
-"""Packing of operands that count through several dims of memory: `cpu.pack_groups`.
-
-    place of element (k, c)  =  rows[k] + columns[c]
-
-    columns   0  1  2  3 | 58 59 60 61 ...     places, listed once for a block: an image of 56 columns in a frame of 58
-    breaks    0  0  0  0 |  1  1  1  1 ...     how many places so far do not follow the one before
+"""Packing of operands that count through several dims of memory: `cpu.pack_groups`. Places of rows and columns are
+listed once for a block (`place_tables.py`).
 
 A panel without a break is copied in vectors. One with breaks is put together of masked loads (`masked_panels.py`) where
 the processor has them. Elsewhere vectors of a few elements that have one break each are put together of two loads: the
@@ -17,136 +13,21 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op, tuple_of
 from tesserac.ir.types import MemRefType
-from tesserac.target.cpu.frame import Frame, Memory
+from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.masked_panels import NEAR, RUNS, MaskedLoads, Run
 from tesserac.target.cpu.panels import SQUARE
+from tesserac.target.cpu.place_tables import PlaceTable, counted_up, sides_of
 from tesserac.target.cpu.registers import memory_type, register_type, widen
 from tesserac.target.cpu.turned import exchanged
 from tesserac.target.dims import ceil_div
-from tesserac.target.flow import choose, do_while, for_loop, if_then
+from tesserac.target.flow import choose, for_loop
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, I64, LType, Value, const_i64, const_int, vector
+from tesserac.target.llvm_types import I1, LType, Value, const_i64, const_int, vector
 from tesserac.types.dims import Dim
-
-LISTED = 8
-"""Places that are listed at once."""
-Digits = Sequence[tuple[Value, Value]]
-"""Size and stride of each dim that an index counts through."""
 
 
 def emit_pack_groups(frame: Frame, op: Op) -> None:
     _GroupPack(frame, op).emit()
-
-
-class _Table:
-    """Places along one side of a block, and the breaks before them."""
-
-    def __init__(self, b: Builder, memory: Memory) -> None:
-        self.b, self.start, self.count = b, memory.start, memory.dims[1]
-
-    def place(self, i: Value) -> Value:
-        return self.b.load(I64, self.b.gep(I64, self.start, i), 8)
-
-    def places(self, i: Value, lanes: int) -> Value:
-        return self.b.load(vector(I64, lanes), self.b.gep(I64, self.start, i), 8)
-
-    def all_breaks(self, i: Value, lanes: int) -> Value:
-        """Before each of some elements, counted from the first of the block."""
-        b = self.b
-        return b.load(vector(I64, lanes), b.gep(I64, self.start, b.add(self.count, i)), 8)
-
-    def breaks(self, first: Value, last: Value) -> Value:
-        """Between two elements."""
-        b = self.b
-        counts = (b.load(I64, b.gep(I64, self.start, b.add(self.count, i)), 8) for i in (last, first))
-        return b.sub(*counts)
-
-    def _write(self, i: Value, place: Value, breaks: Value) -> None:
-        b = self.b
-        b.store(place, b.gep(I64, self.start, i), 8)
-        b.store(breaks, b.gep(I64, self.start, b.add(self.count, i)), 8)
-
-    def _write_run(self, first: Value, count: Value, *sides: tuple[Value, Value]) -> None:
-        """Places, and the breaks before them: each from one value on, in steps."""
-        b, done = self.b, const_i64(0)
-        for lanes in (LISTED, 1):
-            whole = b.binary("and", count, const_i64(-lanes))
-            counted = _counted(lanes) if lanes > 1 else const_i64(0)
-            ahead = [b.binary("mul", counted, b.splat(step, lanes if lanes > 1 else 0)) for _, step in sides]
-
-            def put(i: Value, _: list[Value], lanes: int = lanes, ahead: Sequence[Value] = ahead) -> Sequence[Value]:
-                for (start, step), base, offsets in zip(sides, (const_i64(0), self.count), ahead, strict=True):
-                    value = b.splat(b.add(start, b.mul(i, step)), lanes if lanes > 1 else 0)
-                    place = b.gep(I64, self.start, _sum(b, [base, first, i]))
-                    b.store(b.binary("add", value, offsets), place, 8)
-                return []
-
-            for_loop(b, done, whole, const_i64(lanes), [], put)
-            done = whole
-
-    def fill(self, digits: Digits, start: Value, count: Value, width: int, apart: int) -> None:
-        """Lists `count` places from index `start`, and the last one again up to whole blocks of `width`. Places follow
-        each other where they are so far `apart`."""
-        b = self.b
-
-        def body() -> None:
-            begun = _digits_of(b, digits, start)
-            place = _sum(b, [b.mul(r, stride) for r, (_, stride) in zip(begun, digits, strict=True)])
-
-            def run(state: list[Value]) -> tuple[Value, Sequence[Value]]:
-                i, place, breaks, _, *held = state
-                size, stride = digits[-1]
-                left = b.sub(count, i)
-                length = left if len(digits) == 1 else b.minimum_int(b.sub(size, held[-1]), left)
-                broken = b.cast("zext", b.icmp("ne", stride, const_i64(apart)), I64)
-                self._write_run(i, length, (place, stride), (breaks, broken))
-                rest = b.sub(length, const_i64(1))
-                last = b.add(place, b.mul(rest, stride))
-                after, held = _following(b, digits, last, [*held[:-1], b.add(held[-1], rest)])
-                ends = b.cast("zext", b.icmp("ne", b.sub(after, last), const_i64(apart)), I64)
-                behind = b.add(i, length)
-                breaks = _sum(b, [breaks, b.mul(rest, broken), ends])
-                return b.icmp("slt", behind, count), [behind, after, breaks, last, *held]
-
-            _, _, breaks, last, *_ = do_while(b, [const_i64(0), place, const_i64(0), place, *begun], run)
-
-            def again(i: Value, state: list[Value]) -> Sequence[Value]:
-                self._write(i, last, state[0])
-                return [b.add(state[0], const_i64(1))]
-
-            whole = b.mul(ceil_div(b, count, const_i64(width)), const_i64(width))
-            for_loop(b, count, whole, const_i64(1), [b.add(breaks, const_i64(1))], again)
-
-        if_then(b, b.icmp("sgt", count, const_i64(0)), body)
-
-
-def _digits_of(b: Builder, digits: Digits, index: Value) -> list[Value]:
-    found: list[Value] = []
-    for size, _ in reversed(digits[1:]):
-        found.insert(0, b.binary("urem", index, size))
-        index = b.binary("udiv", index, size)
-    return [index, *found]
-
-
-def _following(b: Builder, digits: Digits, place: Value, held: Sequence[Value]) -> tuple[Value, list[Value]]:
-    """The place of the next index and its digits: each that is full starts over, and the one before it goes on."""
-    carried, found = const_int(I1, 1), list[Value]()
-    for (size, stride), digit in zip(reversed(digits), reversed(held), strict=True):
-        moved = b.add(digit, b.cast("zext", carried, I64))
-        place = b.add(place, b.select(carried, stride, const_i64(0)))
-        if len(found) + 1 < len(digits):
-            full = b.icmp("eq", moved, size)
-            place = b.sub(place, b.select(full, b.mul(size, stride), const_i64(0)))
-            moved, carried = b.select(full, const_i64(0), moved), full
-        found.insert(0, moved)
-    return place, found
-
-
-def _sum(b: Builder, values: Sequence[Value]) -> Value:
-    total = values[0]
-    for value in values[1:]:
-        total = b.add(total, value)
-    return total
 
 
 class _GroupPack:
@@ -156,39 +37,30 @@ class _GroupPack:
         assert isinstance(width, int)
         self.width = width
         panels, rows, columns, source = (frame.memories[value] for value in op.operands[:4])
-        self.panels, self.rows, self.columns = panels, _Table(self.b, rows), _Table(self.b, columns)
+        self.panels, self.rows, self.columns = panels, PlaceTable(self.b, rows), PlaceTable(self.b, columns)
         self.dtype, self.stored = source.dtype, memory_type(source.dtype)
         self.element = register_type(source.dtype)
         self.lanes = frame.target.lanes(self.element.bits)
         *starts, self.depth, self.count = (frame.value(value) for value in op.operands[4:])
-        self._place(source, starts, groups)
+        offset, *sides = sides_of(self.b, source, starts, groups, _strides(op))
+        self.row, self.column = sides[::-1] if op.attrs["transposed"] is True else sides
+        self.start = self.b.gep(self.stored, source.start, offset)
         self.masked: MaskedLoads | None = None
-        if frame.target.has_masks and self.width % self.lanes == 0 and self.column[2] in NEAR:
-            self.masked = MaskedLoads(self.b, self.stored, self.start, self.lanes, self.column[2])
-
-    def _place(self, source: Memory, starts: Sequence[Value], groups: Sequence[int]) -> None:
-        """Where the block starts, and the dims that its rows and columns count through."""
-        b, digits = self.b, list(zip(source.dims, source.strides, strict=True))
-        ends = [sum(groups[: i + 1]) for i in range(len(groups))]
-        parts = [digits[end - count : end] for end, count in zip(ends, groups, strict=True)]
-        steps = [stride.constant for stride in _strides(self.op)]
-        sides = [(parts[i], starts[i], steps[ends[i] - 1]) for i in (-2, -1)]
-        self.row, self.column = sides[::-1] if self.op.attrs["transposed"] is True else sides
-        outer = [b.mul(start, part[0][1]) for part, start in zip(parts[:-2], starts[:-2], strict=True)]
-        self.start = b.gep(self.stored, source.start, _sum(b, [const_i64(0), *outer]))
+        if frame.target.has_masks and self.width % self.lanes == 0 and self.column.step in NEAR:
+            self.masked = MaskedLoads(self.b, self.stored, self.start, self.lanes, self.column.step)
 
     def emit(self) -> None:
         b = self.b
-        self.rows.fill(self.row[0], self.row[1], self.depth, 1, 1)
-        self.columns.fill(self.column[0], self.column[1], self.count, self.width, self.column[2] or 1)
+        self.rows.fill(self.row.digits, self.row.first, self.depth, 1, 1)
+        self.columns.fill(self.column.digits, self.column.first, self.count, self.width, self.column.step or 1)
         width = const_i64(self.width)
 
         def panel(p: Value, _: list[Value]) -> Sequence[Value]:
             first = b.mul(p, width)
             target = b.gep(self.element, self.panels.start, b.mul(first, self.panels.dims[0]))
-            if self.column[2] == 1:
+            if self.column.step == 1:
                 self._along(first, target)
-            elif self.row[2] == 1 and self.width % SQUARE == 0:
+            elif self.row.step == 1 and self.width % SQUARE == 0:
                 self._across(first, target)
             elif self.masked is not None:
                 self._in_runs(first, target, lambda: self._alone(first, target))
@@ -259,7 +131,7 @@ class _GroupPack:
             column = b.add(first, const_i64(start))
             begin, end = (self.columns.place(b.add(column, const_i64(i))) for i in (0, few - 1))
             apart = b.sub(self.columns.places(column, few), b.splat(begin, few))
-            upto = b.icmp("eq", apart, _counted(few))
+            upto = b.icmp("eq", apart, counted_up(few))
             parts.append((begin, b.sub(end, const_i64(few - 1)), upto))
 
         def row(place: Value, line: Value) -> None:
@@ -350,11 +222,6 @@ def _strides(op: Op) -> tuple[Dim, ...]:
     type_ = op.operands[3].type
     assert isinstance(type_, MemRefType)
     return type_.strides
-
-
-def _counted(lanes: int) -> Value:
-    """The vector 0, 1, 2, ..."""
-    return Value(vector(I64, lanes), "<" + ", ".join(f"i64 {i}" for i in range(lanes)) + ">")
 
 
 def _either(b: Builder, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:

@@ -28,6 +28,7 @@ from tesserac.target.cpu.tile_panels import emit_pack_tiles
 from tesserac.target.cpu.tile_products import emit_tile_product
 from tesserac.target.cpu.trees import emit_running, emit_tree
 from tesserac.target.cpu.turned import emit_turn
+from tesserac.target.cpu.window_products import emit_window_product
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
@@ -227,5 +228,6 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.pack_tiles": emit_pack_tiles,
     "cpu.tile_product": emit_tile_product,
     "cpu.row_product": emit_row_product,
+    "cpu.window_product": emit_window_product,
     "cpu.panel_sum": _panel_sum,
 }

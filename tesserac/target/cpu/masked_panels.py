@@ -52,8 +52,12 @@ class MaskedLoads:
             mask = b.binary("and", exists, b.icmp("eq", passed, b.splat(const_i64(number), lanes)))
             first = b.minimum_int(self._first(mask), const_i64(lanes - 1))
             place = b.sub(b.extract(places, first), b.mul(first, const_i64(self.step)))
-            found.append(Run(place, self._spread(mask)))
+            found.append(self.run(place, mask))
         return found
+
+    def run(self, place: Value, mask: Value) -> Run:
+        """The lanes of a mask, where lane 0 would lie at this place."""
+        return Run(place, self._spread(mask))
 
     def _first(self, mask: Value) -> Value:
         """The first lane of a mask; how many there are where it is empty."""

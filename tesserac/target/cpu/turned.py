@@ -6,7 +6,8 @@
     c0 c1 c2 ...                        a2 b2 c2 ...
 
 Squares of as many elements as a vector has lanes: each line of memory is read whole, and only once, however far it is
-from the next. The last squares reach back over those before them; what is smaller than a square goes one by one.
+from the next. The last squares reach back over those before them. What is smaller than a square is cut into squares of
+fewer lanes, as the 9 weights of each channel, and what is smaller than these goes one by one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tesserac.target.llvm_types import Value, const_i64
 
 LARGEST_SQUARE = 16
 """Lanes of a square, at most: as many vectors as its lanes are held at once."""
+SMALLEST_SQUARE = 4
 AHEAD = 16
 """How many lines ahead memory is asked for: each lies in a page of its own, where no processor foresees it."""
 
@@ -43,19 +45,25 @@ class _Turn:
 
     def emit(self) -> None:
         prepare_addresses(self.frame, self.body)
-        b, least = self.b, const_i64(self.lanes)
-        fits = b.binary("and", b.icmp("sge", self.rows, least), b.icmp("sge", self.columns, least))
-        choose(b, fits, self._in_squares, self._one_by_one)
+        self._of_at_most(self.lanes)
 
-    def _in_squares(self) -> Sequence[Value]:
-        b, side = self.b, const_i64(self.lanes)
+    def _of_at_most(self, lanes: int) -> Sequence[Value]:
+        """Squares of so many lanes, or of fewer where that is more than there are rows or columns."""
+        if lanes < min(SMALLEST_SQUARE, self.lanes):
+            return self._one_by_one()
+        b, least = self.b, const_i64(lanes)
+        fits = b.binary("and", b.icmp("sge", self.rows, least), b.icmp("sge", self.columns, least))
+        return choose(b, fits, lambda: self._in_squares(lanes), lambda: self._of_at_most(lanes // 2))
+
+    def _in_squares(self, lanes: int) -> Sequence[Value]:
+        b, side = self.b, const_i64(lanes)
         last_row, last_column = b.sub(self.rows, side), b.sub(self.columns, side)
 
         def lines(start: Value, _: list[Value]) -> Sequence[Value]:
             column = b.minimum_int(start, last_column)
 
             def square(at: Value, _: list[Value]) -> Sequence[Value]:
-                self._square(b.minimum_int(at, last_row), column)
+                self._square(lanes, b.minimum_int(at, last_row), column)
                 return []
 
             for_loop(b, const_i64(0), self.rows, side, [], square, nonempty=True)
@@ -64,8 +72,8 @@ class _Turn:
         for_loop(b, const_i64(0), self.columns, side, [], lines, nonempty=True)
         return []
 
-    def _square(self, row: Value, column: Value) -> None:
-        b, count = self.b, self.lanes
+    def _square(self, count: int, row: Value, column: Value) -> None:
+        b = self.b
         columns = Lanes(tuple(b.add(column, const_i64(c)) for c in range(count)))
         for c in range(count):
             ask_ahead(self.frame, self.body, [row, b.add(column, const_i64(AHEAD + c))])

@@ -25,6 +25,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         c[i, j] continues its chain with a[i, k] * b[k, j] for ascending k, from +0 where `done` is 0. Both operands lie
         as they are, from the places given: `left` are the dims of i and k, `right` those of k and j, which is
         contiguous. Each row of b is read once.
+    cpu.window_product(a, at..., b, at..., c, factors, terms, items, depth, columns, done) {rows, left, right}
+        As cpu.row_product, of so many rows, where a coordinate of a and b counts through a group of dims, as of
+        cpu.pack_groups; the last two are i and k, and k and j. `factors` and `terms` are tables for places along k,
+        `items` one for columns in a run.
     cpu.load(mem, at...) : scalar        cpu.store(x, mem, at...)        cpu.position(i) : scalar<i64>
     cpu.index(x) : index                 an integer that the data has, as an index
     cpu.gather(mem, at..., status?) {wraps} : scalar
@@ -201,6 +205,25 @@ def _verify_row_product(op: Op) -> None:
         require(isinstance(dims, tuple) and len(dims) == 2, "has blocks of two dims", op)
     require(isinstance(right.type, MemRefType) and right.type.layout == "strided", "reads memory as it lies", op)
     require(isinstance(sums.type, MemRefType) and sums.type.space == "local", "adds to scratch", op)
+
+
+def window_product_operands(op: Op) -> tuple[Value, list[Value], Value, list[Value], list[Value], list[Value]]:
+    """Both operands with where they start; sums and tables; the sizes."""
+    values, found = list(op.operands), list[tuple[Value, list[Value]]]()
+    for name in ("left", "right"):
+        memory = values.pop(0)
+        found.append((memory, [values.pop(0) for _ in tuple_of(op.attrs.get(name), int)]))
+    return *found[0], *found[1], values[:4], values[4:]
+
+
+def _verify_window_product(op: Op) -> None:
+    left, starts, right, others, memories, sizes = window_product_operands(op)
+    require(all(v.type == INDEX for v in (*starts, *others, *sizes)) and len(sizes) == 3, "takes indices", op)
+    require(isinstance(op.attrs.get("rows"), int), "has so many rows", op)
+    for name, value in (("left", left), ("right", right)):
+        require(len(_dims(value)) == sum(tuple_of(op.attrs.get(name), int)), "its groups are all dims", op)
+    local = all(isinstance(m.type, MemRefType) and m.type.space == "local" for m in memories)
+    require(local, "adds to scratch, by tables", op)
 
 
 def _verify_access(op: Op, memory: object, places: int) -> None:
@@ -386,6 +409,7 @@ define_op("cpu.fold", pure=False, verify=_verify_fold)
 define_op("cpu.tree", pure=False, verify=_verify_tree)
 define_op("cpu.running", pure=False, verify=_verify_running)
 define_op("cpu.row_product", pure=False, verify=_verify_row_product)
+define_op("cpu.window_product", pure=False, verify=_verify_window_product)
 define_op("cpu.load", pure=False, verify=_verify_load)
 define_op("cpu.gather", pure=False, verify=_verify_gather)
 define_op("cpu.store", pure=False, verify=_verify_store)

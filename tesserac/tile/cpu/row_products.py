@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op, Value
 from tesserac.tile.cpu.context import Context
-from tesserac.tile.cpu.tiles import Accumulator, Axis, Loaded, LoweringError
+from tesserac.tile.cpu.tiles import Accumulator, Axis, Grouped, Loaded, LoweringError
+from tesserac.tile.cpu.window_products import lower_window_product
 from tesserac.tile.dialect import Stage
 
 
@@ -23,6 +24,9 @@ def reads_rows(dot: Op) -> bool:
 
 def lower_row_product(ctx: Context, dot: Op, target: Accumulator) -> None:
     left, right = (ctx.tile(value) for value in dot.operands[:2])
+    if isinstance(left, Loaded | Grouped) and isinstance(right, Grouped):
+        lower_window_product(ctx, dot, left, right, target)
+        return
     if not isinstance(left, Loaded) or not isinstance(right, Loaded):
         raise LoweringError("an operand that is read as it lies must be a block of memory", dot)
     rows, depth = ctx.extents(left.axes, left.type.shape)
