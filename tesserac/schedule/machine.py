@@ -195,6 +195,8 @@ class Machine:
 
 
 F32_BITS = 32
+LEAST_PANEL = 512
+"""Bytes: with fewer terms at a time, more is lost by sums that pass through memory."""
 WARPS = 4
 REGISTERS = 96
 """Elements that a thread of a GPU may hold in registers at once."""
@@ -306,4 +308,13 @@ def as_found(described: Machine, code: Code, cores: int, caches: Sequence[int]) 
     near, second, last = (here or said for here, said in zip(caches, known, strict=True))
     if described.vectors == AVX512 and "avx512_vnni" in code.needs:
         described = replace(described, vectors=AVX512_VNNI, matrix_unit=VNNI)
+    described = replace(described, panel_bytes=_panel_bytes(described, near))
     return replace(described, code=code, cores=cores, near_bytes=near, second_bytes=second, last_bytes=last)
+
+
+def _panel_bytes(described: Machine, near: int) -> int:
+    """As described; less where a panel of f32 of as many rows would be more than two thirds of the first cache."""
+    found, columns = described.panel_bytes, described.register_block[1]
+    while 3 * found * columns > 2 * near and found > LEAST_PANEL:
+        found //= 2
+    return found

@@ -55,6 +55,8 @@ CPU_ROWS = (24, 48, 96, 192)
 CPU_COLUMNS = (96, 192, 384)
 """Multiples of every register block's height and width, so that no panel belongs to two programs; the panels of the
 largest block stay in the second cache."""
+VECTORS_OF_BYTES = 512
+"""Terms of a product of bytes that vectors multiply, at a time."""
 LARGE_CACHE = 2 << 20
 """Bytes of a second cache that holds the panels and sums of twice as many rows."""
 VECTOR_RATE, COPY_RATE, LOAD_RATE = 8.0, 0.5, 4.0
@@ -123,7 +125,8 @@ def _depth(problem: Problem, machine: Machine) -> int:
     if not machine.uses_tiles(problem.dtype, problem.accum):
         return machine.panel_bytes // element_bytes(problem.accum)
     by_vectors = machine.vectors is not None and machine.vectors.tiles == "vnni"
-    return machine.panel_bytes // element_bytes(problem.dtype) // (2 if by_vectors else 1)
+    depth = machine.panel_bytes // element_bytes(problem.dtype)
+    return min(depth, VECTORS_OF_BYTES) if by_vectors else depth
 
 
 def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine) -> Block | None:

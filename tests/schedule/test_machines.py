@@ -16,7 +16,17 @@ from tesserac.base.targets import CPU_ARCHES, GPU_ARCHES
 from tesserac.commands.machines import describe_machine, list_machines
 from tesserac.commands.targets import find_target
 from tesserac.driver.session import Session
-from tesserac.schedule.machine import AARCH64, CPUS, GPUS, KIB, MACHINES, Code, as_found
+from tesserac.schedule.machine import (
+    AARCH64,
+    CPUS,
+    GPUS,
+    KIB,
+    MACHINES,
+    X86_64_V3,
+    X86_64_V4,
+    Code,
+    as_found,
+)
 from tesserac.target import compile as llvm
 from tesserac.target.cpu import build
 from tesserac.tile.cpu.target import BY_ARCH
@@ -139,6 +149,14 @@ def test_no_bit_depends_on_the_record() -> None:
         artifact = session.artifact(source, session.function(source, "f"), replace(here, schedule=record))
         found.add(np.asarray(CompiledFunction(artifact)(*args)).tobytes())
     assert len(found) == 1
+
+
+def test_panels_are_lower_where_the_first_cache_is_small() -> None:
+    """A panel of f32 is at most two thirds of it: 256 terms of 32 columns need 48 KiB."""
+    code = Code("t", "c", "", ())
+    found = {size: as_found(X86_64_V4, code, 2, (size * KIB, 0, 0)).panel_bytes for size in (0, 32, 48, 64)}
+    assert found == {0: 1024, 32: 512, 48: 1024, 64: 1024}
+    assert as_found(X86_64_V3, code, 2, (32 * KIB, 0, 0)).panel_bytes == X86_64_V3.panel_bytes
 
 
 def test_what_is_found_stands_in_the_place_of_what_is_described() -> None:
