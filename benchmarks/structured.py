@@ -19,6 +19,11 @@ Figures = dict[str, tuple[float, str]]
 TIME_LIMIT = int(sys.argv[2]) if len(sys.argv) > 2 else 240
 MEMORY, BY_HAND = "gradient memory", "by hand"
 _MARK = BY_HAND + ": "
+SAME_PROGRAMS = """\
+Kronecker products, their systems and determinants, circulant operators and `expm(A)` are the programs by
+hand, operation by operation (`tests/graph/test_hand_forms.py`): what differs there is noise. A diagonal and
+a low rank looks at what is left of its system, which the form by hand does not. Orders of chains have the
+fewest operations that any order has (`tests/graph/test_chain_orders.py`)."""
 
 
 def figures(python: str, library: str) -> Figures:
@@ -58,9 +63,9 @@ def report(found: dict[str, Figures]) -> str:
     there = [name for name in found if any(not math.isnan(seconds) for seconds, _ in found[name].values())]
     lines = [
         "# Operators of known structure", "",
-        f"`python -m benchmarks.structured`, {date.today()}, {platform.machine()}, one thread each, f32 unless said;",
-        "microseconds of a call, the least of many, while other work may have run on the machine; in brackets the",
-        "largest error relative to the largest number of the result in f64; then how many times longer than ours.",
+        f"`python -m benchmarks.structured PYTHON {TIME_LIMIT}`, {date.today()}, {platform.machine()}, one core, f32;",
+        "microseconds of the processor for a call, the least of many turns, since other work runs on the machine; in",
+        "brackets the largest error relative to the largest number of the result in f64; then how many times longer.",
         "`by hand` is what an expert writes in the same language, in turns with ours; PyTorch and JAX are compiled and",
         "written naively, NumPy is with SciPy and by hand. An operator is made in each call, as ours is.", "",
         "| program | " + " | ".join(there) + " |", "|---" * (len(there) + 1) + "|",
@@ -73,6 +78,7 @@ def report(found: dict[str, Figures]) -> str:
     told = ", ".join(f"{name} {mib:.1f}" for name, mib in memory.items() if not math.isnan(mib))
     lines += ["", f"Peak memory of the gradient of |kron(a, b) x|^2 with sides of 128, in MiB: {told}.",
               "That is beyond what was taken before, compiling included; the matrix of the operator has 1024 MiB.",
+              SAME_PROGRAMS,
               f"What is empty a library has not, or had no time for: each had {TIME_LIMIT} s in all."]  # fmt: skip
     if len(there) < len(LIBRARIES):
         lines.append(f"Not on this machine: {', '.join(name for name in LIBRARIES if name not in there)}.")

@@ -163,16 +163,21 @@ def _rings(n: int) -> list[Case]:
     ]
 
 
-_CHAIN = (300, 20, 400, 35, 260, 8, 310, 40, 5)
+_CHAINS = (
+    (10, 300, 12, 400),
+    (200, 15, 350, 30, 400, 25),
+    (300, 20, 400, 35, 260, 8, 310, 40, 5),
+    (260, 18, 380, 44, 150, 300, 12, 270, 60, 420, 30, 350, 9),
+)
+"""Sizes between the matrices of products, drawn once."""
 
 
-def _chain() -> Case:
-    names = "abcdefgh"
-    shapes = {f"m{name}": pair for name, pair in zip(names, pairwise(_CHAIN), strict=True)}
+def _chain(sizes: tuple[int, ...]) -> Case:
+    shapes = {f"m{name}": pair for name, pair in zip("abcdefghijkl", pairwise(sizes), strict=False)}
     product = " @ ".join(shapes)
     listed = ", ".join(shapes)
     return Case(
-        "chain of 8 matrices",
+        f"chain of {len(shapes)} matrices",
         shapes,
         product,
         theirs={
@@ -240,7 +245,7 @@ CASES = (
     *_kronecker_systems(64),
     *(_update(n) for n in (512, 1001, 2048)),
     *(case for n in (256, 4096, 16384) for case in _rings(n)),
-    _chain(),
+    *map(_chain, _CHAINS),
     *_exponentials(),
     _truncated(),
 )

@@ -1,6 +1,7 @@
-"""One library on the programs of `structured_cases.py`, alone in its process and on one thread:
-`python structured_peers.py LIBRARY` prints for each a name, the seconds of a call, the least of many, and the largest
-error relative to the largest number of the result in f64. It imports nothing of the project but for `tessera`."""
+"""One library on the programs of `structured_cases.py`, alone in its process and on one core:
+`python structured_peers.py LIBRARY` prints for each a name, the processor's seconds of a call, the least of many, and
+the largest error relative to the largest number of the result in f64. It imports nothing of the project but for
+`tessera`."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TES
     os.environ[_name] = "1"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 os.environ["JAX_PLATFORMS"] = "cpu"
+os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])  # JAX takes more threads than it is told to
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np  # noqa: E402  (threads are counted when it is loaded)
@@ -136,27 +138,29 @@ def code_of(library: str, case: Case) -> str:
     return case.ours if library == "tessera" else case.theirs.get(library, "")
 
 
-def best_time(call: Callable[[], Any]) -> float:
-    best, count, until = float("inf"), 0, time.perf_counter() + SECONDS
-    while count < LEAST or time.perf_counter() < until:
-        start = time.perf_counter()
+def best_times(*calls: Callable[[], Any]) -> list[float]:
+    """The processor's seconds of a call of each, the least of many turns: other programs do not count, and the clock of
+    a processor changes from process to process, not within a turn."""
+    repeats = [_repeats(call) for call in calls]
+    found = [float("inf")] * len(calls)
+    until, count = time.process_time() + SECONDS * len(calls), 0
+    while count < LEAST or time.process_time() < until:
+        for place, (call, repeat) in enumerate(zip(calls, repeats, strict=True)):
+            found[place] = min(found[place], _turn(call, repeat))
+        count += LEAST if sum(found) > 2.0 else 1
+    return found
+
+
+def _turn(call: Callable[[], Any], repeat: int) -> float:
+    start = time.process_time()
+    for _ in range(repeat):
         call()
-        took = time.perf_counter() - start
-        best, count = min(best, took), count + (LEAST if took > 2.0 else 1)
-    return best
+    return (time.process_time() - start) / repeat
 
 
-def best_of_both(one: Callable[[], Any], two: Callable[[], Any]) -> tuple[float, float]:
-    """As `best_time`, of two programs in turns: the clock of a processor changes from process to process."""
-    found = [float("inf"), float("inf")]
-    until, count = time.perf_counter() + 2 * SECONDS, 0
-    while count < LEAST or time.perf_counter() < until:
-        for place, call in enumerate((one, two)):
-            start = time.perf_counter()
-            call()
-            found[place] = min(found[place], time.perf_counter() - start)
-        count += 1
-    return found[0], found[1]
+def _repeats(call: Callable[[], Any]) -> int:
+    """As many calls as take the clock of the processor's time, itself a microsecond, out of the figure."""
+    return max(1, int(1e-4 / max(_turn(call, 2), 1e-9)))
 
 
 def error_of(call: Callable[[], Any], case: Case) -> float:
@@ -250,11 +254,11 @@ def main(library: str) -> None:
             error = error_of(call, case)
             if library == "tessera" and case.hand:
                 hand = of_tessera(case.hand, case)
-                ours, theirs = best_of_both(call, hand)
+                ours, theirs = best_times(call, hand)
                 print(f"{case.name}\t{ours:.9f}\t{error:.3g}", flush=True)
                 print(f"by hand: {case.name}\t{theirs:.9f}\t{error_of(hand, case):.3g}", flush=True)
                 continue
-            print(f"{case.name}\t{best_time(call):.9f}\t{error:.3g}", flush=True)
+            print(f"{case.name}\t{best_times(call)[0]:.9f}\t{error:.3g}", flush=True)
         except Exception as problem:  # one that fails leaves the others their figures
             print(f"{case.name}\tnan\t{type(problem).__name__}: {str(problem)[:200]!r}", flush=True)
 
