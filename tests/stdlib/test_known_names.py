@@ -50,7 +50,8 @@ def unique_rows(x: Array) -> tuple[Array, ...]:
     return values, index, inverse.ravel(), counts
 
 
-METHODS = ("linear", "lower", "higher", "nearest", "midpoint")
+METHODS = ("linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull", "median_unbiased", "normal_unbiased")
+OBSERVED = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf")
 PADS = ("constant", "edge", "reflect", "symmetric", "wrap")
 MATRIX: list[Case] = [
     ("tile(x, (2, 3)), tile(x, 2), x.tile((2, 1, 2))", lambda x: (np.tile(x, (2, 3)), np.tile(x, 2), np.tile(x, (2, 1, 2)))),
@@ -70,6 +71,13 @@ MATRIX: list[Case] = [
     ("median(x, axis=0), quantile(x, (0.1, 0.5), axis=1), percentile(x, 30.0, axis=None), quantile(x, 0.3, axis=(0, 1), keep=True)",
      lambda x: (np.median(x, 0), np.quantile(x, (0.1, 0.5), axis=1), np.percentile(x, 30), np.quantile(x, 0.3, keepdims=True))),
     *((f'quantile(x, 0.37, method="{m}")', lambda x, m=m: np.quantile(x, 0.37, axis=1, method=m)) for m in METHODS),
+    *((f'quantile(x, (0.0, 0.25, 0.4, 1.0), method="{m}")',
+       lambda x, m=m: np.quantile(x, (0, 0.25, 0.4, 1), axis=1, method=m)) for m in OBSERVED),
+    ("diag(x, 1), diag(x, -1), diag(x[0], 2), gradient(x, square(arange(N, dtype=f32)))",
+     lambda x: (np.diag(x, 1), np.diag(x, -1), np.diag(x[0], 2),
+                np.gradient(x, np.arange(x.shape[1]) ** 2, axis=1))),
+    ("cov(x, bias=True), cov(x, aweights=abs(x[0]), fweights=arange(1, N + 1))",
+     lambda x: (np.cov(x, bias=True), np.cov(x, aweights=abs(x[0]), fweights=np.arange(1, x.shape[1] + 1)))),
     ("cumsum(x, axis=1, exclusive=True), cumsum(x, axis=0, reverse=True), cumsum(x, exclusive=True, reverse=True), cumprod(x, exclusive=True)",
      lambda x: (exclusive(np.cumsum(x, 1), 0), np.cumsum(x[::-1], 0)[::-1],
                 exclusive(np.cumsum(x[:, ::-1], 1), 0)[:, ::-1], exclusive(np.cumprod(x, 1), 1))),
@@ -90,6 +98,7 @@ MISSING: list[Case] = [
      lambda x: (np.nansum(x, 1), np.nanmean(x, 1), np.nanmax(x, 1), np.nanmin(x, 1), np.nanprod(x, 0))),
     ("nanvar(x[:2], axis=1, ddof=1), nanstd(x[:2]), nanmedian(x, axis=1), nanpercentile(x[:2], 30.0)",
      lambda x: (np.nanvar(x[:2], 1, ddof=1), np.nanstd(x[:2]), np.nanmedian(x, 1), np.nanpercentile(x[:2], 30, axis=1))),
+    ("nanquantile(x[:2], (0.2, 0.7), method=\"hazen\")", lambda x: np.nanquantile(x[:2], (0.2, 0.7), axis=1, method="hazen")),
     ("nanargmax(x, axis=1), nanargmin(x, axis=1), nan_to_num(x), nancumsum(x[:2])",
      lambda x: (np.nanargmax(x, 1), np.nanargmin(x, 1), np.nan_to_num(x), np.nancumsum(x[:2], 1))),
 ]  # fmt: skip
@@ -102,6 +111,11 @@ TABLES: list[Case] = [
     ("interp(x, t, v), interp(x, t, v, left=-1.0, right=9.0)", lambda x, t, v: (np.interp(x, t, v), np.interp(x, t, v, -1, 9))),
     ("digitize(x, t), digitize(x, t, right=True), searchsorted(t, x, side=\"right\")",
      lambda x, t, v: (np.digitize(x, t), np.digitize(x, t, right=True), np.searchsorted(t, x, "right"))),
+    ("digitize(x, flip(t, 0)), digitize(x, flip(t, 0), right=True), searchsorted(v, x, sorter=argsort(v)), interp(x, t, v, period=1.5)",
+     lambda x, t, v: (np.digitize(x, t[::-1]), np.digitize(x, t[::-1], right=True),
+                      np.searchsorted(v, x, sorter=np.argsort(v, kind="stable")), np.interp(x, t, v, period=1.5))),
+    ("searchsorted(sort(stack([t, v])), stack([x, x])), histogram(cast(x * 9.0, i64), 3)",
+     lambda x, t, v: (np.stack([np.searchsorted(np.sort(r), x) for r in (t, v)]), *np.histogram((x * 9).astype(int), 3))),
     ("histogram(x, 5), histogram(x, t), histogram(x, 4, range=(-1.0, 1.0)), histogram(x, 4, density=True), histogram(x, 4, weights=x)",
      lambda x, t, v: (*np.histogram(x, 5), *np.histogram(x, t), *np.histogram(x, 4, (-1, 1)),
                       *np.histogram(x, 4, density=True), *np.histogram(x, 4, weights=x))),
