@@ -19,7 +19,7 @@ from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
 from tesserac.schedule.line_chains import schedule_chains
-from tesserac.schedule.long_rows import cut_known_rows, cut_rows, may_be_cut
+from tesserac.schedule.long_rows import cut_known_rows, cut_rows, has_few_rows, may_be_cut
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.keep import keep
@@ -211,6 +211,13 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     elif machine.warps and may_be_cut(launch) and _leaves_idle(launch, machine):
         plain.erase()
         cut_known_rows(launch)
+    elif machine.warps and may_be_cut(launch) and has_few_rows(launch):
+        if launch_loops(launch)[-1].size.constant is not None:
+            plain.erase()
+            cut_known_rows(launch)
+        else:
+            _walk_rows(plain, machine, machine.columns)
+            cut_rows(plain, launch)
     elif machine.warps and _is_extreme_of_rows(launch):
         _variant_for_short_rows(launch, plain, machine)
     elif machine.warps and has_unknown_rows(launch) and not _found(launch):

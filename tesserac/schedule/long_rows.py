@@ -10,7 +10,7 @@ A part is a power of two of blocks, hence an aligned subtree of the row's tree: 
 from __future__ import annotations
 
 from tesserac.ir.core import Op
-from tesserac.schedule.dialect import Predicate, launch_loops
+from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
 from tesserac.schedule.space import computing, yielded_op
@@ -21,6 +21,8 @@ CUT_BLOCKS = 64
 """Blocks of a row that are one program: much more work than a second launch costs."""
 LEAST_PARTS, LEAST_BLOCKS = 4, 2
 """A row of fewer parts is one program; of rows side by side, a row of fewer blocks."""
+FEW = 8
+"""Rows that leave most multiprocessors of a GPU idle."""
 
 
 def may_be_cut(launch: Op) -> bool:
@@ -32,6 +34,16 @@ def may_be_cut(launch: Op) -> bool:
     plain = all(op.name in ("form.map", "form.reduce") for op in forms)
     long = fold.size.constant is None or fold.size.constant >= LEAST_BLOCKS * _cut(launch) * fold.block
     return long and once and plain and not along and all(row.kind == "parallel" for row in rows)
+
+
+def has_few_rows(launch: Op) -> bool:
+    """Whether programs have a row each, and rows are known to be so few that a GPU would be idle: all of a tensor is
+    one. Of rows whose length is known it must be worth a second launch."""
+    *rows, fold = launch_loops(launch)
+    count = product([row.size for row in rows]).constant
+    if launch_kind(launch) != "rows" or count is None or count > FEW or any(row.block > 1 for row in rows):
+        return False
+    return fold.size.constant is None or fold.size.constant >= count * LEAST_PARTS * CUT_BLOCKS * fold.block
 
 
 def _cut(launch: Op) -> int:
@@ -52,6 +64,6 @@ def cut_rows(launch: Op, otherwise: Op) -> None:
 
 
 def cut_known_rows(launch: Op) -> None:
-    """The same for rows side by side whose length is known."""
+    """The same for rows whose length is known."""
     launch.attrs["portion"] = _cut(launch)
     because(launch, "few and long rows: parts of them are programs")

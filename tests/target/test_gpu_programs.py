@@ -167,7 +167,7 @@ def test_control_flow_on_the_host() -> None:
         name: [type(step) for step in program_of(BITS, name, "sm_80").steps if not isinstance(step, Launch)]
         for name in ("rows_in_turn", "until_small", "by_sign")
     }
-    assert kinds == {"rows_in_turn": [Loop], "until_small": [While], "by_sign": [Cond]}
+    assert kinds == {"rows_in_turn": [Loop], "until_small": [While], "by_sign": [Select, Cond]}  # a sum, by its length
 
 
 def test_a_loop_counts_to_a_size() -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tessera
+from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
 from tesserac.pipeline import lower
-from tesserac.schedule.machine import AARCH64, SM_80, Machine
+from tesserac.schedule import long_rows
+from tesserac.schedule.machine import AARCH64, SM_80, SM_90A, Machine
+from tesserac.tile.dialect import grid
+from tesserac.types.dims import ONE, Dim
 from tests.support.cpu_kernels import same_bits
+from tests.support.fake_cuda import emulated_cuda
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.source_support import check_text, library
 
@@ -82,4 +90,31 @@ def test_what_is_cut() -> None:
     assert [kernels(name) for name in ("total", "norms", "columns")] == [3, 3, 3]
     assert kernels("softened") == 1, "the row is read again behind its sum"
     assert kernels("summed") == 1, "a row of eight is never long"
-    assert kernels("total", SM_80) == 1
+    assert kernels("total", SM_80) == 3
+
+
+WHOLE = """
+def total(x: Tensor[N, f32]): return sum(x)
+def loss(x: Tensor[M, N, f32], y: Tensor[M, N, f32]): return mean((x - y) ** 2), max(x)
+def known(x: Tensor[9000, f32]): return sum(x * x)
+def some(x: Tensor[N, f32]): return any(x > 3.5), all(x > -9.0)
+"""
+
+
+@pytest.mark.one_in(6)
+def test_all_of_a_tensor_is_work_for_all_of_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_rows, "CUT_BLOCKS", 2)
+    session, source = Session(), SourceFile("whole.tess", WHOLE)
+    tiles = session.levels(source, session.function(source, "known"), SM_90A).tile
+    assert [grid(op) for op in tiles.ops if op.name == "tile.kernel"] == [(Dim.const(9),), (ONE,)]
+    with emulated_cuda(tmp_path):
+        cpu, gpu = tessera.compile(WHOLE), tessera.compile(WHOLE, device="cuda")
+        for size in (0, 4095, 4096, 9000):
+            x, y = numbers(size).astype("f4"), numbers(size + 1)[1:].astype("f4")
+            same_bits(np.asarray(gpu.total(x)), np.asarray(cpu.total(x)))
+            assert [bool(flag) for flag in gpu.some(x)] == [bool(flag) for flag in cpu.some(x)]
+            if size:
+                pairs = zip(gpu.loss(x[None], y[None]), cpu.loss(x[None], y[None]), strict=True)
+                for mine, theirs in pairs:
+                    same_bits(np.asarray(mine), np.asarray(theirs))
+        same_bits(np.asarray(gpu.known(x)), np.asarray(cpu.known(x)))

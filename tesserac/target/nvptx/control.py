@@ -11,7 +11,7 @@ from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
 from tesserac.target.dims import INDEX_OPS
 from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, array, const_i64, const_int, vector
-from tesserac.target.nvptx.context import Axis, Context, memory_type
+from tesserac.target.nvptx.context import Axis, Context, register_type
 from tesserac.tile.gpu.dialect import axis_block, fragment, integer, kernel_grid, text
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.types import FragmentType
@@ -164,7 +164,7 @@ class _Counter:
         self.emit_block = emit_block
         self.block, self.combine_block = (r.block for r in op.regions)
         self.registers = [
-            memory_type(fragment(v).dtype) for v in op.operands[1:] for _ in range(fragment(v).layout.count)
+            register_type(fragment(v).dtype) for v in op.operands[1:] for _ in range(fragment(v).layout.count)
         ]
         self.slots = [ctx.b.alloca(array(ty, integer(op, "levels")), 8) for ty in self.registers]
 
@@ -192,7 +192,7 @@ class _Counter:
         carry = lambda level, carried: self.combine(self.read(level), carried)  # noqa: E731
         values = flow.for_loop(b, const_i64(0), ones, const_i64(1), values, carry)
         for slot, ty, value in zip(self.slots, self.registers, values, strict=True):
-            b.store(value, b.gep(ty, slot, ones), ty.bits // 8)
+            b.store(value, b.gep(ty, slot, ones), _alignment(ty))
 
     def close(self, number: Value, values: list[Value]) -> list[Value]:
         """The last block, behind `number` others, meets every slot that is still full, the smallest first."""
@@ -212,11 +212,16 @@ class _Counter:
     def read(self, level: Value) -> list[Value]:
         b = self.ctx.b
         pairs = zip(self.slots, self.registers, strict=True)
-        return [b.load(ty, b.gep(ty, slot, level), ty.bits // 8) for slot, ty in pairs]
+        return [b.load(ty, b.gep(ty, slot, level), _alignment(ty)) for slot, ty in pairs]
 
     def combine(self, left: list[Value], right: list[Value]) -> list[Value]:
         assign(self.ctx, self.combine_block.args, [*left, *right])
         return flatten(self.ctx, self.emit_block(self.ctx, self.combine_block))
+
+
+def _alignment(ty: LType) -> int:
+    """Bytes at which a number begins; a flag has one."""
+    return max(1, ty.bits // 8)
 
 
 # --- roles --------------------------------------------------------------------------------------------------------
