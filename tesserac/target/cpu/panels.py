@@ -7,6 +7,7 @@ the columns (the source is contiguous there), or along the rows with a transposi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
@@ -23,7 +24,8 @@ BLOCKS_TOGETHER = 8
 """Blocks filled from one row before the next row: long runs of the source, few enough streams to memory."""
 
 SQUARE = 4
-"""Rows and columns that are exchanged at a time: eight shuffles of registers of four, which every processor has."""
+"""Rows and columns that are exchanged at a time: eight shuffles, which every processor has for registers of four, and
+for those that hold several squares."""
 
 LINE_BYTES = 64
 READ_AHEAD = 8
@@ -119,16 +121,16 @@ class _Pack:
         b = self.b
         more = b.binary("and", self.ends, b.icmp("sgt", self.rest, const_i64(0)))
         blocks, last = b.add(blocks, b.cast("zext", more, I64)), b.sub(self.count, const_i64(1))
-        whole = b.binary("and", self.depth, const_i64(-SQUARE))
-
         def block(p: Value, _: list[Value]) -> Sequence[Value]:
             column = b.add(head, b.mul(p, const_i64(self.width)))
             columns = Lanes(tuple(b.minimum_int(b.add(column, const_i64(c)), last) for c in range(self.width)))
 
-            def rows(k: Value, _: list[Value]) -> Sequence[Value]:
-                mode = Mode(SQUARE, self.width)
-                values = self._evaluate([Run(k, (0,) * self.width), columns], mode)
-                self._store_transposed(self._block_row(b.add(first, p), b.add(self.row, k)), values)
+            def rows(lanes: int, k: Value, _: list[Value]) -> Sequence[Value]:
+                if lanes * self.align >= LINE_BYTES:
+                    for c in range(self.width):
+                        ask_ahead(self.frame, self.body, [k, b.add(column, const_i64(self.width + c))])
+                values = self._evaluate([Run(k, (0,) * self.width), columns], Mode(lanes, self.width))
+                self._store_transposed(self._block_row(b.add(first, p), b.add(self.row, k)), values, lanes)
                 return []
 
             def row(k: Value, _: list[Value]) -> Sequence[Value]:
@@ -142,21 +144,27 @@ class _Pack:
                 for_loop(b, const_i64(0), const_i64(self.width), const_i64(1), [], one)
                 return []
 
-            for_loop(b, const_i64(0), whole, const_i64(SQUARE), [], rows)
-            for_loop(b, whole, self.depth, const_i64(1), [], row)
+            done = const_i64(0)
+            for lanes in sorted({max(self.lanes, SQUARE), SQUARE}, reverse=True):
+                end = b.binary("and", self.depth, const_i64(-lanes))
+                for_loop(b, done, end, const_i64(lanes), [], partial(rows, lanes))
+                done = end
+            for_loop(b, done, self.depth, const_i64(1), [], row)
             return []
 
         for_loop(b, const_i64(0), blocks, const_i64(1), [], block)
 
-    def _store_transposed(self, target: Value, columns: Sequence[Value]) -> None:
-        """`columns[c]` holds rows 0, 1, ... of column c; in memory a row is contiguous. Columns beside whole squares go
-        one by one."""
+    def _store_transposed(self, target: Value, columns: Sequence[Value], lanes: int) -> None:
+        """`columns[c]` holds rows 0, 1, ... of column c; in memory a row is contiguous. Four columns are exchanged in
+        squares, as many as vectors have beside each other. Columns beside whole squares go one by one."""
         b, whole = self.b, self.width - self.width % SQUARE
         for c in range(0, whole, SQUARE):
-            for lane, row in enumerate(exchanged(b, columns[c : c + SQUARE])):
-                b.store(row, b.gep(self.element, target, lane * self.width + c), self.align)
+            for lane, row in enumerate(exchanged(b, columns[c : c + SQUARE], lanes // SQUARE)):
+                for start in range(0, lanes, SQUARE):
+                    part = row if lanes == SQUARE else b.shuffle(row, row, range(start, start + SQUARE))
+                    b.store(part, b.gep(self.element, target, (start + lane) * self.width + c), self.align)
         for c in range(whole, self.width):
-            for lane in range(SQUARE):
+            for lane in range(lanes):
                 place = b.gep(self.element, target, lane * self.width + c)
                 b.store(b.extract(columns[c], lane), place, self.align)
 

@@ -106,10 +106,12 @@ class _Turn:
         return entry.parts if isinstance(entry, Lanes) else (entry,)
 
 
-def exchanged(b: Builder, rows: Sequence[Value]) -> list[Value]:
-    """As many vectors as each has lanes, a power of two: rows for columns."""
+def exchanged(b: Builder, rows: Sequence[Value], beside: int = 1) -> list[Value]:
+    """As many vectors as each has lanes, a power of two: rows for columns. Or of vectors in which several such squares
+    lie beside each other, each by itself."""
     count, found = len(rows), list(rows)
-    low = [lane // 2 + count * (lane % 2) for lane in range(count)]
+    lanes = count * beside
+    low = [start + lane // 2 + lanes * (lane % 2) for start in range(0, lanes, count) for lane in range(count)]
     high = [lane + count // 2 for lane in low]
     for _ in range(count.bit_length() - 1):
         pairs = list(zip(found[: count // 2], found[count // 2 :], strict=True))
