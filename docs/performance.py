@@ -97,6 +97,7 @@ FILES = {
     "bits": "which programs have the same bits on which machines",
     "checking-aarch64": "`tesserac check`: time for large files and projects",
     "compile-examples-aarch64": "compiling each example, and growth with the number of operators",
+    "compile-examples-x86_64": "the same on an x86",
     "compile-time-aarch64": "compiling, against JAX",
     "cpu-aarch64": "calls and kernels on an ARM processor",
     "cpu-x86_64": "calls and kernels on an x86 processor",
