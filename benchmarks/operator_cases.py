@@ -177,7 +177,6 @@ CASES: tuple[Case, ...] = (
 )
 
 SLOW: dict[str, str] = {
-    "cummax": "a running extreme goes from element to element, once for ranks and once for places",
     "stft": "frames are written out before they are transformed",
 }
 """Why one may take more than twice as long."""
