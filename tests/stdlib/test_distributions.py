@@ -8,11 +8,13 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import mpmath as mp
 import numpy as np
 import pytest
 
 from tesserac.graph.interp import run_function
+from tests.support.checking import check_text
 from tests.support.folding import folded
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.source_support import compile_to_forms
@@ -207,3 +209,56 @@ def test_no_element_depends_on_what_stands_beside_it() -> None:
     assert run("counts", one, np.uint64(9))[0][0] == run("counts", two, np.uint64(9))[0][0]
     assert np.isfinite(run("counts", one, np.uint64(9))[2]).all()
     assert np.isfinite(run("mapped", one, np.uint64(9))).all()
+
+
+PLAIN: dict[str, Callable[[Any], Any]] = {
+    "Normal(0.1, 1.7)": lambda x: _normal(x, mp.mpf(0.1), mp.mpf(1.7)),
+    "StudentT(3, 0.1)": lambda x: _student(x, mp.mpf(0.1), mp.mpf(3)),
+    "Poisson(3.3)": lambda x: x * mp.log(mp.mpf(3.3)) - mp.mpf(3.3) - mp.loggamma(x + 1),
+}
+
+
+def _plain(dtype: str) -> str:
+    """The same distributions, with plain numbers and with tensors of what is computed in."""
+    wide = "f64" if dtype == "f64" else "f32"
+    lines = []
+    for number, text in enumerate(PLAIN):
+        name, numbers = text[:-1].split("(")
+        cast = f"{name}({', '.join(f'cast({value}, {wide})' for value in numbers.split(','))})"
+        lines += [f"def at{number}(x: Tensor[N, {dtype}]):"]
+        lines += [f"    return log_prob({text}, x), log_prob({cast}, x)"]
+    lines += [f"def slope(x: Tensor[N, {dtype}]):", "    return grad(lambda y: sum(log_prob(Normal(0.1, 1.7), y)))(x)"]
+    lines += [f"def apart(x: Tensor[N, {wide}]):"]
+    lines += ["    return kl(Normal(0.1, 1.7), Normal(x, 2)) - kl(Normal(x, 2), Normal(0.1, 1))"]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_plain_numbers_take_the_dtype_they_meet(dtype: str) -> None:
+    forms = compile_to_forms(_plain(dtype))
+    wide = np.float64 if dtype == "f64" else np.float32
+    x = np.array([0.0, 1.0, 2.0, 5.0], ml_dtypes.bfloat16 if dtype == "bf16" else wide)
+    for number, density in enumerate(PLAIN.values()):
+        got, of_tensors = run_function(forms, f"m.at{number}", [x])
+        assert got.dtype == wide
+        np.testing.assert_array_equal(got, of_tensors)
+        with mp.workdps(30):
+            exact = [float(density(mp.mpf(float(v)))) for v in x]
+        np.testing.assert_allclose(got, exact, rtol=8 * np.finfo(wide).eps)
+    (slope,) = run_function(forms, "m.slope", [x])
+    assert slope.dtype == x.dtype
+    unit = 2.0**-8 if dtype == "bf16" else 4 * np.finfo(wide).eps
+    np.testing.assert_allclose(slope.astype("f8"), (0.1 - x.astype("f8")) / 1.7**2, rtol=unit)
+    (apart,) = run_function(forms, "m.apart", [x.astype(wide)])
+    assert apart.dtype == wide
+    d = (x.astype("f8") - 0.1) ** 2
+    both = np.log(2 / 1.7) + (1.7**2 + d) / 8 - np.log(1 / 2) - (4 + d) / 2
+    np.testing.assert_allclose(apart, both, rtol=64 * np.finfo(wide).eps)
+
+
+def test_two_dtypes_are_told_as_such() -> None:
+    """Not a branch for another distribution, which no run comes to."""
+    text = "def f(x: Tensor[N, f64], m: Tensor[N, f32]):\n    return log_prob(Normal(m, 1.0), x)\n"
+    (error,) = check_text(text).diagnostics
+    assert "f64 - f32 needs a decision" in error.primary.text

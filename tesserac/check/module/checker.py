@@ -411,7 +411,7 @@ class ModuleChecker(ModuleScope):
         if checker._rechecks >= MAX_RECHECKS:
             return ()
         signature, spans = checker.own_signature(name), checker._signatures[name][1]
-        body = Body(checker, Sink(), name)
+        body = Body(checker, Sink(), name, at_call=True)
         checker._rechecks += 1
         checker._check_body(body, signature, types, spans, name)
         checker._rechecks -= 1

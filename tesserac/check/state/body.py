@@ -26,7 +26,7 @@ from tesserac.types.ty import ErrorType, FloatType, ListType, RunIntType, StrTyp
 class Body:
     """One function body, constant or test under check."""
 
-    def __init__(self, rules: Rules, sink: Sink, name: str) -> None:
+    def __init__(self, rules: Rules, sink: Sink, name: str, *, at_call: bool = False) -> None:
         self.rules = rules
         self.sink = sink
         self.name = name
@@ -40,7 +40,7 @@ class Body:
         self.kernel: Kernel | None = None
         self.origins: dict[typed.Local, Binding] = {}
         self.at_definition = False
-        self.at_call = False
+        self.at_call = at_call
         self.is_broken = False
         self.needs_value = False
         self.forks = False
