@@ -81,6 +81,19 @@ def test_bits_of_other_shapes() -> None:
     assert not np.signbit(run("f32s", zeros, np.abs(numbers(3, 4)).astype("f4"))).any(), "a chain begins at +0"
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_bits_wherever_columns_begin(dtype: str) -> None:
+    """Terms before the first line of the cache are taken in quarters of a vector, if all columns have as many; what is
+    left of columns and of terms is taken by four and one by one."""
+    run = compiled_equals_oracle(PROGRAM)
+    name, memory = ("f32s_by_columns" if dtype == "f4" else "f64s_by_columns"), np.empty(23 * 70 + 16, dtype)
+    for k in (8, 64, 70):
+        for start in (0, 1, 2, 4, 6, 12):
+            matrix = memory[start : start + 23 * k].reshape(23, k)
+            matrix[...] = numbers(23, k)
+            run(name, numbers(1, k).astype(dtype), matrix)
+
+
 def layouts(name: str) -> set[str]:
     """How the products of a function read their right operands."""
     module = lower(check_text(PROGRAM, "m", library()).functions, f"m.{name}", AARCH64, {}, verify=True).schedule

@@ -5,23 +5,28 @@
                                                c = fma(a[i, k + 3], b[3], ... fma(a[i, k], b[0], c))
 
 Each lane is the one ascending chain of its column, so that bits are those of every other way to compute the product;
-transposing in registers is what lets neighbours in memory meet different factors. What is left of the columns is done
-one by one, and what is left of the terms element by element.
+transposing in registers is what lets neighbours in memory meet different factors. Columns a power of two apart share a
+set of the first cache, which forgets a line before the rest of it is read: so vectors begin where lines do, behind a
+few terms in quarters. What is left of the columns is done four by four and one by one, what is left of the terms
+likewise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tesserac.target.cpu.registers import memory_type, register_type, widen
 from tesserac.target.emit import Function
 from tesserac.target.flow import for_loop
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import Value, const_i64, undefined, vector, zero
+from tesserac.target.llvm_types import I64, Value, const_i64, vector, zero
 from tesserac.types.dtype import DType
 
-COLUMNS, LEAST_PARTS = 8, 2
-"""Columns of a group, at least, and vectors of sums: one chain alone would wait for each of its steps."""
+COLUMNS, FEW_COLUMNS = 16, 4
+"""Columns of a group: one chain alone would wait for each of its steps, and a processor that reads ahead of us follows
+no more than 32 places at once, in 32 pages; then those of what is left."""
+QUARTER = 128
+"""Bits of a run of neighbours that is no whole vector: what allocators align all memory to."""
 
 
 class ColumnProduct:
@@ -36,8 +41,7 @@ class ColumnProduct:
 
     def build(self) -> Function:
         b, column = self.b, const_i64(0)
-        parts = max(LEAST_PARTS, COLUMNS // self.lanes)
-        for lanes, count in ((self.lanes, parts), (self.lanes, 1), (1, 1)):
+        for lanes, count in self._narrowing():
             size = lanes * count
             left = b.sub(self.columns, column)
             end = b.add(column, b.mul(b.binary("udiv", left, const_i64(size)), const_i64(size)))
@@ -45,6 +49,11 @@ class ColumnProduct:
             column = end
         b.ret()
         return self.function
+
+    def _narrowing(self) -> list[tuple[int, int]]:
+        """Columns of a vector, and vectors of a group: all that are taken at once, then fewer for what is left."""
+        narrow = [(lanes, 1) for lanes in (self.lanes, FEW_COLUMNS) if lanes <= self.lanes]
+        return list(dict.fromkeys([(self.lanes, max(1, COLUMNS // self.lanes)), *narrow, (1, 1)]))
 
     def _groups(self, low: Value, high: Value, lanes: int, parts: int) -> None:
         b, stored = self.b, memory_type(self.right)
@@ -70,41 +79,83 @@ class ColumnProduct:
         places = [b.gep(self.element, sums, p * lanes) for p in range(len(parts))]
         fresh = b.icmp("eq", self.done, const_i64(0))
         totals = [b.select(fresh, zero(type_), b.load(type_, place, align)) for place in places]
-        whole = b.binary("and", self.depth, const_i64(-lanes))
-
-        def steps(k: Value, held: list[Value]) -> Sequence[Value]:
-            factors = [b.splat(self._factor(i, b.add(k, const_i64(s))), lanes) for s in range(lanes)]
-            squares = [self._transposed([self._run(start, k, lanes) for start in starts]) for starts in parts]
-            for factor, *terms in zip(factors, *squares, strict=True):
-                held = [b.fma(factor, term, total) for term, total in zip(terms, held, strict=True)]
-            return held
-
-        def step(k: Value, held: list[Value]) -> Sequence[Value]:
-            factor = b.splat(self._factor(i, k), lanes)
-            terms = [self._gathered([self._run(start, k, 1) for start in starts]) for starts in parts]
-            return [b.fma(factor, term, total) for term, total in zip(terms, held, strict=True)]
-
-        totals = for_loop(b, const_i64(0), whole, const_i64(lanes), totals, steps)
-        totals = for_loop(b, whole, self.depth, const_i64(1), totals, step)
+        low = const_i64(0)
+        for width, high in self._stretches(parts[0][0], lanes):
+            totals = for_loop(b, low, high, const_i64(width), totals, self._steps(i, parts, width))
+            low = high
         for total, place in zip(totals, places, strict=True):
             b.store(total, place, align)
 
-    def _factor(self, i: Value, k: Value) -> Value:
+    def _stretches(self, start: Value, lanes: int) -> list[tuple[int, Value]]:
+        """Terms that are taken at once, and up to where: few until a whole vector lies in one line of the cache, then
+        whole vectors, a few, and one by one."""
+        b, few = self.b, self._few(lanes)
+        if few == 1:
+            return [(lanes, b.binary("and", self.depth, const_i64(-lanes))), (1, self.depth)]
+        end = b.binary("and", self.depth, const_i64(-few))
+        head = b.minimum_int(self._head(start, lanes), end)
+        whole = b.add(head, b.binary("and", b.sub(self.depth, head), const_i64(-lanes)))
+        return [(few, head), (lanes, whole), (few, end), (1, self.depth)]
+
+    def _few(self, lanes: int) -> int:
+        """Neighbours of a quarter of the widest vector, or 1 where that is no part of a vector here."""
+        few = QUARTER // memory_type(self.right).bits
+        return few if few < lanes else 1
+
+    def _head(self, start: Value, lanes: int) -> Value:
+        """Terms before the first vector that lies in one line of the cache, if this is so of all columns at once; where
+        it is not, they also lie in different sets of the cache, and half a line can wait there for its turn."""
+        b, size = self.b, memory_type(self.right).bits // 8
+        line = const_i64(lanes * size)
+        before = b.binary("and", b.sub(const_i64(0), b.cast("ptrtoint", start, I64)), b.sub(line, const_i64(1)))
+        alike = b.icmp("eq", b.binary("urem", b.mul(self.pitch, const_i64(size)), line), const_i64(0))
+        terms = b.binary("and", b.binary("udiv", before, const_i64(size)), const_i64(-self._few(lanes)))
+        return b.select(alike, terms, const_i64(0))
+
+    def _steps(
+        self, i: Value, parts: Sequence[Sequence[Value]], width: int
+    ) -> Callable[[Value, list[Value]], Sequence[Value]]:
+        """So many terms at once of each column; one vector of columns after the other, as registers hold no more."""
+
+        def body(k: Value, held: list[Value]) -> Sequence[Value]:
+            factors = self._factors(i, k, width)
+            return [self._square(starts, k, factors, total) for starts, total in zip(parts, held, strict=True)]
+
+        return body
+
+    def _square(self, starts: Sequence[Value], k: Value, factors: Sequence[Value], total: Value) -> Value:
+        """The sums of a vector of columns, carried on by as many terms as there are factors."""
+        b, lanes, width = self.b, len(starts), len(factors)
+        runs = [self._run(start, k, width) for start in starts]
+        terms = self._transposed([self._joined(runs[j::width]) for j in range(width)])
+        for factor, term in zip(factors, terms, strict=True):
+            total = b.fma(b.splat(self._factor(factor), lanes), term, total)
+        return total
+
+    def _factors(self, i: Value, k: Value, count: int) -> list[Value]:
+        """Where neighbouring factors lie."""
         b, stored = self.b, memory_type(self.left)
-        place = b.add(b.mul(i, self.a_row), b.mul(k, self.a_step))
-        return widen(b, b.load(stored, b.gep(stored, self.a, place), stored.bits // 8), self.left)
+        places = [b.gep(stored, self.a, b.add(b.mul(i, self.a_row), b.mul(k, self.a_step)))]
+        while len(places) < count:
+            places.append(b.gep(stored, places[-1], self.a_step))
+        return places
+
+    def _factor(self, place: Value) -> Value:
+        stored = memory_type(self.left)
+        return widen(self.b, self.b.load(stored, place, stored.bits // 8), self.left)
 
     def _run(self, start: Value, k: Value, count: int) -> Value:
         """Neighbours of a column, from the term `k` on."""
         b, stored = self.b, memory_type(self.right)
         return widen(b, b.load(vector(stored, count), b.gep(stored, start, k), stored.bits // 8), self.right)
 
-    def _gathered(self, items: Sequence[Value]) -> Value:
-        """The only elements of vectors as one vector."""
-        made = undefined(vector(self.element, len(items)))
-        for lane, item in enumerate(items):
-            made = self.b.insert(made, self.b.extract(item, 0), lane)
-        return made
+    def _joined(self, runs: Sequence[Value]) -> Value:
+        """Vectors one behind the other."""
+        while len(runs) > 1:
+            count = 2 * runs[0].type.lanes
+            pairs = zip(runs[::2], runs[1::2], strict=True)
+            runs = [self.b.shuffle(low, high, range(count)) for low, high in pairs]
+        return runs[0]
 
     def _transposed(self, rows: Sequence[Value]) -> list[Value]:
         """A square of registers, its blocks exchanged across the diagonal from the largest to single elements."""
