@@ -49,6 +49,7 @@ class Windows(Operator):
             (cls(three, 0, 2), ("i32[8, 2]",)),
             (cls(Dim.const(2), 1, 3, 4), ("bf16 @accum(f32)[2, 12, 3]",)),
             (cls(ONE, 0, 5), ("f32[11]",)),
+            (cls(Dim.const(6), 1, 2), ("f64[2, 11, 3]",)),
         ]
 
     def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
@@ -78,6 +79,8 @@ class Windows(Operator):
         own = tensor_type(operands[0])
         if self.dilation == 1 and self.size == Dim.const(self.stride):
             return self._side_by_side(write, cotangent, own)
+        if (count := self._strides_in_a_window()) is not None:
+            return self._by_strides(write, cotangent, own, count)
         last = own.rank
         flipped = write("flip", cotangent, axes=(last,))
         spaced = self.spaced(write, flipped, self.axis, own.dims[self.axis], own)
@@ -95,14 +98,39 @@ class Windows(Operator):
         return write("insert", zeros, value, starts=starts, steps=steps)
 
     def _side_by_side(self, write: Writer, cotangent: Value, own: TensorType) -> Value:
-        """Windows that touch are the dim in pieces; behind them may be a rest that none has seen."""
+        """Windows that touch are the dim in pieces."""
         last, inner = own.rank, self.axis + 1
         pieces = write.permute(cotangent, [*range(inner), last, *range(inner, last)])
         count = tensor_type(cotangent).dims[self.axis] * self.size
-        joined = write.reshape(pieces, (*own.dims[: self.axis], count, *own.dims[inner:]))
+        return self._with_rest(write, write.reshape(pieces, self._joined(own, count)), own)
+
+    def _strides_in_a_window(self) -> int | None:
+        """How many, where windows overlap and begin and end where others do."""
+        size = self.size.constant
+        whole = size is not None and self.dilation == 1 < self.stride < size and size % self.stride == 0
+        return size // self.stride if whole and size is not None else None
+
+    def _by_strides(self, write: Writer, cotangent: Value, own: TensorType, count: int) -> Value:
+        """The dim in pieces of a stride: windows of pieces, one piece apart. See Note [Windows go back as windows]."""
+        last, inner = own.rank, self.axis + 1
+        dims, stride, some = tensor_type(cotangent).dims, Dim.const(self.stride), Windows(Dim.const(count), self.axis)
+        pieces = dims[self.axis] + count - 1
+        cut = write.reshape(cotangent, (*dims[:last], some.size, stride))
+        spaced = some.spaced(write, cut, self.axis, pieces, own)  # as it lies, so that whole pieces are copied
+        flipped = write("flip", spaced, axes=(last,))
+        turned = write.permute(flipped, [*range(inner), last + 1, *range(inner, last), last])
+        again = write("windows", turned, size=some.size, axis=self.axis)
+        found = write.sum(write("diagonal", again), (last + 1,))
+        return self._with_rest(write, write.reshape(found, self._joined(own, pieces * stride)), own)
+
+    def _joined(self, own: TensorType, size: Dim) -> tuple[Dim, ...]:
+        return (*own.dims[: self.axis], size, *own.dims[self.axis + 1 :])
+
+    def _with_rest(self, write: Writer, joined: Value, own: TensorType) -> Value:
+        """Behind the windows may be a rest that none has seen."""
         if tensor_type(joined).dims == own.dims:
             return joined
-        return write("insert", write.zeros(own), joined, starts=(ZERO,) * last, steps=(1,) * last)
+        return write("insert", write.zeros(own), joined, starts=(ZERO,) * own.rank, steps=(1,) * own.rank)
 
     def reference(self, *operands: Array) -> Array:
         [x] = operands
@@ -118,4 +146,6 @@ class Windows(Operator):
 # Element l of x stands at place k of the window that begins at l - k * dilation, so its cotangent is a sum over k. With
 # the cotangents of all windows spaced out by the stride, between zeros, these are read by windows again: the sum runs
 # over the diagonal of the two dims that walk inside windows, one of them backwards. This is a view, a map and a sum: it
-# fuses, and no element is put anywhere twice.
+# fuses, and no element is put anywhere twice. Between windows that are a stride apart most of what is summed are zeros.
+# Where a window is a number of strides long, the dim in pieces of a stride has windows that are one piece apart: no
+# zeros lie between, and an element is a sum of as many numbers as windows overlap.
