@@ -24,7 +24,7 @@ def split_lines(
     builder: Builder, op: Op, pairs: Mapping[Value, Pair], rows: Mapping[Value, Value], in_a_row: bool
 ) -> Value:
     """The result as its parts: `in_a_row`, number by number in a last dim of two, or one behind the other in a first.
-    Operands are read in the same ways: number by number where they are in `rows`."""
+    Operands are read in the same ways: number by number where they are in `rows`. A real result is as it is."""
     operands: list[Value] = []
     maps: list[DimMap] = []
     block = Block()
@@ -49,13 +49,22 @@ def split_lines(
     writer = PartsWriter(block, values)
     for inner in op.body.ops[:-1]:
         writer.copy(inner)
-    yielded = [writer.both(value) for value in op.body.terminator.operands]
-    part, out = part_type(tensor_type(op.result)), lines_out(op)
-    written = list(chain(*yielded)) if in_a_row else [number[i] for i in (0, 1) for number in yielded]
+    written, result, out = _written(op, writer, in_a_row)
     Builder(block, op.span).op("form.yield", written)
-    result = TensorType((*part.dims, TWO) if in_a_row else (TWO, *part.dims), part.dtype, part.policy)
-    attrs = {"maps": tuple(maps), "out": (*out, None) if in_a_row else (None, *out)}
+    attrs = {"maps": tuple(maps), "out": out}
     return builder.value(LINES, operands, result, attrs, (block,), hint=op.result.name)
+
+
+def _written(op: Op, writer: PartsWriter, in_a_row: bool) -> tuple[list[Value], TensorType, DimMap]:
+    """What a point yields, of which tensor, and which dim of the space each of its dims follows."""
+    yielded, ty, out = op.body.terminator.operands, tensor_type(op.result), lines_out(op)
+    if not ty.dtype.is_complex:
+        return [writer.both(value)[0] for value in yielded], ty, out
+    part, numbers = part_type(ty), [writer.both(value) for value in yielded]
+    if in_a_row:
+        return list(chain(*numbers)), TensorType((*part.dims, TWO), part.dtype, part.policy), (*out, None)
+    behind = [number[i] for i in (0, 1) for number in numbers]
+    return behind, TensorType((TWO, *part.dims), part.dtype, part.policy), (None, *out)
 
 
 def _part(arg: Value) -> ScalarType:

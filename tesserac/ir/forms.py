@@ -134,6 +134,14 @@ def tensor_type(value: Value) -> TensorType:
     return value.type
 
 
+def permuted(value: Value) -> tuple[Value, tuple[int, ...]]:
+    """What a value is a permuted view of, through any number of them, and which dim of that each of its dims is."""
+    order = tuple(range(tensor_type(value).rank))
+    while (made := value.defining_op) is not None and isinstance(view := made.attrs.get("view"), Permute):
+        order, value = tuple(view.order[place] for place in order), made.operands[0]
+    return value, order
+
+
 def compute_type(value: Value) -> ScalarType:
     """The type in which elements of a tensor take part in computation."""
     ty = tensor_type(value)

@@ -1,4 +1,4 @@
-"""The forms of a Fourier transform over the last dim, whose length is a number.
+"""The forms of a Fourier transform over one dim, whose length is a number.
 
 Enters: complex points. Leaves: their spectrum, in steps of short transforms (`butterflies.py`), or as a convolution.
 See Note [The plan of a transform].
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 from math import prod
 
 from tesserac.base.dataclass import dataclass
@@ -64,6 +64,12 @@ def _cheapest(length: int) -> tuple[float, tuple[int, ...]]:
     return min((cost + PASS + WORK[radix], tuple(sorted((*rest, radix)))) for (cost, rest), radix in ways)
 
 
+def is_in_steps(length: int) -> bool:
+    """Whether butterflies alone transform so many points, at least two."""
+    radices = plan(length)
+    return bool(radices) and all(radix in RADICES for radix in radices or ())
+
+
 def prime_factors(number: int) -> list[int]:
     """In descending order."""
     factors: list[int] = []
@@ -84,70 +90,86 @@ def convolution_length(length: int) -> int:
 
 @dataclass(frozen=True)
 class Steps:
-    """Writes the forms of transforms with one sign; each frequency is multiplied by `factor` in the end."""
+    """Writes the forms of transforms with one sign; each frequency is multiplied by `factor` in the end. Behind the dim
+    that is transformed, those `beside` it go through all steps. See Note [Transforms side by side]."""
 
     builder: Builder
     sign: int
     factor: float = 1.0
+    beside: tuple[Dim, ...] = ()
+
+    @property
+    def axis(self) -> int:
+        """The dim that is transformed, from the right."""
+        return -1 - len(self.beside)
 
     def transform(self, x: Value) -> Value:
-        length = tensor_type(x).dims[-1].constant
-        assert length is not None, "a demanded size is a number before operators are lowered"
+        length = self.length(x)
         radices = plan(length)
-        return self._convolved(x, length) if radices is None else self._in_steps(x, radices)
-
-    def of_pairs(self, x: Value, dtype: DType) -> Value | None:
-        """The transform of numbers whose parts are neighbours among real points; none where no step reads them."""
-        *batch, length = tensor_type(x).dims
-        half = length.evaluate({}) // 2
-        radices = plan(half)
-        if not radices or radices[0] not in RADICES:
-            return None
-        first, *later = _passes(radices)
-        pairs = self._reshaped(x, (*batch, *map(_dim, (first.radix, *first.left, *first.done, 2))))
-        return self._in_turn(self._step(pairs, first, dtype), (*batch, _dim(half)), later)
-
-    def _in_steps(self, x: Value, radices: Sequence[int]) -> Value:
+        if radices is None:
+            assert not self.beside, "a convolution goes over the last dim"
+            return self._convolved(x, length)
         return self._in_turn(x, tensor_type(x).dims, _passes(radices)) if radices else self._scaled(x)
 
+    def length(self, x: Value) -> int:
+        length = tensor_type(x).dims[self.axis].constant
+        assert length is not None, "a demanded size is a number before operators are lowered"
+        return length
+
+    def of_pairs(self, x: Value, dtype: DType) -> Value:
+        """The transform of numbers whose parts are neighbours among real points, in steps all of them."""
+        batch, half = tensor_type(x).dims[: self.axis], self.length(x) // 2
+        first, *later = _passes(plan(half) or ())
+        sizes = map(_dim, (first.radix, *first.left, *first.done, 2))
+        pairs = self._reshaped(x, (*batch, *sizes, *self.beside))
+        return self._in_turn(self._step(pairs, first, dtype), (*batch, _dim(half), *self.beside), later)
+
+    def to_pairs(self, x: Value, result: TensorType) -> Value:
+        """The inverse of `of_pairs`: the parts of each number found are neighbours among real points."""
+        batch = tensor_type(x).dims[: self.axis]
+        *before, last = _passes(plan(self.length(x)) or ())
+        sizes = map(_dim, (last.radix, *last.left, *last.done))
+        turned = self._reshaped(self._in_turn(x, tensor_type(x).dims, before), (*batch, *sizes, *self.beside))
+        return self._reshaped(self._step(turned, last, result.dtype), result.dims)
+
     def _in_turn(self, x: Value, dims: tuple[Dim, ...], passes: Sequence[_Pass]) -> Value:
-        """Between the steps a tensor is [..., points still to be transformed, frequencies done]."""
+        """Between the steps a tensor is [..., points still to be transformed, frequencies done, ...]."""
+        batch = dims[: self.axis]
         for one in passes:
             if one.radix in RADICES:
-                points = self._reshaped(x, (*dims[:-1], *map(_dim, (one.radix, *one.left, *one.done))))
-                x = self._step(points, one, tensor_type(x).dtype)
+                sizes = map(_dim, (one.radix, *one.left, *one.done))
+                x = self._step(self._reshaped(x, (*batch, *sizes, *self.beside)), one, tensor_type(x).dtype)
             else:
-                sizes = one.radix, prod(one.left), prod(one.done)
-                x = self._long_step(self._reshaped(x, (*dims[:-1], *map(_dim, sizes))))
+                assert not self.beside, "a product goes over the last dim"
+                sizes = map(_dim, (one.radix, prod(one.left), prod(one.done)))
+                x = self._long_step(self._reshaped(x, (*batch, *sizes)))
         return self._reshaped(x, dims)
 
     # ------------------------------------------------------------------------------------------------- one step
 
     def _step(self, x: Value, one: _Pass, dtype: DType) -> Value:
-        """[..., points, left, done] to [..., left, frequency, done], turned for the next step. The numbers may be real
-        ones of which two in a last dim are one."""
-        ty = TensorType(tensor_type(x).dims, dtype)
-        paired = tensor_type(x).dtype != dtype
-        batch = ty.dims[: ty.rank - 1 - len(one.left) - len(one.done) - paired]
-        places: list[int | None] = [*range(len(batch))]
-        for size in (*one.left, *one.done):
-            places.append(None if size == 1 else sum(place is not None for place in places))
-        here, rest = places[: len(batch)], places[len(batch) :]
-        left, done = rest[: len(one.left)], rest[len(one.left) :]
-        reads: DimMap = (*here, None, *left, *done, *([None] if paired else []))
-        writes: DimMap = (*here, *left, None, *done)
-        result = TensorType((*batch, *map(_dim, (*one.left, one.radix, *one.done))), ty.dtype)
+        """[..., points, left, done] to [..., left, frequency, done], turned for the next step. The numbers read may be
+        real ones of which two in a dim behind are one, and so may those written."""
+        given = tensor_type(x)
+        reads_pairs, writes_pairs = not given.dtype.is_complex, not dtype.is_complex
+        ty = TensorType(given.dims, dtype if reads_pairs else given.dtype)
+        batch = ty.dims[: self.axis - len(one.left) - len(one.done) - reads_pairs]
+        here, left, done, beside = _places(batch, one, self.beside)
+        reads: DimMap = (*here, None, *left, *done, *([None] * reads_pairs), *beside)
+        writes: DimMap = (*here, *left, None, *done, *([None] * writes_pairs), *beside)
+        sizes = map(_dim, (*one.left, one.radix, *one.done, *([2] * writes_pairs)))
+        result = TensorType((*batch, *sizes, *self.beside), dtype)
         last = prod(one.left) == 1
 
         def body(s: Scalars, args: list[list[Value]]) -> list[Value]:
             butterfly = Butterfly(s, self.sign, component(ty.dtype))
-            numbers = list(zip(args[0][::2], args[0][1::2], strict=True)) if paired else [s.parts(a) for a in args[0]]
-            found = butterfly.transform(numbers)
+            pairs = zip(args[0][::2], args[0][1::2], strict=True) if reads_pairs else map(s.parts, args[0])
+            found = butterfly.transform(list(pairs))
             if not last:
                 found[1:] = [butterfly.times(f, s.parts(t)) for f, t in zip(found[1:], args[1][1:], strict=True)]
             elif self.factor != 1.0:
                 found = [butterfly.scaled(f, self.factor) for f in found]
-            return [s.complex(*f) for f in found]
+            return [part for f in found for part in f] if writes_pairs else [s.complex(*f) for f in found]
 
         if last:
             return lines_form(self.builder, (x,), (reads,), result, writes, body)
@@ -188,14 +210,14 @@ class Steps:
         signal = self._padded(self._times(x, chirp), padded)
         spectrum = self._times(Steps(self.builder, -1).transform(signal), Steps(self.builder, -1).transform(response))
         back = Steps(self.builder, 1, 1 / padded).transform(spectrum)
-        taken = self.cut(back, ty.dims, 0, 1)
+        taken = self.cut(back, length, 0, 1)
         return self._scaled(self._times(taken, chirp))
 
     def _spread(self, chirp: Value, length: int, padded: int) -> Value:
         """The chirp forwards from the start and backwards from the end, zeros between."""
         ty = tensor_type(chirp)
         whole = TensorType((_dim(padded),), ty.dtype)
-        tail = self.cut(chirp, (_dim(length - 1),), length - 1, -1)
+        tail = self.cut(chirp, length - 1, length - 1, -1)
         boxes = [Slice((_dim(start),), (1,)) for start in (0, 0, padded - length + 1)]
         return assemble_form(self.builder, (fill(self.builder, whole, 0), chirp, tail), whole, boxes)
 
@@ -207,11 +229,12 @@ class Steps:
 
     # ------------------------------------------------------------------------------------------------ small forms
 
-    def cut(self, x: Value, dims: Sequence[Dim], start: int, step: int) -> Value:
+    def cut(self, x: Value, size: int, start: int, step: int) -> Value:
+        """Some of the dim that is transformed."""
         ty = tensor_type(x)
-        others = ty.rank - 1
-        cut = Slice((*[ZERO] * others, _dim(start)), (*[1] * others, step))
-        return view_form(self.builder, x, TensorType(tuple(dims), ty.dtype), cut)
+        dims, starts, steps = list(ty.dims), [ZERO] * ty.rank, [1] * ty.rank
+        dims[self.axis], starts[self.axis], steps[self.axis] = _dim(size), _dim(start), step
+        return view_form(self.builder, x, TensorType(tuple(dims), ty.dtype), Slice(tuple(starts), tuple(steps)))
 
     def _times(self, x: Value, y: Value) -> Value:
         return pointwise(self.builder, (x, y), tensor_type(x), lambda s, args: s.primitive("mul", *args))
@@ -248,6 +271,16 @@ class _Pass:
     radix: int
     left: tuple[int, ...]
     done: tuple[int, ...]
+
+
+def _places(batch: Sequence[Dim], one: _Pass, beside: Sequence[Dim]) -> tuple[DimMap, DimMap, DimMap, DimMap]:
+    """The dims of the space of a step: before what is transformed, left, done, and beside it."""
+    places: list[int | None] = [*range(len(batch))]
+    for size in (*map(_dim, (*one.left, *one.done)), *beside):
+        places.append(None if size == ONE else sum(place is not None for place in places))
+    ends = [0, *accumulate(map(len, (batch, one.left, one.done, beside)))]
+    here, left, done, rest = (tuple(places[start:end]) for start, end in pairwise(ends))
+    return here, left, done, rest
 
 
 def _passes(radices: Sequence[int]) -> list[_Pass]:
@@ -290,6 +323,11 @@ def _together(radices: Sequence[int]) -> list[Sequence[int]]:
 # after the group in what is left, and what came before it in what is done. A program that has a part of it takes its
 # numbers through all steps of the group without going back to memory (`schedule/line_chains.py`). Memory and bits are
 # those of steps with one dim each, which is how schedules walk them that gain nothing from it.
+#
+# Note [Transforms side by side]
+# A transform over another dim than the last goes over the memory as it lies: what comes behind the dim is behind what
+# is done, in every step. Neighbours in memory are then points of different transforms, which a vector takes through a
+# step without a shuffle, and nothing is transposed. `lying.py` finds where an operand is a view of such memory.
 #
 # Note [Few radices, many lengths]
 # A step is one launch: a point of its space reads r numbers, transforms them in registers, turns them and writes r

@@ -16,9 +16,10 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Value
 from tesserac.ir.forms import Slice, tensor_type
 from tesserac.ops.calculus import Writer
-from tesserac.ops.fourier import Steps
+from tesserac.ops.fourier import Steps, is_in_steps
 from tesserac.ops.lowering import convert_form, view_form
-from tesserac.ops.real_fourier import half_spectrum
+from tesserac.ops.lying import as_seen, lying
+from tesserac.ops.real_fourier import from_half_spectrum, from_whole_spectrum, half_spectrum
 from tesserac.ops.registry import Array, Need, Operator, register
 from tesserac.ops.unify import KindMismatch, Mismatch, SameSize
 from tesserac.types.dims import ONE, ZERO, Dim
@@ -56,7 +57,10 @@ class Transform(Operator):
         return write.stored(write.apply(self, (cotangent,)), tensor_type(operands[0]))
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
-        return Steps(builder, self.sign, self._factor(result)).transform(convert_form(builder, operands[0], result))
+        found = lying(operands[0]) if is_in_steps(result.dims[-1].evaluate({})) else as_seen(operands[0])
+        points = convert_form(builder, found.value, found.type_of(result))
+        steps = Steps(builder, self.sign, self._factor(result), found.beside)
+        return found.seen(builder, steps.transform(points), result)
 
     def _factor(self, result: TensorType) -> float:
         """Of every frequency."""
@@ -132,12 +136,79 @@ class Rfft(Transform):
         return _like(operands[0], np.fft.rfft(operands[0]))
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
-        if (half := half_spectrum(builder, operands[0], result)) is not None:
-            return half
+        length = tensor_type(operands[0]).dims[-1].evaluate({})
+        if length % 2 == 0 and is_in_steps(length // 2):
+            found = lying(operands[0])
+            half = half_spectrum(Steps(builder, -1, beside=found.beside), found.value, found.type_of(result))
+            return found.seen(builder, half, result)
         whole = TensorType(tensor_type(operands[0]).dims, result.dtype)
         spectrum = super().lower(builder, operands, whole)
         cut = Slice((ZERO,) * result.rank, (1,) * result.rank)
         return view_form(builder, spectrum, result, cut)
+
+
+@register
+@dataclass(frozen=True)
+class Irfft(Transform):
+    """The inverse of `rfft`: `size` real points from the frequencies 0 to size // 2. The imaginary parts of the first,
+    and for an even size of the last, are not looked at.
+
+    def f(z: Tensor[B, 129, c64]) -> Tensor[B, 256, f32]:
+        return irfft(z, 256)
+    """
+
+    name, sign = "irfft", 1
+    signatures = ("(z: A[*s, m], size: size) -> real(A)[{dims}]",)
+    linear = "jointly"
+
+    size: Dim
+
+    @classmethod
+    def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
+        types = {"c64[3, 5]": 8, "c128[31]": 60, "c64[2, 1]": 1, "c64[0, 4]": 6, "c128[34]": 67, "f32[2, 8]": 15}
+        return [(cls(Dim.const(size)), (text,)) for text, size in types.items()]
+
+    def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return (*operands[0].dims[:-1], self.size)
+
+    def needs(self, operands: tuple[TensorType, ...]) -> tuple[Need, ...]:
+        found, needed = operands[0].dims[-1], self.size.floor_div(2) + 1
+        return (
+            Need("at_least", self.size, ONE, f"`irfft` of {self.size} points"),
+            Need("equal", found, needed, f"{self.size} points have {needed} frequencies, not {found}"),
+        )
+
+    def demands(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
+        return (self.size,)
+
+    def transpose(
+        self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
+    ) -> Value | None:
+        """Every frequency but the first and, of an even size, the last stands for its conjugate too."""
+        own = tensor_type(operands[0])
+        part = tensor_type(cotangent)
+        spectrum = write("conj", write("rfft", write("div", cotangent, write.size(self.size, part))))
+        starts, steps = (*[ZERO] * (own.rank - 1), ONE), (1,) * own.rank
+        sizes = (*own.dims[:-1], (self.size - 1).floor_div(2))
+        inner = write("cut", spectrum, starts=starts, sizes=sizes, steps=steps)
+        twice = write("insert", write.zeros(tensor_type(spectrum)), inner, starts=starts, steps=steps)
+        return write.stored(write("add", spectrum, twice), own)
+
+    def reference(self, *operands: Array) -> Array:
+        return np.fft.irfft(operands[0], self.size.evaluate({})).astype(np.real(operands[0]).dtype)
+
+    def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
+        size = self.size.evaluate({})
+        if size % 2 == 0 and is_in_steps(size // 2):
+            found = lying(operands[0])
+            steps = Steps(builder, 1, 1 / size, found.beside)
+            points = from_half_spectrum(steps, self._complex(builder, found.value), found.type_of(result))
+            return found.seen(builder, points, result)
+        return from_whole_spectrum(Steps(builder, 1, 1 / size), self._complex(builder, operands[0]), result)
+
+    def _complex(self, builder: Builder, z: Value) -> Value:
+        ty = tensor_type(z)
+        return convert_form(builder, z, TensorType(ty.dims, complex_of(ty.dtype) or ty.dtype))
 
 
 def _like(x: Array, spectrum: Array) -> Array:

@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from tesserac.ir.boxes import Box, never_meet
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE
 from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.effects import EFFECTS
 from tesserac.ir.forms import Broadcast, compute_type, tensor_type
-from tesserac.ir.indexed import covers_all
+from tesserac.ir.indexed import assembled_boxes, covers_all
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
 from tesserac.ir.passes import FORMS, Pass, function_pass
@@ -90,9 +91,21 @@ def _normalise_contract(op: Op, machine: Machine) -> None:
 def _normalise_assemble(op: Op) -> None:
     """The tensor that is changed keeps its unit dims until it is known whether that happens in place (`updates.py`)."""
     for position in range(len(op.operands)):
+        if _is_written_in_place(op, position):
+            continue
         copy = _copy_part(op, position)
         if position or not covers_all(op):
             squeeze(copy)
+
+
+def _is_written_in_place(op: Op, position: int) -> bool:
+    """Whether a part is lines that only this tensor reads, and no other part is written where they are."""
+    value, made = op.operands[position], op.operands[position].defining_op
+    if made is None or made.name != LINES or made.parent is not op.parent or len(value.uses) > 1:
+        return False
+    boxes = [Box(s, tensor_type(v).dims) for s, v in zip(assembled_boxes(op), op.operands, strict=True)]
+    others = [*boxes[:position], *boxes[position + 1 :]]
+    return all(never_meet(boxes[position], other, tensor_type(op.result).dims) for other in others)
 
 
 def _normalise_scatter(op: Op) -> None:

@@ -4,7 +4,8 @@
     launch lines %w -> %y     space [B, 8, 16]     blocks of 2, 8 and 16    program p: the same rows; {follows = 2048}
 
 Enters: chains (`line_chains.py`) whose first axes are the same rows in every launch, as those of many Fourier
-transforms side by side. Leaves: launches of which a program has whole rows, the same in all, and all but the first with
+transforms side by side, with the launches of lines around them that alone write what the first reads, or read what the
+last wrote. Leaves: launches of which a program has whole rows, the same in all, and all but the first with
 `follows`: the elements that a program has of the memory before it. Programs of the launches may then run in turn, each
 on one thread, and what lies between need not leave its cache (`target/cpu/chains.py`). The bits are those of launches
 that run one after the other.
@@ -12,37 +13,125 @@ that run one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from math import prod
 
-from tesserac.ir.core import Op
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.lines import line_length, lines_out
-from tesserac.schedule.dialect import FOLLOWS, launch_loops, launch_outs, launch_space
+from tesserac.schedule.dialect import FOLLOWS, launch_kind, launch_loops, launch_outs, launch_space
 from tesserac.schedule.line_chains import MOST, Link, chains_of
 from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
-from tesserac.schedule.space import computing, reaches, read_reach, write_reach
+from tesserac.schedule.space import Reach, computing, reaches, write_reach
 from tesserac.types.dims import ONE, Dim, product
 
-PROGRAM = 4096
+PROGRAM = 2048
 """Numbers of a program, about: they and those of three steps stay in the second cache, and a program of a few short
 rows is worth what starting it takes."""
+NAMES = ("schedule.buffer", "schedule.box", "schedule.parts")
+"""What says where memory is, and does nothing."""
 
 
 def schedule_row_chains(host: Op) -> set[Op]:
     """Schedules the launches of all such chains of a host program; gives them."""
     done: set[Op] = set()
-    for chain in chains_of(host):
-        rows, launches = _rows(chain), [link.launch for link in chain]
-        elements = _row_elements(launches, rows) if rows and not _takes_argument(launches[-1]) else None
-        if elements is not None and all(_merges(launch, rows) for launch in launches):
-            _schedule(launches, rows, elements)
-            done |= set(launches)
+    chains = chains_of(host)
+    chained = {link.launch for chain in chains for link in chain}
+    for chain in chains:
+        found = next(filter(_goes_by_rows, (_with_neighbours(chain, chained), chain)), [])
+        if found:
+            _schedule(found)
+            done |= {link.launch for link in found}
     return done
+
+
+def _goes_by_rows(links: Sequence[Link]) -> bool:
+    """Whether rows go through all launches, each apart from the others."""
+    rows, launches = _rows(links), [link.launch for link in links]
+    between = _between(launches)
+    taken = any(_takes_argument(launch) for launch in launches if _buffer(launch_outs(launch)[0]) not in between)
+    apart = rows and not taken and _row_elements(launches, rows, between) is not None
+    return bool(apart) and all(_merges(launch, rows) for launch in launches)
+
+
+def _with_neighbours(chain: Sequence[Link], chained: set[Op]) -> list[Link]:
+    """A chain with the launches right before it that each write a part of what it reads, and right behind it that all
+    read what it wrote, if nobody else does. None of them is in a chain of its own."""
+    first, last = chain[0].launch, chain[-1].launch
+    made, read = _buffer(launch_outs(last)[0]), [_buffer(v) for v in first.operands]
+    readers = list(takewhile(lambda op: made in map(_buffer, op.operands), _lines_after(last, chained)))
+    writers = list(takewhile(lambda op: _buffer(launch_outs(op)[0]) in read, _lines_before(first, chained)))
+    links = list(chain)
+    if readers and _users(made) == {last, *readers}:
+        links += [Link(op, _same_axes(last, op)) for op in readers]
+    held = _buffer(launch_outs(writers[0])[0]) if writers else made
+    if writers and _users(held) == {first, *writers}:
+        links = [*(Link(op, _same_axes(op, first)) for op in reversed(writers)), *links]
+    return links
+
+
+def _lines_after(launch: Op, chained: set[Op]) -> Iterator[Op]:
+    block = launch.parent
+    assert block is not None
+    return _lines_of(block.ops[block.place(launch) + 1 :], chained)
+
+
+def _lines_before(launch: Op, chained: set[Op]) -> Iterator[Op]:
+    block = launch.parent
+    assert block is not None
+    return _lines_of(reversed(block.ops[: block.place(launch)]), chained)
+
+
+def _lines_of(ops: Iterable[Op], chained: set[Op]) -> Iterator[Op]:
+    """The launches of lines that come first; names of memory do not count."""
+    launches = (op for op in ops if op.name not in NAMES)
+    lines = takewhile(lambda op: op.name == "schedule.launch" and launch_kind(op) == "lines", launches)
+    return takewhile(lambda op: op not in chained, lines)
+
+
+def _buffer(value: Value) -> Value:
+    """The memory that a value is, or is a part of."""
+    made = value.defining_op
+    while made is not None and made.name in ("schedule.box", "schedule.parts"):
+        value = made.operands[0]
+        made = value.defining_op
+    return value
+
+
+def _users(buffer: Value) -> set[Op]:
+    """Who reads or writes memory, or a part of it."""
+    direct = {user for user, _ in buffer.uses}
+    named = {user for user in direct if user.name in ("schedule.box", "schedule.parts")}
+    return (direct - named).union(*(_users(user.result) for user in named))
+
+
+def _same_axes(writer: Op, reader: Op) -> dict[int, int]:
+    """Those along which one walks the memory as the other does."""
+    held, wrote = _buffer(launch_outs(writer)[0]), write_reach(writer, 0)
+    read = [reach for reach in reaches(reader)[: -len(launch_outs(reader))] if _reads(reader, reach) is held]
+    sizes = enumerate(zip(launch_space(writer), launch_space(reader), strict=False))
+    same = [axis for axis, (here, there) in sizes if here == there]
+    return {axis: axis for axis in same if all(reach.strides[axis] == wrote.strides[axis] for reach in read)}
+
+
+def _reads(launch: Op, reach: Reach) -> Value:
+    return _buffer(launch.operands[reach.operand])
+
+
+def _between(launches: Sequence[Op]) -> set[Value]:
+    """Memory that some of the launches write and others read, and nobody else."""
+    outs = {_buffer(launch_outs(launch)[0]) for launch in launches}
+    return {held for held in outs if _is_workspace(held) and len(_users(held)) > 1 and _users(held) <= set(launches)}
+
+
+def _is_workspace(value: Value) -> bool:
+    made = value.defining_op
+    return made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "workspace"
 
 
 def _rows(chain: Sequence[Link]) -> int:
@@ -75,21 +164,24 @@ def _takes_argument(launch: Op) -> bool:
     return made is None or "of" in made.attrs
 
 
-def _row_elements(launches: Sequence[Op], rows: int) -> int | None:
+def _row_elements(launches: Sequence[Op], rows: int, between: set[Value]) -> int | None:
     """How far apart rows are in the memory between launches, if that is one number in all of it."""
     axes, strides = tuple(range(rows)), set[Dim | None]()
-    for writer, launch in pairwise(launches):
-        (op,) = computing(launch)
-        strides.add(write_reach(writer, 0).stride(axes, launch_space(writer)))
-        for position in range(len(op.operands)):
-            reach = read_reach(launch, op, position)
-            if reach is not None and launch.operands[reach.operand] is launch_outs(writer)[0]:
-                strides.add(reach.stride(axes, launch_space(launch)))
+    for launch in launches:
+        *read, wrote = reaches(launch)
+        found = [reach for reach in read if _reads(launch, reach) in between]
+        if _buffer(launch_outs(launch)[0]) in between:
+            found.append(wrote)
+        strides |= {reach.stride(axes, launch_space(launch)) for reach in found}
     (first, *others) = strides
     return None if others or first is None else first.constant
 
 
-def _schedule(launches: Sequence[Op], rows: int, elements: int) -> None:
+def _schedule(links: Sequence[Link]) -> None:
+    rows, launches = _rows(links), [link.launch for link in links]
+    elements = _row_elements(launches, rows, _between(launches))
+    assert elements is not None, "rows are apart"
+    _name_before(launches)
     numbers = max(_numbers_of_row(launch, rows) or 0 for launch in launches)
     block = max(1, PROGRAM // numbers)
     for launch in launches:
@@ -103,6 +195,16 @@ def _schedule(launches: Sequence[Op], rows: int, elements: int) -> None:
         because(launch, "a program takes its rows through all steps of this chain")
     for launch in launches[1:]:
         launch.attrs[FOLLOWS] = Dim.const(block * elements)
+
+
+def _name_before(launches: Sequence[Op]) -> None:
+    """Names of memory stand before all launches of a chain, which then follow each other."""
+    block = launches[0].parent
+    assert block is not None
+    for op in block.ops[block.place(launches[0]) : block.place(launches[-1])]:
+        if op.name in NAMES:
+            op.detach()
+            Builder.before(launches[0]).add(op)
 
 
 def _merges(launch: Op, rows: int) -> bool:

@@ -47,17 +47,17 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE, is_called
 from tesserac.ir.core import Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.effects import COMPLEX
-from tesserac.ir.forms import Broadcast, Reshape, Slice, operand_maps, tensor_type
+from tesserac.ir.forms import Broadcast, Permute, Reshape, Slice, operand_maps, permuted, tensor_type
 from tesserac.ir.func import params
 from tesserac.ir.indexed import assembled_boxes
-from tesserac.ir.interleaved import part_type, parts_type
+from tesserac.ir.interleaved import TWO, part_type, parts_type
 from tesserac.ir.lines import LINES
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.table import table_of
 from tesserac.ir.types import ScalarType, TensorType, Type
-from tesserac.ops.lowering import DimMap, fill, one_of, side_by_side, view_form
-from tesserac.types.dims import ONE, Dim
+from tesserac.ops.lowering import DimMap, View, fill, one_of, side_by_side, view_form
+from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import DType, component
 
 
@@ -83,11 +83,13 @@ def _is_complex(value: Value) -> bool:
 
 class _Splitter:
     """`pairs` holds the parts of every complex tensor that was met, `rows` those of numbers whose parts stand in a row
-    in memory: arguments, and what is written where the caller reads it."""
+    in memory: arguments, and what is written where the caller reads it; `planes` those that are one behind the
+    other."""
 
     def __init__(self) -> None:
         self.pairs: dict[Value, Pair] = {}
         self.rows: dict[Value, Value] = {}
+        self.planes: dict[Value, Value] = {}
 
     def function(self, function: Op) -> None:
         if is_called(function):
@@ -118,6 +120,7 @@ class _Splitter:
         function.attrs["params"] = tuple(names)
 
     def block(self, block: Block) -> None:
+        _join_permutes(block)
         for op in block.ops[:-1]:
             if op.name in _CONTROL:
                 self._control(op)
@@ -202,23 +205,29 @@ class _Splitter:
         assert made[0] is not None
         return Pair(made[0], made[1])
 
-    def _lines(self, builder: Builder, op: Op) -> Pair:
+    def _lines(self, builder: Builder, op: Op) -> Pair | Value:
         """Where the numbers go to the caller as they are, their parts are written in a row, as he sees them."""
         in_a_row = _is_returned(op.result)
         whole = split_lines(builder, op, self.pairs, self.rows, in_a_row)
-        if in_a_row:
-            self.rows[op.result] = whole
+        if not _is_complex(op.result):
+            return whole
+        (self.rows if in_a_row else self.planes)[op.result] = whole
         axis = tensor_type(op.result).rank if in_a_row else 0
         return Pair(one_of(builder, whole, axis, 0), one_of(builder, whole, axis, 1))
 
     def _assemble(self, builder: Builder, op: Op) -> Pair:
-        """What the caller reads is put together of parts in a row."""
+        """What the caller reads is put together of parts in a row, what is written by planes of both at once."""
         if not _is_returned(op.result):
-            return self._part_by_part(builder, op)
+            make = self._of_planes if set(op.operands) <= set(self.planes) else self._part_by_part
+            return make(builder, op)
         result = tensor_type(op.result)
         columns: list[Value] = []
         boxes: list[Slice] = []
         for value, box in zip(op.operands, assembled_boxes(op), strict=True):
+            if value in self.rows:
+                columns.append(self.rows[value])
+                boxes.append(Slice((*box.starts, ZERO), (*box.steps, 1)))
+                continue
             for number, part in enumerate(self.both(builder, value)):
                 ty = tensor_type(part)
                 thin = TensorType((*ty.dims, ONE), ty.dtype, ty.policy)
@@ -228,10 +237,19 @@ class _Splitter:
         self.rows[op.result] = whole
         return Pair(one_of(builder, whole, result.rank, 0), one_of(builder, whole, result.rank, 1))
 
+    def _of_planes(self, builder: Builder, op: Op) -> Pair:
+        part = part_type(tensor_type(op.result))
+        boxes = tuple(Slice((ZERO, *box.starts), (1, *box.steps)) for box in assembled_boxes(op))
+        ty = TensorType((TWO, *part.dims), part.dtype, part.policy)
+        whole = builder.value(op.name, [self.planes[value] for value in op.operands], ty, {"boxes": boxes})
+        self.planes[op.result] = whole
+        return Pair(one_of(builder, whole, 0, 0), one_of(builder, whole, 0, 1))
+
     def _view(self, builder: Builder, op: Op) -> Pair:
-        if op.operands[0] in self.rows and op.attrs["view"] == Reshape():
+        view = _of_rows(op.attrs["view"])
+        if op.operands[0] in self.rows and view is not None:
             row = parts_type(tensor_type(op.result))
-            self.rows[op.result] = builder.value(op.name, (self.rows[op.operands[0]],), row, op.attrs)
+            self.rows[op.result] = view_form(builder, self.rows[op.operands[0]], row, view)
         return self._part_by_part(builder, op)
 
     def _table(self, builder: Builder, op: Op) -> Pair:
@@ -314,12 +332,41 @@ class _Splitter:
                 value.replace_all_uses(next(left))
 
 
+def _join_permutes(block: Block) -> None:
+    """Numbers that are permuted there and back stand as they stood: whoever writes them may write what is returned."""
+    for op in block.ops[:-1]:
+        if op.name == "form.view" and isinstance(op.attrs["view"], Permute) and _is_complex(op.result):
+            source, order = permuted(op.operands[0])
+            order = tuple(order[place] for place in op.attrs["view"].order)
+            if order == tuple(range(len(order))) and source.type == op.result.type:
+                op.result.replace_all_uses(source)
+    for op in reversed(block.ops[:-1]):
+        if op.name == "form.view" and _is_complex(op.result) and not op.result.uses:
+            op.erase()
+
+
 def _is_returned(value: Value) -> bool:
     """Whether the caller alone reads a value, in whatever shape."""
     return all(
-        user.name == "func.return" or (user.attrs.get("view") == Reshape() and _is_returned(user.result))
-        for user, _ in value.uses
+        user.name == "func.return" or (_keeps_rows(user) and _is_returned(user.result)) for user, _ in value.uses
     )
+
+
+def _keeps_rows(op: Op) -> bool:
+    """Whether numbers whose parts are in a row stay so."""
+    return op.attrs.get("view") == Reshape() or op.name == "form.assemble"
+
+
+def _of_rows(view: Attr) -> View | None:
+    """A view of numbers as one of their parts in a row; none where it is not written for that."""
+    match view:
+        case Slice(starts, steps):
+            return Slice((*starts, ZERO), (*steps, 1))
+        case Permute(order):
+            return Permute((*order, len(order)))
+        case Reshape():
+            return view
+    return None
 
 
 def _is_computed(value: Value) -> bool:

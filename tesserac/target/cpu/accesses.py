@@ -84,7 +84,7 @@ def emit_load(frame: Frame, op: Op) -> Entry:
         return widened(frame, value, memory, compute)
     step = _lane_stride(frame, terms)
     if _is_paired(frame, op, step):
-        return _load_pair(frame, op, compute)
+        return _load_pair(frame, op, compute, step is not None and step.number == -2)
     loaded = []
     for part in range(frame.mode.parts):
         value = load_part(frame, memory, _address(frame, memory, base, terms, part), step)
@@ -93,12 +93,12 @@ def emit_load(frame: Frame, op: Op) -> Entry:
 
 
 def _is_paired(frame: Frame, op: Op, step: Value | None) -> bool:
-    """Whether vectors of a load and its neighbour are one run in memory."""
-    return frame.mode.lanes > 1 and step is not None and step.number == 2 and op in frame.neighbours
+    """Whether vectors of a load and its neighbour are one run in memory, forwards or backwards."""
+    return frame.mode.lanes > 1 and step is not None and step.number in (2, -2) and op in frame.neighbours
 
 
-def _load_pair(frame: Frame, op: Op, compute: DType) -> Entry:
-    """Every second element of a run; the others wait for the neighbour."""
+def _load_pair(frame: Frame, op: Op, compute: DType, backwards: bool) -> Entry:
+    """Every second element of a run; the others wait for the neighbour. Backwards, the first lane has the last pair."""
     if op in frame.waiting:
         return frame.waiting.pop(op)
     first, second = frame.neighbours[op]
@@ -106,8 +106,9 @@ def _load_pair(frame: Frame, op: Op, compute: DType) -> Entry:
     lanes, halves = frame.mode.lanes, []
     for part in range(frame.mode.parts):
         place = _address(frame, memory, base, terms, part)
-        both = frame.b.load(vector(memory.element, 2 * lanes), place, align_of(memory))
-        halves.append([widened(frame, half, memory, compute) for half in apart(frame.b, both, lanes)])
+        start = frame.b.gep(memory.element, place, const_i64(2 - 2 * lanes)) if backwards else place
+        both = frame.b.load(vector(memory.element, 2 * lanes), start, align_of(memory))
+        halves.append([widened(frame, half, memory, compute) for half in apart(frame.b, both, lanes, backwards)])
     even, odd = (Lanes(tuple(half[i] for half in halves)) for i in (0, 1))
     own, other, left = (even, second, odd) if op is first else (odd, first, even)
     frame.waiting[other] = left

@@ -58,11 +58,21 @@ def chain_table(chain: Sequence[Op], codes: Sequence[Value], contexts: Sequence[
 
 
 def _is_between(value: IRValue, chain: Sequence[Op]) -> bool:
-    """Whether memory is only there for launches of a chain, one that writes it and one that reads it."""
+    """Whether memory is only there for launches of a chain, some that write it and some that read it."""
     made = value.defining_op
+    while made is not None and made.name == "schedule.box":
+        value = made.operands[0]
+        made = value.defining_op
     workspace = made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "workspace"
-    users = {user for user, _ in value.uses}
+    users = _users(value)
     return workspace and len(users) > 1 and users <= set(chain)
+
+
+def _users(buffer: IRValue) -> set[Op]:
+    """Who reads or writes memory, or a part of it."""
+    direct = {user for user, _ in buffer.uses}
+    named = {user for user in direct if user.name == "schedule.box"}
+    return (direct - named).union(*(_users(user.result) for user in named))
 
 
 def in_turn(b: Builder) -> Value:

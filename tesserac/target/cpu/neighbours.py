@@ -71,9 +71,10 @@ def _numbers(memory: IRValue, at: list[IRValue]) -> Iterator[tuple[int, int]]:
             yield dim, number
 
 
-def apart(b: Builder, both: Value, lanes: int) -> tuple[Value, Value]:
-    """The even and the odd elements of a vector."""
-    even, odd = (b.shuffle(both, both, range(start, 2 * lanes, 2)) for start in (0, 1))
+def apart(b: Builder, both: Value, lanes: int, backwards: bool = False) -> tuple[Value, Value]:
+    """The even and the odd elements of a vector, from its start or its end."""
+    order = range(0, 2 * lanes, 2)[:: -1 if backwards else 1]
+    even, odd = (b.shuffle(both, both, [place + start for place in order]) for start in (0, 1))
     return even, odd
 
 
