@@ -158,14 +158,14 @@ class Irfft(Transform):
     """
 
     name, sign = "irfft", 1
-    signatures = ("(z: A[*s, m], size: size) -> real(A)[{dims}]",)
+    signatures = ("(z: C[*s, m], size: size) -> real(C)[{dims}]",)
     linear = "jointly"
 
     size: Dim
 
     @classmethod
     def cases(cls) -> Sequence[tuple[Operator, tuple[str, ...]]]:
-        types = {"c64[3, 5]": 8, "c128[31]": 60, "c64[2, 1]": 1, "c64[0, 4]": 6, "c128[34]": 67, "f32[2, 8]": 15}
+        types = {"c64[3, 5]": 8, "c128[31]": 60, "c64[2, 1]": 1, "c64[0, 4]": 6, "c128[34]": 67, "c64[2, 8]": 15}
         return [(cls(Dim.const(size)), (text,)) for text, size in types.items()]
 
     def dims(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
@@ -179,7 +179,7 @@ class Irfft(Transform):
         )
 
     def demands(self, operands: tuple[TensorType, ...]) -> tuple[Dim, ...]:
-        return (self.size,)
+        return (self.size, operands[0].dims[-1])
 
     def transpose(
         self, write: Writer, cotangent: Value, operands: Sequence[Value], position: int
@@ -195,20 +195,15 @@ class Irfft(Transform):
         return write.stored(write("add", spectrum, twice), own)
 
     def reference(self, *operands: Array) -> Array:
-        return np.fft.irfft(operands[0], self.size.evaluate({})).astype(np.real(operands[0]).dtype)
+        return np.fft.irfft(operands[0], self.size.evaluate({})).astype(operands[0].real.dtype)
 
     def lower(self, builder: Builder, operands: Sequence[Value], result: TensorType) -> Value:
         size = self.size.evaluate({})
         if size % 2 == 0 and is_in_steps(size // 2):
             found = lying(operands[0])
             steps = Steps(builder, 1, 1 / size, found.beside)
-            points = from_half_spectrum(steps, self._complex(builder, found.value), found.type_of(result))
-            return found.seen(builder, points, result)
-        return from_whole_spectrum(Steps(builder, 1, 1 / size), self._complex(builder, operands[0]), result)
-
-    def _complex(self, builder: Builder, z: Value) -> Value:
-        ty = tensor_type(z)
-        return convert_form(builder, z, TensorType(ty.dims, complex_of(ty.dtype) or ty.dtype))
+            return found.seen(builder, from_half_spectrum(steps, found.value, found.type_of(result)), result)
+        return from_whole_spectrum(Steps(builder, 1, 1 / size), operands[0], result)
 
 
 def _like(x: Array, spectrum: Array) -> Array:

@@ -334,3 +334,65 @@ def test_a_batch_that_goes_through_all_steps_in_turn_has_the_bits_of_its_rows(th
     rows = np.stack([[np.asarray(module.one(row)) for row in pair] for pair in summed])
     assert found.tobytes() == rows.tobytes()
     assert np.asarray(all_halves)[:1].tobytes() == np.asarray(first).tobytes()
+
+
+AXES = """
+def rows(x: Tensor[B, 48, c64]):
+    return fft(x)
+
+def columns(x: Tensor[A, 48, C, c64]):
+    return fft(x, axis=1)
+
+def real_columns(x: Tensor[A, 48, C, f32]):
+    return rfft(x, axis=1)
+
+def real_rows(x: Tensor[B, 48, f32]):
+    return rfft(x), abs(rfft(x))
+
+def back(z: Tensor[B, 25, c64]):
+    return irfft(z)
+
+def back_columns(z: Tensor[A, 25, C, c64]):
+    return irfft(z, axis=1)
+"""
+
+
+def as_rows(x: np.ndarray) -> np.ndarray:
+    """Dim 1 last, the others as one."""
+    return np.ascontiguousarray(np.moveaxis(x, 1, -1)).reshape(-1, x.shape[1])
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_transform_over_another_axis_has_the_bits_of_rows(threads: int) -> None:
+    """It goes over the memory as it lies, rows go through a chain of launches: forwards, of real numbers, and back."""
+    module, z = tessera.compile(AXES), points(3, 48, 19)
+    before = tessera.get_num_threads()
+    tessera.set_num_threads(threads)
+    try:
+        same_bits(as_rows(module.columns(z)), module.rows(as_rows(z)))
+        halves, sizes = module.real_rows(as_rows(z.real))
+        same_bits(as_rows(module.real_columns(z.real.copy())), halves)
+        same_bits(sizes, module.real_rows(as_rows(z.real))[1])
+        some = z[:, :25].copy()
+        found = module.back(as_rows(some))
+        same_bits(as_rows(module.back_columns(some)), found)
+    finally:
+        tessera.set_num_threads(before)
+    np.testing.assert_allclose(halves, np.fft.rfft(as_rows(z.real)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found, np.fft.irfft(as_rows(some)), rtol=1e-5, atol=1e-6)
+
+
+def test_frequencies_and_points_must_fit() -> None:
+    with pytest.raises(tessera.TesseraError, match="M == 5"):
+        tessera.compile("def f(z: Tensor[6, c64]):\n    return irfft_last(z, 8)\n")
+
+
+def test_the_ends_of_a_real_transform_run_in_turn_with_its_steps() -> None:
+    """What joins the halves reads a row while it is near, and writes where the caller reads."""
+    text = "def f(x: Tensor[B, 1024, f32]):\n    return rfft(x)\ndef g(z: Tensor[B, 513, c64]):\n    return irfft(z)\n"
+    built = run_passes(compile_to_forms(text), schedule_passes(AARCH64), verify=True)
+    for func, expected in zip(built.ops, (6, 5), strict=True):
+        launches = [op for op in func.walk() if op.name == "schedule.launch"]
+        assert [launch_kind(op) for op in launches] == ["lines"] * expected
+        assert ["follows" in op.attrs for op in launches] == [False, *[True] * (expected - 1)]

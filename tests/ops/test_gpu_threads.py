@@ -78,6 +78,9 @@ def turned_in_groups(x: Tensor[B, 512, c64]):
 def turned_from_real(x: Tensor[3, 128, f32]):
     return rfft(x)
 
+def turned_to_real(z: Tensor[3, 9, B, c64]):
+    return irfft(z, axis=1)
+
 def narrow(x: Tensor[N, fp8(e4m3)]):
     return cast(cast(x, f32) * 1.5, fp8(e5m2)), cast(x, i4), cast(cast(x, i64), bf16)
 """
@@ -197,6 +200,7 @@ def test_the_steps_of_a_transform_are_one_launch() -> None:
     compare("turned_rows", complex_numbers(3, 60))
     compare("turned_twice", complex_numbers(2, 3, 64).astype(np.complex128))
     compare("turned_from_real", numbers(3, 128))
+    compare("turned_to_real", complex_numbers(3, 9, 5))
     assert [kernel_names(name) for name in ("turned_rows", "turned_twice")] == [["0_1"], ["0_1"]]
 
 

@@ -45,7 +45,7 @@ from tests.support.cpu_kernels import HOST, same_bits
 from tests.support.sampling import of_each_operator, spread
 from tests.tile.test_tile_cpu_random import Native
 
-FIXED = ("fft", "ifft", "rfft", "random_bits")
+FIXED = ("fft", "ifft", "rfft", "irfft", "random_bits")
 """Operators with code for each size: `test_fft` and `test_random_bits` draw those."""
 SIZES = (0, 1, 2, 3, 5, 17, 64, 65, 130, 513, 1025)
 MOST_ELEMENTS, MOST_OF_SLOW = 4_100, 600
