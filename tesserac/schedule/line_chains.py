@@ -17,7 +17,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.lines import line_length, lines_out
-from tesserac.schedule.cost import element_bytes
+from tesserac.schedule.cost import element_bytes, power_of_two_below
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_outs, launch_space, memory
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.merge import merge
@@ -139,10 +139,10 @@ def _schedule(chain: list[Link]) -> None:
     least = 1 if beside is None else 2 * SECTOR // (2 * size)
     if beside is None:
         beside = next(iter(first.axes), None)
-    block = max(1, least if together < MOST else least // 2, PROGRAM // together)
+    block = power_of_two_below(PROGRAM / together, max(1, least if together < MOST else least // 2), PROGRAM)
     if beside is not None and space[beside].constant is not None:
         block = min(block, _power(space[beside]))
-    warps = max(1, min(MOST_WARPS, together * block // (THREAD * WARP)))
+    warps = min(MOST_WARPS, -(-together * block // (THREAD * WARP)))
     for link in chain:
         _cut(link, beside, block, warps)
 
