@@ -72,6 +72,16 @@ def test_rows_and_blocks_side_by_side(rows: int, n: int) -> None:
     np.testing.assert_array_equal(run("best", x)[0], np.maximum.accumulate(x, 1))
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16", "i8", "f64"])
+def test_blocks_side_by_side_of_every_width(dtype: str) -> None:
+    """What lies in memory is not what is computed with."""
+    import ml_dtypes
+
+    stored = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "i8": np.int8, "f64": np.float64}[dtype]
+    program = f"def f(x: Tensor[N, {dtype}]):\n    return cumsum(x), cummax(x)\n"
+    compiled_equals_oracle(program)("f", numbers(4200).astype(stored))
+
+
 def test_wide_columns() -> None:
     compiled_equals_oracle(PROGRAM)("columns", numbers(700, 200))
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from tesserac.ir.core import Op
 from tesserac.ir.forms import COMBINE
 from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.registers import constant
+from tesserac.target.cpu.registers import constant, narrow, widen
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.cpu.turned import exchanged
 from tesserac.target.flow import for_loop
@@ -42,14 +42,14 @@ class _Chains:
         whole = b.sub(self.count, b.binary("and", self.count, const_i64(CHAINS - 1)))
         (held,) = for_loop(b, const_i64(0), whole, side, [b.splat(empty, CHAINS)], self._square)
         (held,) = for_loop(b, whole, self.count, const_i64(1), [held], self._column)
-        b.store(held, self.totals.start, self.align)
+        b.store(narrow(b, held, self.memory.dtype), self.totals.start, self.align)
 
     def _square(self, column: Value, state: list[Value]) -> Sequence[Value]:
         b, (held,), ends = self.b, state, list[Value]()
         places = [self._place(const_i64(row), column) for row in range(CHAINS)]
         for elements in exchanged(b, [b.load(self.lanes, place, self.align) for place in places]):
             held = self._folded(held, elements)
-            ends.append(held)
+            ends.append(narrow(b, held, self.memory.dtype))
         for place, row in zip(places, exchanged(b, ends), strict=True):
             b.store(row, place, self.align)
         return [held]
@@ -59,13 +59,13 @@ class _Chains:
         for row in range(CHAINS):
             place = self._place(const_i64(row), column)
             end = self._folded(b.extract(held, row), b.load(self.memory.element, place, self.align))
-            b.store(end, place, self.align)
+            b.store(narrow(b, end, self.memory.dtype), place, self.align)
             held = b.insert(held, end, row)
         return [held]
 
-    def _folded(self, before: Value, elements: Value) -> Value:
-        name = COMBINE[self.kind].removeprefix("scalar.")
-        return emit_scalar(self.b, name, self.memory.dtype, [before, elements])
+    def _folded(self, before: Value, stored: Value) -> Value:
+        name, dtype = COMBINE[self.kind].removeprefix("scalar."), self.memory.dtype
+        return emit_scalar(self.b, name, dtype, [before, widen(self.b, stored, dtype)])
 
     def _place(self, row: Value, column: Value) -> Value:
         place = self.b.add(self.b.mul(row, self.memory.strides[0]), column)
