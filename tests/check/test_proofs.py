@@ -194,6 +194,7 @@ def test_what_holds_in_a_loop_holds_in_every_turn(facts: list[Fact], stop: Dim, 
         assert answer is None or all(truth == answer for truth in truths)
 
 
+@pytest.mark.one_in(4)
 @examples(80)
 @given(SIZES, SIZES, st.sampled_from((1, 2, 3, -1, -2)))
 def test_the_ends_of_a_range_speak_for_all_turns(stop: Dim, limit: Dim, step: int) -> None:

@@ -67,6 +67,7 @@ def packs() -> int:
     return tessera.frozen_memory().packs
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("rows", [1, 3, 4, 7, 37, 400])
 def test_a_frozen_operand_gives_the_same_bits_and_is_packed_once(module: Any, rows: int) -> None:
     a, b = numbers(rows, 200), numbers(200, 133)
