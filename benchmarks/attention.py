@@ -1,6 +1,7 @@
 """Attention on the CPU: the library's tile program against its meaning and PyTorch's, in time and in memory.
 
     python -m benchmarks.attention [--out benchmarks/results/attention-aarch64.md] [--threads 1 2] [--sizes 256 1024]
+                                   [--who tiles torch] [--turns 3]
 
 Each library runs alone in a process of its own, since spinning pools disturb each other, and the processes take turns;
 the figure is the least of all turns. `meaning` is the same function written out, whose scores are in memory. Memory is
@@ -47,44 +48,46 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, os.cpu_count() or 1])
     parser.add_argument("--sizes", type=int, nargs="+", default=[256, 1024, 2048, 4096])
     parser.add_argument("--python", default=sys.executable, help="a Python that has torch")
+    parser.add_argument("--who", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
+    parser.add_argument("--turns", type=int, default=TURNS)
     parser.add_argument("--inside", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
         who, causal, size, threads = options.inside
         print(json.dumps(measure(who, causal == "1", int(size), int(threads))))
         return
-    text = report(options.threads, options.sizes, options.python)
+    text = report(options)
     print(text)
     if options.out:
         options.out.write_text(text)
 
 
-def report(threads: list[int], sizes: list[int], python: str) -> str:
+def report(options: argparse.Namespace) -> str:
     lines = [
         f"# Attention forward, f32, {HEADS} heads of {WIDTH}, {platform.machine()}",
         "",
-        "Made by `python -m benchmarks.attention`. Milliseconds, least of all turns; memory in MiB beyond that before",
+        f"Made by `python -m benchmarks.attention {' '.join(sys.argv[1:])}`. Milliseconds, least of all turns; memory in MiB beyond that before",
         "the first call; `x torch` is PyTorch's time over ours.",
         "",
         "| S | causal | threads | tiles | meaning | torch SDPA | x torch | tiles MiB | meaning MiB | torch MiB |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for size in sizes:
+    for size in options.sizes:
         for causal in (False, True):
-            for count in threads:
-                found = _turns(causal, size, count, python)
+            for count in options.threads:
+                found = _turns(causal, size, count, options)
                 lines.append(_row(size, causal, count, found))
                 print(lines[-1], file=sys.stderr, flush=True)
     return "\n".join(lines) + "\n"
 
 
-def _turns(causal: bool, size: int, threads: int, python: str) -> dict[str, tuple[float, float]]:
+def _turns(causal: bool, size: int, threads: int, options: argparse.Namespace) -> dict[str, tuple[float, float]]:
     """The least time and memory of each contestant; one that is not installed has none."""
     best: dict[str, tuple[float, float]] = {}
-    for _ in range(TURNS):
-        for who in CONTESTANTS:
+    for _ in range(options.turns):
+        for who in options.who:
             call = ["-m", "benchmarks.attention", "--inside", who, str(int(causal)), str(size), str(threads)]
-            program = python if who == "torch" else sys.executable
+            program = options.python if who == "torch" else sys.executable
             done = subprocess.run([program, *call], cwd=ROOT, capture_output=True, text=True, check=False)
             if done.returncode:
                 continue

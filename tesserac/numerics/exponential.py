@@ -8,7 +8,7 @@ from __future__ import annotations
 from tesserac.numerics.exponential_parts import exp2_near, exp_near, expm1_near, scale, sub_ln2
 from tesserac.numerics.formats import fitted, format_of, parts
 from tesserac.numerics.huge_exponents import huge_frac, huge_int, huge_term
-from tesserac.numerics.program import Draft, Ref
+from tesserac.numerics.program import POW2, Draft, Ref
 
 LIFT = 32
 """The exponent that terms of attention carry, lest small ones underflow."""
@@ -45,20 +45,21 @@ def exp_lifted(d: Draft, x: Ref, m: Ref) -> Ref:
 
 
 def _term(d: Draft, x: Ref, m: Ref, bias: int) -> Ref:
-    """The hot loop of the softmax family, hence shorter than its parts: the exponent is never positive, one power of
-    two suffices, kept normal by a factor that the last product takes away, and a huge x whose m is not gives 0
-    whatever its fraction. Only where both are huge, in a row of huge numbers, the long program runs. The lowest
-    power is that of no number, and its bits are those of 0: a product that becomes too small, as of every masked
-    place, costs some processors a hundred cycles."""
+    """The hot loop of the softmax family, hence shorter than its parts, with all that m alone decides apart from x: a
+    row has one m. The exponent is never positive, one power of two suffices, kept normal by a factor that the last
+    product takes away. What is so small that it is 0 is cut to the first exponent of that kind, also -inf: the power of
+    it has the bits of 0, while a product that becomes too small costs some processors a hundred cycles. Only where m is
+    huge, in a row of huge numbers, the long program runs."""
     f = format_of(d.dtype)
-    limit, size, top = d.constant(f.frac_limit), d.step("abs", x), d.step("abs", m)
-    n = _whole(d, x)
-    fraction = d.select(limit <= size, d.constant(1.0), exp_near(d, sub_ln2(d, x, n)))
     up = d.dtype.significand + 2
-    k = d.clamp(n - m, float(f.lowest_exponent - 1 - up - bias), 0.0)
-    term = (fraction * d.step("pow2", k + d.constant(float(bias + up)))) * d.constant(2.0**-up)
-    both = d.select(size < top, size, top)
-    return d.when(limit <= both, huge_term(d.dtype, bias), [x, m], term)
+    least = d.constant(float(f.lowest_exponent - 1 - up - bias))
+    low = (m + least) * d.constant(parts("ln2", d.dtype)[0])
+    cut = d.select(x < low, low, x)
+    n = _whole(d, cut)
+    fraction = exp_near(d, sub_ln2(d, cut, n))
+    power = d.step("exponent", d.select(n < m, n, m) + (d.constant(POW2[d.dtype.bits] + float(bias + up)) - m))
+    term = (fraction * power) * d.constant(2.0**-up)
+    return d.when(d.constant(f.frac_limit) <= d.step("abs", m), huge_term(d.dtype, bias), [x, m], term)
 
 
 def exp(d: Draft, x: Ref) -> Ref:

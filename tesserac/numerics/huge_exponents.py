@@ -65,12 +65,17 @@ def huge_frac(dtype: DType) -> Program:
 
 
 def huge_term(dtype: DType, bias: int) -> Program:
-    """A term of x and m, as `exponential.exp_term` has it; x may be infinite here, and its rest is then no number."""
+    """A term of x and a huge m, as `exponential.exp_term` has it. x may be infinite, and its rest is then no number; a
+    number that is not huge has the exponent and the rest of such."""
     d = Draft(dtype, 2)
     x, m = d.inputs
+    f, size = format_of(dtype), d.step("abs", x)
     n, r = _exponent(d, x)
-    is_infinite = d.constant(format_of(dtype).largest) < d.step("abs", x)
+    is_infinite = d.constant(f.largest) < size
     fraction = _fraction(d, d.select(is_infinite, d.constant(0.0), r))
+    is_near, whole = size < d.constant(f.frac_limit), d.step("rint", x * d.constant(parts("log2e", dtype)[0]))
+    n = d.select(is_near, whole, n)
+    fraction = d.select(is_near, exp_near(d, sub_ln2(d, x, whole)), fraction)
     k = d.select(n < m, n - m, d.constant(0.0))
     return d.finish(f"huge_exp_term_{bias}", scale(d, fraction, k + d.constant(float(bias))))
 

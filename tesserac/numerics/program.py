@@ -89,12 +89,15 @@ def _when(rare: Program, *operands: Array) -> Array:
     return result
 
 
+POW2 = {32: 12583039.0, 64: 6755399441056767.0}
+"""What `pow2` adds, by the bits of the type: 1.5 times the first number whose last place is 1, and the bias."""
+
 _Evaluator: TypeAlias = Callable[..., Array]
 
 
 def _pow2(n: Array) -> Array:
     """Adding 1.5 * 2**fraction_bits + bias leaves n + bias in the low bits; the shift drops all others."""
-    return _exponent(np.asarray(n + n.dtype.type(12583039.0 if n.dtype == np.float32 else 6755399441056767.0)))
+    return _exponent(np.asarray(n + n.dtype.type(POW2[8 * n.dtype.itemsize])))
 
 
 def _exponent(biased: Array) -> Array:

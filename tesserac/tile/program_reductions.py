@@ -9,15 +9,19 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from tesserac.ir.core import Attr, Op, Value
-from tesserac.ir.forms import ORDERED_KINDS, indices, tensor_type
+from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps, tensor_type
 from tesserac.ir.types import TileType
 from tesserac.numerics.order import REDUCTION, Blocks
-from tesserac.tile.bodies import finished
+from tesserac.tile.bodies import finished, is_plus_zero
+from tesserac.tile.dialect import tile_type
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.types.dtype import DType
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
+
+
+EXTREMES = ("max", "min")
 
 
 def build_reduce(program: Program, op: Op, value: Value) -> Value:
@@ -39,6 +43,19 @@ def build_reduce(program: Program, op: Op, value: Value) -> Value:
     attrs: dict[str, Attr] = {"kind": kind, "axes": axes}
     if kind in ORDERED_KINDS:
         attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
-    operands = (program.value(source), *(program.axis(dims[axis]) for axis in axes))
+    tile, ends_sum = _before_plus_zero(program.value(source)) if kind in EXTREMES else (program.value(source), False)
+    operands = (tile, *(program.axis(dims[axis]) for axis in axes))
     total = program.builder.value("tile.reduce", operands, TileType(program.shape(kept), accum), attrs, hint=value.name)
-    return finished(program.builder, kind, total, tensor_type(value))
+    return finished(program.builder, "sum" if ends_sum else kind, total, tensor_type(value))
+
+
+def _before_plus_zero(tile: Value) -> tuple[Value, bool]:
+    """What a sum is before `+ (+0)` ends it, and whether that is so: adding it changes no order, so that the extreme of
+    many sums takes it once."""
+    made = tile.defining_op
+    if made is None or made.name != "tile.map" or len(made.operands) != 1 or len(made.body.ops) != 3:
+        return tile, False
+    step, source = made.body.ops[1], made.operands[0]
+    in_place = operand_maps(made)[0] == tuple(range(len(tile_type(tile).shape))) and source.type == tile.type
+    is_end = step.name == "scalar.add" and step.operands[0] is made.body.args[0] and is_plus_zero(step.operands[1])
+    return (source, True) if in_place and is_end else (tile, False)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.ir.core import Block, Op, attr
+from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import IndexType, ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program_dtype
 from tesserac.target.cpu.accesses import emit_load, emit_prefetch, emit_store
 from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run, per_part, vectors
 from tesserac.target.cpu.gathers import emit_gather, emit_scatter
-from tesserac.target.cpu.programs import expand
+from tesserac.target.cpu.programs import expand, expand_ahead
 from tesserac.target.cpu.registers import (
     NARROW,
     UnsupportedError,
@@ -36,12 +37,37 @@ from tesserac.types.policy import Policy
 def emit_body(frame: Frame, block: Block, arguments: Sequence[Entry], mode: Mode) -> list[Entry]:
     """Writes the operations of a body once; gives what it yields."""
     saved = frame.mode, frame.memo
-    frame.mode, frame.memo = mode, {}
+    frame.mode, frame.memo = mode, dict(frame.ahead.get((block, mode), {}))
     frame.entries.update(zip(block.args, arguments, strict=True))
     for op in block.ops[:-1]:
         emit_simple(frame, op)
     frame.mode, frame.memo = saved
     return [frame.entries[v] for v in block.terminator.operands]
+
+
+def prepare_functions(frame: Frame, block: Block, mode: Mode) -> None:
+    """Writes, before a loop, what elementary functions of its body need of values that it does not change: the maximum
+    of a row, of which every term of a softmax needs some more, is one number."""
+    if not mode.lanes or mode.rest:
+        return
+    saved = frame.mode, frame.memo
+    frame.mode, frame.memo = mode, {}
+    for op in block.ops[:-1]:
+        name = op.name.removeprefix("scalar.")
+        if name not in PROGRAMS or not op.name.startswith("scalar."):
+            continue
+        outside = [None if _stands_in(block, v) else frame.value(v) for v in op.operands]
+        if any(outside) and not all(outside):
+            given = [None if entry is None else vectors(frame, entry)[0] for entry in outside]
+            dtype = program_dtype(_operand_dtype(op, name))
+            expand_ahead(frame.b, name, dtype, given, frame.memo, scales=_scales(frame))
+    frame.ahead[block, mode] = frame.memo
+    frame.mode, frame.memo = saved
+
+
+def _stands_in(block: Block, value: IRValue) -> bool:
+    made = value.defining_op
+    return value in block.args if made is None else made.parent is block
 
 
 def ask_ahead(frame: Frame, block: Block, arguments: Sequence[Value]) -> None:
@@ -148,9 +174,13 @@ def _apply(frame: Frame, op: Op, name: str, rows: Sequence[Sequence[Value]]) -> 
 
 def _expanded(frame: Frame, name: str, dtype: DType, rows: Sequence[Sequence[Value]]) -> list[Value]:
     """Narrow types compute in f32 and round; tf32 is stored as f32 and computes as it."""
-    scales = frame.target.has_masks and machine_of(frame.b.module.triple) == "x86_64"
-    results = expand(frame.b, name, program_dtype(dtype), rows, frame.memo, rest=frame.mode.rest, scales=scales)
+    wide, rest = program_dtype(dtype), frame.mode.rest
+    results = expand(frame.b, name, wide, rows, frame.memo, rest=rest, scales=_scales(frame))
     return [round_register(frame.b, r, dtype) for r in results] if dtype in NARROW else results
+
+
+def _scales(frame: Frame) -> bool:
+    return frame.target.has_masks and machine_of(frame.b.module.triple) == "x86_64"
 
 
 def _operand_dtype(op: Op, name: str) -> DType:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import Op
+from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.programs import Memo
@@ -84,6 +84,8 @@ class Frame:
         self.memories: dict[IRValue, Memory] = {}
         self.mode = SINGLE
         self.memo: Memo = {}
+        self.ahead: dict[tuple[Block, Mode], Memo] = {}
+        """Steps that stand before a loop for all its rounds, see `bodies.py`."""
         self.bases: dict[Op, Value] = {}
         self.neighbours: dict[Op, tuple[Op, ...]] = {}
         """Accesses of the present body that stand side by side, see `neighbours.py`."""

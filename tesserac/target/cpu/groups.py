@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op, attr
 from tesserac.target.cpu.accesses import prepare_addresses
-from tesserac.target.cpu.bodies import emit_body
+from tesserac.target.cpu.bodies import emit_body, prepare_functions
 from tesserac.target.cpu.frame import REST, Entry, Frame, Mode, Run
 from tesserac.target.dims import floor_div
 from tesserac.target.flow import LoopBody, for_loop
@@ -76,4 +76,5 @@ def emit_vector_loop(frame: Frame, op: Op) -> None:
         return []
 
     for mode in modes(op, known_count(low, high)):
+        prepare_functions(frame, op.body, mode)
         (low,) = loop_over(frame, low, high, mode, [], group)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from tesserac.numerics.elementary import program
-from tesserac.numerics.program import Program, Step
+from tesserac.numerics.program import POW2, Program, Step
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose
@@ -48,7 +48,6 @@ _SCALED = {vector(F32, 16): ("llvm.x86.avx512.mask.scalef.ps.512", 16)}
 _CURRENT_DIRECTION = 4
 
 _FRACTION_BITS = {32: 23, 64: 52}
-_POW2_MAGIC = {32: 12583039.0, 64: 6755399441056767.0}
 
 
 def expand(
@@ -67,14 +66,39 @@ def expand(
     return _run(b, steps, arguments, memo)
 
 
+def expand_ahead(
+    b: Builder, name: str, dtype: DType, arguments: Sequence[Value | None], memo: Memo, *, scales: bool
+) -> None:
+    """The steps of a function that need none of the arguments that vary, which are None: before a loop, into the memo
+    that its body starts with."""
+    if name == "ldexp":
+        if scales and arguments[1] is not None and arguments[1].type in _SCALED:
+            _exponent_of(b, arguments[1], memo)
+        return
+    steps = program(name, dtype)
+    if sum(step.op != "constant" for step in steps.steps) >= _LONG:
+        return
+    given = next(value for value in arguments if value is not None)
+    values: list[Value | None] = list(arguments)
+    varies = [value is None for value in arguments]
+    for step in steps.steps:
+        varies.append(step.program is not None or any(varies[i] for i in step.args))
+        known = [given if value is None else value for value in values]
+        values.append(None if varies[-1] else _step(b, step, dtype, known, memo))
+
+
 def _scaled(b: Builder, x: Value, k: Value, memo: Memo) -> Value:
     """ldexp by one instruction, which rounds once, as the last of three products does."""
+    name, lanes = _SCALED[x.type]
+    whole, direction = const_int(integer(lanes), -1), const_int(I32, _CURRENT_DIRECTION)
+    return b.intrinsic(name, x.type, [x, _exponent_of(b, k, memo), x, whole, direction])
+
+
+def _exponent_of(b: Builder, k: Value, memo: Memo) -> Value:
     key = ("scaled", str(k))
     if key not in memo:
         memo[key] = _whole_exponent(b, k)
-    name, lanes = _SCALED[x.type]
-    whole, direction = const_int(integer(lanes), -1), const_int(I32, _CURRENT_DIRECTION)
-    return b.intrinsic(name, x.type, [x, memo[key], x, whole, direction])
+    return memo[key]
 
 
 def _whole_exponent(b: Builder, k: Value) -> Value:
@@ -86,7 +110,7 @@ def _whole_exponent(b: Builder, k: Value) -> Value:
     above = b.select(b.fcmp("ogt", k, low), k, low)
     near = b.select(b.fcmp("olt", above, high), above, high)
     behind = b.binary("and", b.fcmp("ogt", near, first), b.fcmp("ole", near, second))
-    start, magic = b.select(behind, first, none), const_float(k.type, _POW2_MAGIC[k.type.bits])
+    start, magic = b.select(behind, first, none), const_float(k.type, POW2[k.type.bits])
     return b.fadd(b.fsub(b.fadd(b.fsub(near, start), magic), magic), start)
 
 
@@ -193,7 +217,7 @@ def _compare(predicate: str) -> Callable[[Builder, Value, Value], Value]:
 
 def _pow2(b: Builder, n: Value) -> Value:
     """Adding the magic number leaves n + bias in the low bits; shifted into place they are the exponent of 2**n."""
-    return _exponent(b, b.fadd(n, const_float(n.type, _POW2_MAGIC[n.type.bits])))
+    return _exponent(b, b.fadd(n, const_float(n.type, POW2[n.type.bits])))
 
 
 def _exponent(b: Builder, biased: Value) -> Value:

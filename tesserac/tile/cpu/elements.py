@@ -7,10 +7,12 @@ as far out of the loops as its operands allow.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
-from tesserac.ir.core import Value
+from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import MemRefType, ScalarType, TileType
+from tesserac.tile.bodies import constant_scalar, is_plus_zero
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.tiles import (
     Accumulator,
@@ -28,7 +30,7 @@ from tesserac.tile.cpu.tiles import (
     Tile,
 )
 from tesserac.tile.dialect import compute_scalar
-from tesserac.types.dtype import I64
+from tesserac.types.dtype import F32, F64, I64
 from tesserac.types.policy import Policy
 
 Places = tuple[Value | None, ...]
@@ -140,9 +142,21 @@ class Evaluator:
             if op.name == "scalar.index":
                 raise LoweringError("positions come from tile.iota", op)
             operands = [mapping.get(v, v) for v in op.operands]
-            mapping[op.result] = self.ctx.pure(op.name, operands, op.result.type, op.attrs)
+            mapping[op.result] = self._scaled_sum(op, operands) or self.ctx.pure(
+                op.name, operands, op.result.type, op.attrs
+            )
         (result,) = block.terminator.operands
         return mapping.get(result, result)
+
+    def _scaled_sum(self, op: Op, operands: list[Value]) -> Value | None:
+        """A sum that `+ (+0)` ends, times a number above 0, in one step: x * c + 0 has the same bits, of -0 as well."""
+        if op.name != "scalar.mul" or op.result.type not in (ScalarType(F32), ScalarType(F64)):
+            return None
+        added, factor = operands[0].defining_op, constant_scalar(operands[1])
+        if added is None or added.name != "scalar.add" or factor is None or not 0.0 < factor < inf:
+            return None
+        x, zero = added.operands
+        return self.ctx.pure("scalar.fma", (x, operands[1], zero), op.result.type) if is_plus_zero(zero) else None
 
     def rounded(self, value: Value, type_: TileType) -> Value:
         """`value`, in the computing type, rounded to the element type."""
