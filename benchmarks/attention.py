@@ -66,8 +66,8 @@ def report(options: argparse.Namespace) -> str:
     lines = [
         f"# Attention forward, f32, {HEADS} heads of {WIDTH}, {platform.machine()}",
         "",
-        f"Made by `python -m benchmarks.attention {' '.join(sys.argv[1:])}`. Milliseconds, least of all turns; memory in MiB beyond that before",
-        "the first call; `x torch` is PyTorch's time over ours.",
+        f"Made by `python -m benchmarks.attention {' '.join(sys.argv[1:])}`. Milliseconds, least of all turns; memory",
+        "in MiB beyond that before the first call; `x torch` is PyTorch's time over ours.",
         "",
         "| S | causal | threads | tiles | meaning | torch SDPA | x torch | tiles MiB | meaning MiB | torch MiB |",
         "|---|---|---|---|---|---|---|---|---|---|",

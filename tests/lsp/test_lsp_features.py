@@ -24,6 +24,7 @@ from tessera_lsp.features.hover import hover
 from tessera_lsp.features.symbols import symbols
 from tessera_lsp.server import OPTIONS
 from tesserac.base.source import SourceFile
+from tesserac.base.targets import TARGETS
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
 from tesserac.check.names.refs import ALGEBRA, BUILTINS, OPERATIONS
 from tesserac.diag.render import apply_edits
@@ -253,6 +254,14 @@ def test_completion_by_place() -> None:
     assert "T" not in completed(start + "    return op.|") and "softmax" in completed(start + "    return op.|")
     assert completed(start + "    # a comment |") == []
     assert completed(start + '    print("text |')[:1] == []
+
+
+def test_completion_of_the_targets_of_a_schedule() -> None:
+    start = "s = Schedule(block=(64, 64)).on("
+    assert {"cpu", "cuda", "cuda:sm_90a"} <= set(completed(start + '"|'))
+    assert completed(start + '"cuda:sm_9|", warps=4)') == [t.removeprefix("cuda:") for t in TARGETS if "cuda:" in t]
+    assert set(completed(start + "'cpu:x86-64-v|')")) == {"v3", "v4", "v4-amx"}
+    assert completed("s = Schedule(block=(64, 64)).other(\"|") == []
 
 
 # ----------------------------------------------------------------------------------------- actions, symbols, edits

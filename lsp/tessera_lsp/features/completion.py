@@ -1,7 +1,8 @@
 """The names that fit at the cursor.
 
 What fits is read off the text before the cursor: policies behind `@` in a type, decorators behind `@` at the start of a
-line, functions and attributes behind a dot, sizes and dtypes in the brackets of a type; elsewhere all names in scope.
+line, functions and attributes behind a dot, sizes and dtypes in the brackets of a type, machines in the string that a
+schedule's `on` takes; elsewhere all names in scope.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from tessera_lsp.features.places import Place, place_at
 from tessera_lsp.features.scopes import visible
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
+from tesserac.base.targets import TARGETS
 from tesserac.check.declarations.decorators import ACCEPTED
+from tesserac.check.declarations.target_schedules import ON
 from tesserac.check.names.refs import BUILTINS, OPERATIONS, LibraryRef, NamespaceRef
 from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
@@ -50,6 +53,8 @@ _WORD = re.compile(r"[^\W\d]?\w*\Z")
 _IN_BRACKETS = re.compile(r"\[([^\[\]]*)")
 _SIZE = re.compile(r"\b[A-Z]\w*")
 _NO_SIZES = ("True", "False", "None")
+_TARGET = re.compile(rf"\.{ON}\(\s*[\"']([^\"']*)\Z")
+"""A target that is being written, up to the word at the cursor."""
 _TENSOR = re.compile(r"\b[^\W\d]\w*\s*\Z")
 
 
@@ -67,6 +72,8 @@ class Suggestion:
 def completion(session: Session, source: SourceFile, offset: int) -> list[Suggestion]:
     line_start = source.text.rfind("\n", 0, offset) + 1
     before = _WORD.sub("", source.text[line_start:offset])
+    if (named := _TARGET.search(before)) is not None:
+        return list(_targets(named[1]))
     if _in_comment_or_string(before):
         return []
     anchor = _anchor(source, line_start, offset)
@@ -132,6 +139,15 @@ def _after_at(before: str) -> Iterator[Suggestion]:
         yield from (Suggestion(name, "function", 0, "decorator") for name in ACCEPTED)
     else:
         yield from (Suggestion(text, "attribute", 0, "policy", doc) for text, doc in POLICIES.items())
+
+
+def _targets(begun: str) -> Iterator[Suggestion]:
+    """What is missing of the targets that begin like this: a colon and a hyphen end a word."""
+    yield from (
+        Suggestion(target.removeprefix(begun), "constant", 0, target)
+        for target in TARGETS
+        if target.startswith(begun) and target != begun
+    )
 
 
 def _after_dot(session: Session, analysis: Analysis, place: Place | None, before: str) -> Iterator[Suggestion]:

@@ -129,8 +129,7 @@ class _Pack:
                 if lanes * self.align >= LINE_BYTES:
                     for c in range(self.width):
                         ask_ahead(self.frame, self.body, [k, b.add(column, const_i64(self.width + c))])
-                values = self._evaluate([Run(k, (0,) * self.width), columns], Mode(lanes, self.width))
-                self._store_transposed(self._block_row(b.add(first, p), b.add(self.row, k)), values, lanes)
+                self._rows_across(b.add(first, p), k, columns, lanes)
                 return []
 
             def row(k: Value, _: list[Value]) -> Sequence[Value]:
@@ -153,6 +152,54 @@ class _Pack:
             return []
 
         for_loop(b, const_i64(0), blocks, const_i64(1), [], block)
+
+    def _rows_across(self, block: Value, k: Value, columns: Lanes, lanes: int) -> None:
+        """So many rows from `k` on."""
+        in_squares = lanes > SQUARE and self._is_copy()
+        length = SQUARE if in_squares else lanes
+        for step in range(0, lanes, length):
+            at = self.b.add(k, const_i64(step))
+            values = self._evaluate([Run(at, (0,) * self.width), columns], Mode(length, self.width))
+            target = self._block_row(block, self.b.add(self.row, at))
+            if in_squares:
+                self._store_squares(target, values)
+            else:
+                self._store_transposed(target, values, lanes)
+
+    def _is_copy(self) -> bool:
+        """Whether nothing is computed on the way: then short vectors cost no more than long ones. Vectors of the third
+        of four rows may end in the fourth, not behind it."""
+        reads = all(op.name == "cpu.load" or op.opdef.dialect == "index" for op in self.body.ops[:-1])
+        behind = -(-self.width // self.lanes) * self.lanes
+        return reads and self.width % SQUARE == 0 and behind <= 2 * self.width
+
+    def _store_squares(self, target: Value, columns: Sequence[Value]) -> None:
+        """Four rows of a block, of which `columns` hold one column each: squares lie side by side in a vector before
+        they are exchanged, so that a row of all of them is stored at once, and nothing is taken apart again. What a
+        vector is longer than a row goes to the next row, before that is stored; the last row is stored in parts."""
+        b, together = self.b, self.lanes // SQUARE
+        rows: list[list[Value]] = [[] for _ in range(SQUARE)]
+        for c in range(0, self.width, self.lanes):
+            starts = [min(c + SQUARE * s, self.width - SQUARE) for s in range(together)]
+            lines = [self._side_by_side([columns[start + i] for start in starts]) for i in range(SQUARE)]
+            for row, vector in zip(rows, exchanged(b, lines, together), strict=True):
+                row.append(vector)
+        for number, row in enumerate(rows):
+            for c, vector in zip(range(0, self.width, self.lanes), row, strict=True):
+                place = b.gep(self.element, target, number * self.width + c)
+                if number < SQUARE - 1 or c + self.lanes <= self.width:
+                    b.store(vector, place, self.align)
+                    continue
+                for start in range(0, self.width - c, SQUARE):
+                    part = b.shuffle(vector, vector, range(start, start + SQUARE))
+                    b.store(part, b.gep(self.element, place, start), self.align)
+
+    def _side_by_side(self, parts: Sequence[Value]) -> Value:
+        """The lanes of all vectors, one after the other; there is a power of two of them."""
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [self.b.shuffle(x, y, range(2 * x.type.lanes)) for x, y in pairs]
+        return parts[0]
 
     def _store_transposed(self, target: Value, columns: Sequence[Value], lanes: int) -> None:
         """`columns[c]` holds rows 0, 1, ... of column c; in memory a row is contiguous. Four columns are exchanged in
