@@ -23,6 +23,7 @@ def tall(a: Tensor[M, K, f32], b: Tensor[N, K, f32]): return a @ transpose(b) + 
 """
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_terms_of_rows_of_all_sizes(dtype: type) -> None:
     """Rows of plain numbers, of numbers around the limit beyond which exponents are coarse, of huge ones, and infinite
@@ -39,6 +40,7 @@ def test_terms_of_rows_of_all_sizes(dtype: type) -> None:
     run(f"scaled_{name}", given, m)
 
 
+@pytest.mark.one_in(12)
 def test_panels_of_what_lies_across() -> None:
     rng, run = np.random.default_rng(1), compiled_equals_oracle(PANELS)
     for k, m, n in ((1, 1, 1), (16, 12, 32), (91, 37, 53), (64, 131, 70)):
