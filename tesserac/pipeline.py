@@ -47,6 +47,7 @@ from tesserac.schedule.horizontal import join_pass
 from tesserac.schedule.iterations import sum_iterations
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
+from tesserac.schedule.near_functions import near_functions
 from tesserac.schedule.normal import normal_pass
 from tesserac.schedule.place_folds import sort_folds
 from tesserac.schedule.sequential import sequential
@@ -93,6 +94,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
     """Forms become a host program with launches."""
     return (
         *(() if machine.calls else (write_out_calls,)),  # for whoever has one host program per function
+        *((near_functions,) if machine.kind == "gpu" else ()),  # while every function has a map of its own
         *((sum_iterations,) if machine.carries_sums else ()),  # a loop that only adds products is one launch
         *(() if machine.folds_places else (sort_folds, fold_views)),  # folds into places by a sort, and its views
         short_folds_pass(machine),  # reductions over a few elements are maps, which fusion then takes

@@ -11,6 +11,7 @@ from tesserac.ir.lines import LINES
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.near_functions import near_work
 from tesserac.types.dims import Dim, DimError, product
 from tesserac.types.dtype import DType
 
@@ -80,7 +81,8 @@ def body_work(op: Op) -> int:
     if known is None or known() is not block or counted > len(block.ops) - 1:
         counted, work = 0, 0
     for inner in block.ops[counted:-1]:
-        work += primitive_work(inner.name.partition(".")[2], _dtype(inner))
+        near = near_work(inner)
+        work += primitive_work(inner.name.partition(".")[2], _dtype(inner)) if near is None else near
     if len(_COUNTED) > _MOST_COUNTED:
         _COUNTED.clear()
     _COUNTED[id(block)] = (ref(block), len(block.ops) - 1, work)

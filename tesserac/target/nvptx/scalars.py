@@ -24,6 +24,7 @@ from tesserac.target.llvm_types import F32 as SINGLE
 from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import bitcast, constant, convert
+from tesserac.target.nvptx.near import near_value
 from tesserac.target.nvptx.quotients import divide, divide_any, divide_near
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.bodies import constant_scalar, is_plus_zero
@@ -67,6 +68,8 @@ def emit_body(
 
 def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, lift: float) -> Value:
     operands = [values[v] for v in op.operands]
+    if (near := near_value(ctx.b, op, operands)) is not None:
+        return near
     if how.rare is not None and op in how.shared:
         return divide(ctx.b, operands[0], operands[1], how.rare)
     if how.rare is not None and op in how.divided:
