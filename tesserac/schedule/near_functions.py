@@ -1,4 +1,4 @@
-"""Functions of narrow numbers by what a GPU has for them: what is computed in f32 between bf16 and bf16 needs no 24 bits.
+"""Functions of narrow numbers by what a GPU has for them: between bf16 and bf16, what is f32 needs no 24 bits.
 
     %w = form.map(%x) {...} : tensor<[N], f32>            %x is bf16
     %e = form.map(%w) {...  scalar.exp(%w) ...} : tensor<[N], f32>
@@ -16,11 +16,9 @@ never marked: there a small error may become a large one.
 from __future__ import annotations
 
 from tesserac.ir.core import Module, Op, Value
-from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.types.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2
-from tesserac.types.policy import compute_dtype
 
 NEAR = "near"
 """The attribute of a function whose value is only ever rounded to narrow numbers."""
@@ -94,17 +92,13 @@ class _Marks:
                 return self._is_rounded(user.body.args[place])
             case "form.view":
                 return self._is_rounded(user.result)
-            case "scalar.round":
+            case "scalar.round" | "scalar.cast":
                 return user.attrs["dtype"] in NARROW
         return (user.name in STEPS or user.name in FUNCTIONS) and self._is_rounded(user.result)
 
 
 def _is_narrow(value: Value) -> bool:
-    """Whether a tensor has narrow numbers, which are computed with in f32."""
-    if not isinstance(value.type, TensorType):
-        return False
-    ty = tensor_type(value)
-    return ty.dtype in NARROW and compute_dtype(ty.dtype, ty.policy) == F32
+    return isinstance(value.type, TensorType) and value.type.dtype in NARROW
 
 
 def near_work(op: Op) -> int | None:
