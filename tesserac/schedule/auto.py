@@ -69,6 +69,8 @@ SHORT_RUN = 256
 """Elements that are neighbours in all memories of a map up to which blocks are as high as wide."""
 TINY_RUN = 32
 """Those up to which a block of the usual width would be half empty, or emptier."""
+LEAST_RUN = 256
+"""Neighbours of a block of a map on a GPU, at least: 16 bytes of 16-bit numbers for each lane of a warp."""
 SHORT_ROW = 1024
 """Elements of a row up to which one warp has its maximum before several have told each other of theirs."""
 
@@ -151,7 +153,18 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
         _walk_elements(few, elements, SQUARE)
         _walk_elements(fewest, elements, TINY_RUN // 2)
     several = machine.cheap_rows if last and _is_cheap(launch) else 1
-    _walk_elements(launch, elements, elements // several)
+    inner = _even_run(loops[last].size.constant, elements) if machine.warps and last else elements // several
+    _walk_elements(launch, elements, inner)
+
+
+def _even_run(size: int | None, elements: int) -> int:
+    """How many neighbours of a run a block of so many elements has, on a GPU, where each has a place in a register
+    whether it is there or not: the most by which blocks go hardly beyond a run, else those by which it is least."""
+    if size is None or size <= LEAST_RUN:
+        return elements
+    able = [n for n in (LEAST_RUN << i for i in range(elements.bit_length())) if n <= elements]
+    idle = {n: -(-size // n) * n - size for n in able}
+    return max(able, key=lambda n: (min(0, size // 16 - idle[n]), n), default=elements)
 
 
 def _for_short_runs(launch: Op, most: int) -> Op:
