@@ -20,7 +20,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 import tessera  # noqa: E402
 from benchmarks.gpu_table import in_turns  # noqa: E402
 from tesserac.schedule.machine import SM_90A  # noqa: E402
-from tesserac.schedule.tiles import ASYNC_BLOCKS, Problem, best_block, programs  # noqa: E402
+from tesserac.schedule.tiles import ASYNC_BLOCKS, Problem, best_block, best_split, programs, segments  # noqa: E402
 from tesserac.schedule.tiles import Block as Tile  # noqa: E402
 from tesserac.types.dtype import BF16, F32  # noqa: E402
 
@@ -45,8 +45,8 @@ def main() -> None:
     lines = [
         "# Products of bf16 by their blocks\n",
         f"`python -m benchmarks.gpu_blocks {' '.join(sys.argv[1:])}`; microseconds, and how many programs there are.\n",
-        f"| product | {' | '.join(blocks)} | PyTorch | the model takes | of the best |",
-        "|---" * (len(blocks) + 4) + "|",
+        f"| product | {' | '.join(blocks)} | PyTorch | ours | the model takes | of the best | bits |",
+        "|---" * (len(blocks) + 6) + "|",
     ]
     for shape in options.shapes:
         lines.append(line(tuple(map(int, shape.split("x"))), options.across))
@@ -65,17 +65,23 @@ def line(shape: tuple[int, ...], across: bool) -> str:
     a, b = (torch.randn(*size, device="cuda").to(torch.bfloat16) for size in (left, (terms, columns)))
     given = tessera.to_device((a, b))
     calls: dict[str, Any] = {"torch": (lambda: a.T @ b) if across else (lambda: a @ b)}
-    for block in ASYNC_BLOCKS:
-        value = f"op.matmul({'a.T' if across else 'a'}, b, tile_shape={block})"
+    for block in (None, *ASYNC_BLOCKS):
+        shape = "" if block is None else f", tile_shape={block}"
+        value = f"op.matmul({'a.T' if across else 'a'}, b{shape})"
         text = PROGRAM.format(left=f"{left[0]}, {left[1]}", terms=terms, columns=columns, value=value)
         function = tessera.compile(text, device="cuda").product
-        calls[str(Tile(*block))] = lambda function=function: function(*given)
+        calls["chosen" if block is None else str(Tile(*block))] = lambda function=function: function(*given)
+    results = {name: call() for name, call in calls.items() if name != "torch"}
+    bits = {value.numpy().tobytes() for value in results.values()}
     times = in_turns(calls)
     ours = {name: times[name] for name in calls if name != "torch"}
-    taken = str(best_block(problem, SM_90A))
+    split = best_split(problem, SM_90A)
+    taken = f"{split}, {segments(problem)} segments" if split is not None else str(best_block(problem, SM_90A))
     cells = [f"{1e3 * times[str(Tile(*b))]:.1f} ({programs(problem, Tile(*b))})" for b in ASYNC_BLOCKS]
-    share = min(ours.values()) / ours[taken]
-    return f"| {rows}x{columns}x{terms} | {' | '.join(cells)} | {1e3 * times['torch']:.1f} | {taken} | {share:.2f} |"
+    cells += [f"{1e3 * times[name]:.1f}" for name in ("torch", "chosen")]
+    share = min(ours.values()) / ours["chosen"]
+    same = "same" if len(bits) == 1 else "DIFFER"
+    return f"| {rows}x{columns}x{terms} | {' | '.join(cells)} | {taken} | {share:.2f} | {same} |"
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op, attr
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import kernel_settings
+from tesserac.numerics.order import CONTRACTION
 from tesserac.schedule.cost import element_bytes, nominal
 from tesserac.schedule.cuts import cut_product
 from tesserac.schedule.dense_terms import takes_bytes
@@ -22,13 +23,16 @@ from tesserac.schedule.tiles import (
     FEWEST_ROWS,
     FEWEST_ROWS_BLOCK,
     ROWS_UNIT,
+    SPLIT_TERMS,
     Block,
     Problem,
     accumulator_block,
     best_block,
+    best_split,
     candidates,
     given_block,
     programs,
+    segments,
 )
 from tesserac.types.dims import ONE, ZERO, product
 from tesserac.types.dtype import BF16, F16, F32, F64, DType
@@ -53,7 +57,8 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
     """Schedules a contraction for the sizes of `problem`, in blocks that are `chosen` already or best for them."""
     loops = len(launch_loops(launch))
     summed = any(op.name == "form.accumulate" for op in computing(launch))
-    block = accumulator_block(problem, machine) if summed else chosen or best_block(problem, machine)
+    split_block = best_split(problem, machine) if chosen is None and _may_split(launch) else None
+    block = accumulator_block(problem, machine) if summed else chosen or split_block or best_block(problem, machine)
     given = given_block(computing(launch)[0], block, problem, machine)
     block = given or block
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
@@ -70,9 +75,18 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
         because(launch, f"blocks of {block} of the sum stay near while iterations pass")
     else:
         because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
+        if split_block is not None:
+            count = launch.attrs[SPLIT_TERMS] = segments(problem)
+            because(launch, f"{count} segments of terms are programs of their own, joined in a second launch")
     if machine.packs_operands and given is None:
         cut_product(launch, machine.product_units(problem.dtype, problem.accum), rows_first=problem.laid_out)
         because(launch, "smaller ones where threads would have nothing to do")
+
+
+def _may_split(launch: Op) -> bool:
+    """Whether all sizes are known, and the segments of the product are those of all products."""
+    sizes = [dim.constant for dim in launch_space(launch)]
+    return None not in sizes and computing(launch)[0].attrs["order"] == CONTRACTION
 
 
 def schedule_fewest_rows(launch: Op) -> None:

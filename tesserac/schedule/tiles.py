@@ -7,10 +7,12 @@ On a CPU a launch cuts blocks further where threads would be idle (`cuts.py`), s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.kernels import kernel_settings
-from tesserac.numerics.order import Chain
+from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.schedule.machine import Machine
@@ -89,6 +91,17 @@ PROGRAM_START = 2.0e6
 """Multiply-adds that a multiprocessor misses while a program fills and drains its pipeline."""
 STEP_START = 0.5e6
 """Those that its matrix unit misses while a program goes on to the next block of terms."""
+
+
+SPLIT_TERMS = "split_terms"
+"""The attribute of a launch, and of the kernel that it becomes, in which so many segments of a product are programs of
+their own; they are joined in a second launch."""
+SPLIT_START = 8.0e6
+"""Multiply-adds that a multiprocessor misses while that launch begins, about 2 microseconds."""
+SPLIT_BYTE = 1.0
+"""Those that it could do while a byte of the parts is moved, which wait in memory."""
+MOST_SEGMENTS = 8
+"""Of those that wait for others where they are joined, registers hold a few."""
 
 
 def few_rows(machine: Machine) -> int:
@@ -180,6 +193,29 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
     # Blocks at the edge are cut.
     cut = problem.leads * problem.rows * problem.columns / (count * block.rows * block.columns)
     return count * cut * (products / VECTOR_RATE + copies + rounds)
+
+
+def split_time(problem: Problem, block: Block, machine: Machine) -> float:
+    """The cost if all segments are programs, and their parts are joined from memory."""
+    parts = segments(problem)
+    alone = replace(problem, leads=problem.leads * parts, terms=CONTRACTION.length)
+    moved = 2 * element_bytes(problem.accum) * parts * problem.leads * problem.rows * problem.columns
+    return time(alone, block, machine) + SPLIT_START + SPLIT_BYTE * moved
+
+
+def segments(problem: Problem) -> int:
+    return -(-problem.terms // CONTRACTION.length)
+
+
+def best_split(problem: Problem, machine: Machine) -> Block | None:
+    """The block of a product whose segments had better be programs of their own; None where it is best as a whole."""
+    if not (machine.has_async_matrix_unit and problem.narrow and not problem.by_bytes):
+        return None
+    if not 1 < segments(problem) <= MOST_SEGMENTS:
+        return None
+    block = min(candidates(problem, machine), key=lambda b: (split_time(problem, b, machine), -b.rows * b.columns))
+    whole = time(problem, best_block(problem, machine), machine)
+    return block if split_time(problem, block, machine) < whole else None
 
 
 def best_block(problem: Problem, machine: Machine) -> Block:

@@ -37,13 +37,15 @@ from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.shared_copies import share_copies
 from tesserac.tile.gpu.split_running import split_running
+from tesserac.tile.gpu.split_terms import split_terms
 from tesserac.tile.gpu.teams import deal_to_teams
 from tesserac.tile.gpu.variants import Variant, variants
 
 
 def lower_module(module: Module, machine: Machine) -> Module:
     ops: list[Op] = []
-    neutral = split_sorts(split_running(join_lines(Module([clone_op(op, {}) for op in module.ops]), machine)))
+    whole = split_terms(Module([clone_op(op, {}) for op in module.ops]))
+    neutral = split_sorts(split_running(join_lines(whole, machine)))
     mark_pairs(neutral)
     for op in neutral.ops:
         ops += lower_kernel(op, machine) if op.name == "tile.kernel" else [clone_op(op, {})]

@@ -1,0 +1,91 @@
+"""Products whose segments of terms are programs of their own: when, the same bits, and machine code."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tesserac.base.source import SourceFile
+from tesserac.ir.core import Module
+from tesserac.schedule.machine import SM_80, SM_90A
+from tesserac.schedule.tiles import SPLIT_TERMS, Problem, best_split
+from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
+from tesserac.tile.dialect import grid
+from tesserac.tile.gpu.split_terms import split_terms
+from tesserac.types.dtype import BF16, F32
+from tests.support.gpu_kernels import tile_of, variants_of
+from tests.support.tile_eval import run_host
+
+PROGRAMS = SourceFile(
+    "terms.tess",
+    """
+half = bf16 @accum(f32)
+
+def three(a: Tensor[64, 9000, half], b: Tensor[9000, 48, half], c: Tensor[48, half]):
+    return relu(a @ b + c)
+
+def gradient(x: Tensor[8192, 768, half], y: Tensor[8192, 768, half]):
+    return x.T @ y
+
+def unknown(a: Tensor[M, 9000, half], b: Tensor[9000, 48, half]):
+    return a @ b
+""",
+)
+
+
+def tiles(name: str) -> Module:
+    return tile_of(PROGRAMS, name, "sm_90a")
+
+
+def kernel_grids(module: Module) -> dict[str, list[int | None]]:
+    kernels = [op for op in module.ops if op.name == "tile.kernel"]
+    return {op.symbol.partition(".")[2]: [dim.constant for dim in grid(op)] for op in kernels}
+
+
+def test_segments_become_programs() -> None:
+    assert kernel_grids(split_terms(tiles("three"))) == {"three$0.segments": [3, 1, 1], "three$0.sums": [1, 1]}
+
+
+def test_what_is_not_to_be_split_stays() -> None:
+    module = tiles("unknown")
+    assert not any(SPLIT_TERMS in op.attrs for op in module.ops)
+    assert split_terms(module) is module
+
+
+@pytest.mark.one_in(12)
+def test_bits_are_the_same() -> None:
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((64, 9000), (9000, 48), (48,))]
+    module = tiles("three")
+    (whole,), (split,) = (run_host(m, "main.three", list(args)) for m in (module, split_terms(module)))
+    assert whole.tobytes() == split.tobytes() and np.any(whole)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "block"),
+    [
+        ((768, 768, 8192), "128x128x64"),  # 36 blocks, or 72 programs
+        ((768, 2304, 8192), None),  # 108 blocks are enough for what parts would cost
+        ((768, 768, 32768), "128x128x64"),
+        ((64, 4096, 16384), "64x128x64"),
+        ((64, 4096, 4096), None),  # one segment, which nothing cuts
+        ((4096, 4096, 8192), None),
+    ],
+)
+def test_when_it_pays(sizes: tuple[int, int, int], block: str | None) -> None:
+    found = best_split(Problem(1, *sizes, BF16, F32, False), SM_90A)
+    assert (str(found) if found else None) == block
+    assert best_split(Problem(1, *sizes, BF16, F32, False), SM_80) is None
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
+def test_both_kernels_assemble() -> None:
+    kernels = variants_of(tiles("gradient"), "gradient", "sm_90a")
+    texts = {name: emit_ptx(emit_kernel(op).llvm, "sm_90a") for name, op in kernels.items()}
+    (segments,) = (text for name, text in texts.items() if name.endswith("segments"))
+    assert "wgmma.mma_async" in segments and sum(name.endswith("sums") for name in texts) == 1
+    for text in texts.values():
+        assemble(text, "sm_90a")
