@@ -23,7 +23,7 @@ from tesserac.types.dtype import BF16, F16, F32, FP8_E4M3, FP8_E5M2
 NEAR = "near"
 """The attribute of a function whose value is only ever rounded to narrow numbers."""
 NARROW = (BF16, F16, FP8_E4M3, FP8_E5M2)
-FUNCTIONS = ("scalar.exp", "scalar.exp2", "scalar.tanh")
+FUNCTIONS = ("scalar.exp", "scalar.exp2", "scalar.tanh", "scalar.xndtr")
 QUOTIENT = "scalar.div"
 STEPS = tuple(f"scalar.{name}" for name in ("add", "sub", "mul", "div", "fma", "neg", "abs", "select", "min", "max"))
 """What an approximate number may pass on its way: a small error stays one, beside what it is added to."""
@@ -106,4 +106,4 @@ def near_work(op: Op) -> int | None:
     return WORK[op.name] if NEAR in op.attrs else None
 
 
-WORK = {"scalar.exp": 3, "scalar.exp2": 2, "scalar.tanh": 12, QUOTIENT: 3}
+WORK = {"scalar.exp": 3, "scalar.exp2": 2, "scalar.tanh": 12, "scalar.xndtr": 18, QUOTIENT: 3}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from tesserac.driver.session import Session
 from tesserac.schedule.machine import SM_90A, X86_64_V3, Machine
 from tesserac.schedule.near_functions import NEAR
 from tesserac.target.nvptx.kernel import emit_kernel
-from tesserac.target.nvptx.near import TANH, TANH_NEAR
+from tesserac.target.nvptx.near import NORMAL, NORMAL_RATE, TANH, TANH_NEAR
 
 HALF = "half = bf16 @accum(f32)\n"
 
@@ -28,6 +30,7 @@ def marked(body: str, machine: Machine = SM_90A, given: str = "x: Tensor[64, 64,
         ("exp(x)", ["exp"]),
         ("cast(exp(cast(x, f32)) * 2.0, bf16)", ["exp"]),
         ("gelu(x, approximate=\"tanh\")", ["div", "exp"]),
+        ("gelu(x)", ["xndtr"]),
         ("sigmoid(x)", ["div", "exp"]),
         ("cast(exp(cast(x, f32)).T, bf16)", ["exp"]),
         ("exp(cast(x, f32))", []),  # a result of f32
@@ -72,3 +75,17 @@ def test_series_of_tanh_meets_its_bound() -> None:
     e = np.float32(np.exp2(2 * np.float64(TANH_NEAR) * np.log2(np.e)) * (1 + 2.0**-22))
     far = 1.0 - 2.0 / (np.float64(e) + 1.0)
     assert abs(far / np.tanh(TANH_NEAR) - 1) < 2.0**-18
+
+
+def test_normal_distribution_meets_its_bound() -> None:
+    """Of f32 steps, with powers and reciprocals that are rounded once."""
+    z = np.linspace(0, 13, 20001).astype(np.float32)
+    t = np.float32(1) / (np.float32(1) + z * np.float32(NORMAL_RATE))
+    small = np.float32(NORMAL[-1])
+    for coefficient in reversed(NORMAL[:-1]):
+        small = small * t + np.float32(coefficient)
+    exponent = (z * np.float32(-0.5 / np.log(2.0))) * z
+    found = small * t * np.exp2(exponent.astype(np.float64))
+    expected = np.array([0.5 * math.erfc(float(v) / math.sqrt(2.0)) for v in z])
+    assert np.max(np.abs(found / expected - 1)[z < 4]) < 2.0**-18.5
+    assert np.max(np.abs(found / expected - 1)) < 2.0**-16
