@@ -65,12 +65,12 @@ def line(shape: tuple[int, ...], across: bool) -> str:
     a, b = (torch.randn(*size, device="cuda").to(torch.bfloat16) for size in (left, (terms, columns)))
     given = tessera.to_device((a, b))
     calls: dict[str, Any] = {"torch": (lambda: a.T @ b) if across else (lambda: a @ b)}
-    for block in (None, *ASYNC_BLOCKS):
-        shape = "" if block is None else f", tile_shape={block}"
-        value = f"op.matmul({'a.T' if across else 'a'}, b{shape})"
+    asked = [(str(Tile(*block)), f", tile_shape={block}") for block in ASYNC_BLOCKS]
+    for name, said in (("chosen", ""), *asked):
+        value = f"op.matmul({'a.T' if across else 'a'}, b{said})"
         text = PROGRAM.format(left=f"{left[0]}, {left[1]}", terms=terms, columns=columns, value=value)
         function = tessera.compile(text, device="cuda").product
-        calls["chosen" if block is None else str(Tile(*block))] = lambda function=function: function(*given)
+        calls[name] = lambda function=function: function(*given)
     results = {name: call() for name, call in calls.items() if name != "torch"}
     bits = {value.numpy().tobytes() for value in results.values()}
     times = in_turns(calls)

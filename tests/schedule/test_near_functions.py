@@ -67,7 +67,7 @@ def test_series_of_tanh_meets_its_bound() -> None:
     x = np.linspace(-TANH_NEAR, TANH_NEAR, 20001).astype(np.float32)[1:]
     x = x[x != 0]
     square = x * x
-    rest = np.float32(TANH[-1])
+    rest = np.full_like(square, TANH[-1])
     for coefficient in reversed(TANH[:-1]):
         rest = rest * square + np.float32(coefficient)
     found = x + x * square * rest
@@ -81,7 +81,7 @@ def test_normal_distribution_meets_its_bound() -> None:
     """Of f32 steps, with powers and reciprocals that are rounded once."""
     z = np.linspace(0, 13, 20001).astype(np.float32)
     t = np.float32(1) / (np.float32(1) + z * np.float32(NORMAL_RATE))
-    small = np.float32(NORMAL[-1])
+    small = np.full_like(t, NORMAL[-1])
     for coefficient in reversed(NORMAL[:-1]):
         small = small * t + np.float32(coefficient)
     exponent = (z * np.float32(-0.5 / np.log(2.0))) * z
