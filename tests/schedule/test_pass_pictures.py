@@ -14,6 +14,7 @@ from tesserac.ir.passes import Pass, chosen, run_passes
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import schedule_passes, target_passes, tile_passes
 from tesserac.schedule.machine import AARCH64
+from tesserac.schedule.near_functions import near_functions
 from tesserac.schedule.place_folds import sort_folds
 from tesserac.target.cpu import build as cpu
 from tesserac.target.nvptx import build as gpu
@@ -53,6 +54,9 @@ RECURRENCE = """def f(x: Tensor[N, i64]) -> i64:
 FOLDS = """def f(x: Tensor[N, f32], i: Tensor[K, i64], v: Tensor[K, f32]) -> Tensor[N, f32]:
     return scatter_add(x, i, v)
 """
+NARROW = """def f(x: Tensor[N, bf16]) -> Tensor[N, bf16]:
+    return cast(1.0 / (1.0 + exp(cast(x, f32))), bf16)
+"""
 WINDOWS = """def f(x: Tensor[N, 9, f32]) -> Tensor[N, 7, f32]:
     return sum(windows(x, 3, 1), axis=-1)
 """
@@ -75,7 +79,7 @@ def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
     shared = [name for name in list(SHOWN)[1:10] if name != "sequential"]
-    own = ["write_out_calls", "sort_folds", "fold_views"]
+    own = ["write_out_calls", "near_functions", "sort_folds", "fold_views"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 
 
@@ -94,6 +98,13 @@ def test_the_picture_of_a_fold_into_places_on_a_gpu(golden: Golden) -> None:
     before = compile_to_forms(FOLDS)
     after = run_passes(before, chosen(schedule_passes(SM_80.schedule), sort_folds), verify=True)
     check_picture("sort_folds", FOLDS, before, after, golden)
+
+
+def test_the_picture_of_functions_of_narrow_numbers_on_a_gpu(golden: Golden) -> None:
+    before = compile_to_forms(NARROW)
+    earlier = print_module(before)
+    after = run_passes(before, chosen(schedule_passes(SM_80.schedule), near_functions), verify=True)
+    check_picture("near_functions", NARROW, parse_module(earlier), after, golden)
 
 
 def check_picture(name: str, program: str, before: Module, after: Module, golden: Golden) -> None:
