@@ -55,7 +55,7 @@ from tesserac.schedule.short_folds import short_folds_pass
 from tesserac.schedule.short_products import short_products_pass
 from tesserac.schedule.sink import sink_views
 from tesserac.schedule.write_out_calls import write_out_calls
-from tesserac.tile.build import tile_pass
+from tesserac.tile.build import Holds, holds_nothing, tile_pass
 from tesserac.tile.trial import tiles_of
 
 CALL_PASSES: tuple[Pass, ...] = (
@@ -109,9 +109,9 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
     )
 
 
-def tile_passes(machine: Machine) -> tuple[Pass, ...]:
+def tile_passes(machine: Machine, holds: Holds = holds_nothing) -> tuple[Pass, ...]:
     """Every launch becomes a kernel over blocks, which knows no target yet."""
-    return (tile_pass(machine),)
+    return (tile_pass(machine, holds),)
 
 
 class Platform(Protocol):
@@ -147,12 +147,13 @@ def lower(
     asserts: bool = True,
     debug: bool = False,
     tuned: Tuned = untuned,
+    holds: Holds = holds_nothing,
 ) -> Levels:
     """An entry function and what it calls, down to neutral tiles; `sizes` are numbers in this compilation, and without
     `asserts` only those of the library stay; `debug` adds some, for inf and NaN; `tuned` says what tuning has found for
-    kernels. Raises SizesDemanded where an operator needs more sizes, SizesRefused where a guard forbids them,
-    DevicesMissing where the program is one of many devices, ImpossibleSchedule where what it says of kernels does not
-    fit the machine."""
+    kernels, `holds` whose code is there without being built. Raises SizesDemanded where an operator needs more sizes,
+    SizesRefused where a guard forbids them, DevicesMissing where the program is one of many devices, ImpossibleSchedule
+    where what it says of kernels does not fit the machine."""
     graph = build_module(list(functions.values()), {entry}, asserts=asserts)
     sized = fix_sizes({**alone(functions[entry]), **sizes})  # before folding, which makes use of the numbers
     tiles = tiles_of(machine, PROGRAM_PASSES, schedule_passes(machine), tuned)
@@ -160,5 +161,5 @@ def lower(
     kernels = (choose_kernels(tiles), place_kernels(tiles))  # which are taken, then which run as tiles
     forms = run_passes(graph, [*calls, sized, *kernels, *GRAPH_PASSES, tune_forms(tuned)], verify=verify)
     schedule = run_passes(forms, schedule_passes(machine), verify=verify)
-    tile = run_passes(schedule, tile_passes(machine), verify=verify)
+    tile = run_passes(schedule, tile_passes(machine, holds), verify=verify)
     return Levels(graph, forms, schedule, tile)

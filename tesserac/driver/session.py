@@ -63,6 +63,7 @@ from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
+from tesserac.tile.build import Holds, holds_nothing
 from tesserac.tune.schedules import DamagedSchedules, Entry, Schedules, asking, cache_reads, known_schedules
 from tesserac.types.dims import Dim, DimError, TooComplex
 from tesserac.types.ty import map_dims
@@ -253,16 +254,21 @@ class Session:
     # -------------------------------------------------------------------------------------------------- levels
 
     def levels(
-        self, source: SourceFile, function: typed.TypedFunction, machine: Machine, sizes: Sizes = NO_SIZES
+        self,
+        source: SourceFile,
+        function: typed.TypedFunction,
+        machine: Machine,
+        sizes: Sizes = NO_SIZES,
+        holds: Holds = holds_nothing,
     ) -> Levels:
-        """A function at every level that all targets share; `sizes` are numbers for this compilation. Raises
-        ProgramError; where a size has to be said, SizesMissing."""
+        """A function at every level that all targets share; `sizes` are numbers for this compilation, and what `holds`
+        knows is not built. Raises ProgramError; where a size has to be said, SizesMissing."""
         reached = self.check(source).result.reach(function)
         check_requests(reached.values(), function.name, machine)
         try:
-            checks = {"asserts": not self.release, "debug": self.debug}
+            checks = {"asserts": not self.release, "debug": self.debug, "verify": self.verify}
             tuned = asking(self.schedules(function, reached.values()), machine, self.taken.append)
-            return lower(reached, function.symbol, machine, sizes, verify=self.verify, tuned=tuned, **checks)
+            return lower(reached, function.symbol, machine, sizes, tuned=tuned, holds=holds, **checks)
         except Unsupported as problem:
             raise one_error(E0299, problem.span, feature=str(problem)) from None
         except ImpossibleSchedule as problem:
@@ -336,7 +342,10 @@ class Session:
     def artifact(
         self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes = NO_SIZES
     ) -> Artifact:
-        return self.artifact_of(self.levels(source, function, cpu.schedule, sizes), function, cpu, sizes)
+        from tesserac.target.cpu.build import holds_code
+
+        levels = self.levels(source, function, cpu.schedule, sizes, holds_code(cpu))
+        return self.artifact_of(levels, function, cpu, sizes)
 
     def artifact_of(
         self, levels: Levels, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes = NO_SIZES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tesserac.ir.core import Op, Value
+from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.printer import print_attr
 
 NAMES = ("sym_name", "reason", "copied")
@@ -13,24 +13,40 @@ NAMES = ("sym_name", "reason", "copied")
 
 def meaning(kernel: Op) -> str:
     """Text that is equal for kernels that do the same, and for launches that do the same with their operands."""
-    lines: list[str] = []
-    numbers: dict[Value, int] = {}
+    text = _Text()
+    text.lines.append(text.define(kernel.operands))
+    text.op(kernel)
+    return "\n".join(text.lines)
 
-    def define(values: Iterable[Value]) -> str:
+
+def body_meaning(block: Block) -> str:
+    """The same for what an operation computes at a point, whatever it reads and writes there."""
+    text = _Text()
+    text.block(block)
+    return "\n".join(text.lines)
+
+
+class _Text:
+    """Values are called by numbers, in the order in which they are made."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._numbers: dict[Value, int] = {}
+
+    def define(self, values: Iterable[Value]) -> str:
         for value in values:
-            numbers[value] = len(numbers)
-        return ", ".join(f"%{numbers[value]}: {value.type}" for value in values)
+            self._numbers[value] = len(self._numbers)
+        return ", ".join(f"%{self._numbers[value]}: {value.type}" for value in values)
 
-    def walk(op: Op) -> None:
-        reads = ", ".join(f"%{numbers[value]}" for value in op.operands)
+    def op(self, op: Op) -> None:
+        reads = ", ".join(f"%{self._numbers[value]}" for value in op.operands)
         attrs = ", ".join(f"{name} = {print_attr(value)}" for name, value in op.attrs.items() if name not in NAMES)
-        lines.append(f"{define(op.results)} = {op.name}({reads}) {{{attrs}}}")
+        self.lines.append(f"{self.define(op.results)} = {op.name}({reads}) {{{attrs}}}")
         for region in op.regions:
-            lines.append(f"^({define(region.block.args)})")
-            for inner in region.block.ops:
-                walk(inner)
-            lines.append("end")
+            self.block(region.block)
+            self.lines.append("end")
 
-    lines.append(define(kernel.operands))
-    walk(kernel)
-    return "\n".join(lines)
+    def block(self, block: Block) -> None:
+        self.lines.append(f"^({self.define(block.args)})")
+        for inner in block.ops:
+            self.op(inner)

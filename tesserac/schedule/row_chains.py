@@ -1,14 +1,14 @@
 """Chains of launches of lines on a processor: one row of the data goes through all of them while it is in the caches.
 
-    launch lines %x -> %w     space [B, 64]        blocks of 2 and 64       program p: rows 2 p, 2 p + 1
-    launch lines %w -> %y     space [B, 8, 16]     blocks of 2, 8 and 16    program p: the same rows; {follows = 2048}
+    launch lines %x -> %w     space [B, 64]        blocks of 1 and 64       program p: row p
+    launch lines %w -> %y     space [B, 8, 16]     blocks of 1, 8 and 16    program p: the same row; {follows = 1024}
 
 Enters: chains (`line_chains.py`) whose first axes are the same rows in every launch, as those of many Fourier
 transforms side by side, with the launches of lines around them that alone write what the first reads, or read what the
-last wrote. Leaves: launches of which a program has whole rows, the same in all, and all but the first with
-`follows`: the elements that a program has of the memory before it. Programs of the launches may then run in turn, each
-on one thread, and what lies between need not leave its cache (`target/cpu/chains.py`). The bits are those of launches
-that run one after the other.
+last wrote. Leaves: launches of which a program has a whole row, the same in all, and all but the first with
+`follows`: the elements that a program has of the memory before it, and `together`: how many programs are worth what
+starting them takes. Programs of the launches may then run in turn, each on one thread, and what lies between need not
+leave its cache (`target/cpu/chains.py`). The bits are those of launches that run one after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.lines import line_length, lines_out
-from tesserac.schedule.dialect import FOLLOWS, launch_kind, launch_loops, launch_outs, launch_space
+from tesserac.schedule.dialect import FOLLOWS, TOGETHER, launch_kind, launch_loops, launch_outs, launch_space
 from tesserac.schedule.line_chains import MOST, Link, chains_of
 from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.merge import refusal as merge_refusal
@@ -30,9 +30,8 @@ from tesserac.schedule.reason import because
 from tesserac.schedule.space import Reach, computing, reaches, write_reach
 from tesserac.types.dims import ONE, Dim, product
 
-PROGRAM = 2048
-"""Numbers of a program, about: they and those of three steps stay in the second cache, and a program of a few short
-rows is worth what starting it takes."""
+TOGETHER_NUMBERS = 2048
+"""Numbers of programs that run together, about: they and those of three steps stay in the second cache."""
 NAMES = ("schedule.buffer", "schedule.box", "schedule.parts")
 """What says where memory is, and does nothing."""
 
@@ -183,18 +182,18 @@ def _schedule(links: Sequence[Link]) -> None:
     assert elements is not None, "rows are apart"
     _name_before(launches)
     numbers = max(_numbers_of_row(launch, rows) or 0 for launch in launches)
-    block = max(1, PROGRAM // numbers)
+    together = max(1, TOGETHER_NUMBERS // numbers)
     for launch in launches:
         for _ in range(rows - 1):
             merge(launch, 0)
         _merge_behind(launch)
-        split(launch, 0, block)
         for number, loop in list(enumerate(launch_loops(launch)))[1:]:
             if loop.size != ONE:
                 split(launch, number, 1 << max(0, loop.size.evaluate({}) - 1).bit_length())
         because(launch, "a program takes its rows through all steps of this chain")
     for launch in launches[1:]:
-        launch.attrs[FOLLOWS] = Dim.const(block * elements)
+        launch.attrs[FOLLOWS] = Dim.const(elements)
+        launch.attrs[TOGETHER] = together
 
 
 def _name_before(launches: Sequence[Op]) -> None:

@@ -25,7 +25,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import memory_of
-from tesserac.target.common_code import common_object, common_objects
+from tesserac.target.common_code import common_object, common_objects, shared_code
 from tesserac.target.compile import Machine, data_layout, emit_object, emit_optimised
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.host_program import kernel_name
@@ -33,6 +33,7 @@ from tesserac.target.cpu.launch_functions import WRITTEN_OUT
 from tesserac.target.cpu.pool import pool_module
 from tesserac.target.cpu.pystub import emit_method, stub_text
 from tesserac.target.cpu.pytables import Shapes
+from tesserac.target.cpu.runners import code_of
 from tesserac.target.cpu.sequential import LoopModule
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.cpu.workspace import BufferBytes
@@ -52,22 +53,25 @@ def build_artifact(
     machine: Machine,
     buffer_bytes: BufferBytes,
     locate: Locate,
+    shared: Sequence[str] = (),
     *,
     name: str,
     returns_tuple: bool,
 ) -> Artifact:
     """Adds the host code to `module`, which holds the kernels' code under their names, and links it. The last of
-    `functions` is the entry, the others are what it calls; `name` is what it is called in messages."""
+    `functions` is the entry, the others are what it calls; `shared` is code of kernels that many programs have, in the
+    module or made before; `name` is what it is called in messages."""
     func = functions[-1]
     loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
-    host = _host_module(module, functions)
+    host = _host_module(module, functions, kernels)
     sites = emit_host(host, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
     emit_method(host, name)
     shapes = Shapes(tuple(_inputs(func)), tuple(_outputs(func)), returns_tuple, tuple(taken.items()), takes_out)
     stub = stub_text(shapes, module.triple, module.layout)
-    objects = [*common_objects(module, machine), common_object(stub, machine)]
+    objects = [shared_code(code, module, machine) for code in shared]
+    objects += [*common_objects(module, machine), common_object(stub, machine)]
     objects.append(emit_object(str(module), machine))
     if not loops.is_empty:
         objects.append(emit_optimised(str(loops.module), machine))
@@ -79,7 +83,7 @@ def build_artifact(
     return Artifact(signature, code, pool, returned)
 
 
-def _host_module(module: Module, functions: Sequence[Op]) -> Module:
+def _host_module(module: Module, functions: Sequence[Op], kernels: Mapping[str, Op]) -> Module:
     """Where the host code goes: beside that of the kernels, or apart where there are many launches. LLVM is told not to
     optimise it, but would still share registers out among all its values as it does in kernels, which takes the longer
     the more of them live in one function; apart it does not."""
@@ -87,7 +91,7 @@ def _host_module(module: Module, functions: Sequence[Op]) -> Module:
     if len(launches) <= WRITTEN_OUT:
         return module
     host = Module("tessera.host", module.triple, module.layout)
-    for name in dict.fromkeys(map(kernel_name, launches)):
+    for name in dict.fromkeys(code_of(kernels[kernel_name(launch)]) for launch in launches):
         host.declare(name, VOID, [PTR, I64, I64, I64], visibility="hidden")
     return host
 

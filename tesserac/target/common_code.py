@@ -18,8 +18,10 @@ from functools import lru_cache
 import llvmlite
 
 from tessera.cache import DiskCache, cache_key, default_directory
+from tessera.toolchain import toolchain_key
 from tesserac.target.compile import Machine, emit_object
 from tesserac.target.emit import Module
+from tesserac.target.llvm_types import I64, PTR, VOID
 
 MOST = 256
 """Objects that a process remembers."""
@@ -28,6 +30,43 @@ MOST = 256
 def common_objects(module: Module, machine: Machine) -> list[bytes]:
     """Takes the functions out of the module."""
     return [common_object(text, machine) for text in module.take_common()]
+
+
+def shared_code(name: str, module: Module, machine: Machine) -> bytes:
+    """The object of a kernel whose name says all that it does: one that was made before, or that of the module."""
+    found = shared_object(name, machine)
+    if found is not None:
+        _only_declared(name, module)
+        return found
+    made = emit_object(module.take(name), machine)
+    DiskCache(default_directory()).write(_shared_key(name, machine), made)
+    _SHARED[name, machine] = made
+    return made
+
+
+_SHARED: dict[tuple[str, Machine], bytes] = {}
+"""What this process has read or made."""
+
+
+def shared_object(name: str, machine: Machine) -> bytes | None:
+    """The object of such a kernel, if there is one from this compiler."""
+    if (name, machine) not in _SHARED:
+        found = DiskCache(default_directory()).read(_shared_key(name, machine))
+        if found is None:
+            return None
+        _SHARED[name, machine] = found
+    return _SHARED[name, machine]
+
+
+def _shared_key(name: str, machine: Machine) -> str:
+    return cache_key(["shared", name, toolchain_key(), repr(machine), llvmlite.__version__])
+
+
+def _only_declared(name: str, module: Module) -> None:
+    if module.find_function(name) is not None:
+        module.take(name)
+    else:
+        module.declare(name, VOID, [PTR, I64, I64, I64], visibility="hidden")
 
 
 @lru_cache(MOST)

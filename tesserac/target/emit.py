@@ -13,7 +13,7 @@ structured control flow in `flow.py`; here is what is around them: functions, gl
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, LType, Value, array, pointer
@@ -128,11 +128,13 @@ class Module:
             if not function.computes:
                 function.attributes = list(attributes)
 
-    def merge_equal(self) -> None:
-        """Functions that say the same become one, with the others as names for it: kernels over other sizes."""
+    def merge_equal(self, apart: Container[str] = ()) -> None:
+        """Functions that say the same become one, with the others as names for it: kernels over other sizes. Those that
+        will be taken `apart` stay themselves."""
         first: dict[str, Function] = {}
         for function in self._functions:
-            same = first.setdefault(function.meaning(), function)
+            said = function.name if function.name in apart else function.meaning()
+            same = first.setdefault(said, function)
             if same is not function:
                 parameters = ", ".join(str(arg.type) for arg in function.args)
                 alias = f"alias {function.result} ({parameters}), ptr @{same.name}"
@@ -161,6 +163,14 @@ class Module:
             raise TypeError(f"{', '.join(unknown)} is not what many programs have, as {group[0]} is that refers to it")
         nodes = self._nodes() if any("!" in text for text in texts) else []
         return "\n".join([*self._head(), *texts, *(self._declarations[name] for name in outside), *nodes]) + "\n"
+
+    def take(self, name: str) -> str:
+        """The text of a module with one function, which calls no other; here it is only declared from now on."""
+        function = self._named.pop(name)
+        self._functions.remove(function)
+        self.declare(name, function.result, [arg.type for arg in function.args], visibility="hidden")
+        text = str(function)
+        return self._with_declarations([text], {name: dict.fromkeys(_REFERENCE.findall(text))}, [name])
 
     def find_function(self, name: str) -> Function | None:
         return self._named.get(name)

@@ -21,6 +21,7 @@ from tesserac.schedule.dialect import (
     FOLLOWS,
     LENGTH,
     LENGTHS,
+    TOGETHER,
     launch_kind,
     launch_lengths,
     launch_portion,
@@ -44,6 +45,7 @@ from tesserac.tile.dialect import TENSORS
 from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
 from tesserac.tile.share import share_kernels
+from tesserac.tile.sized_lines import SizedFrame
 from tesserac.tile.status import add_status, add_workspace, check_attrs, checked_forms
 from tesserac.types.dims import ZERO, Dim, product
 
@@ -61,11 +63,21 @@ BUILDERS = {
 }
 
 
-def tile_pass(machine: Machine) -> Pass:
-    """SCHEDULE to TILE. What the machine wants stands in the schedule already; its name is part of the pass's."""
+Holds = Callable[[str], bool]
+"""Whether the code of a kernel that many programs have is there already."""
+
+
+def holds_nothing(name: str) -> bool:
+    return False
+
+
+def tile_pass(machine: Machine, holds: Holds = holds_nothing) -> Pass:
+    """SCHEDULE to TILE. What the machine wants stands in the schedule already; its name is part of the pass's. Kernels
+    whose code is there are not built."""
 
     def run(module: Module) -> Module:
         built: dict[str, _Built] = {}
+        sized: dict[str, Op] = {}
         hosts = list(module.ops)
         for host in hosts:
             launches = [op for op in host.walk() if op.name == "schedule.launch"]
@@ -73,12 +85,14 @@ def tile_pass(machine: Machine) -> Pass:
                 name = f"{host.symbol}${number}"
                 if launch_lengths(launch):
                     _launch_tensors(launch, built, name)
+                elif machine.packs_operands and launch_kind(launch) == "lines" and not _in_loop(launch):
+                    _launch(host, launch, _once(built, meaning(launch), partial(_sized, launch, name, sized, holds)))
                 elif launch_portion(launch) is None:
                     _launch(host, launch, _once(built, meaning(launch), partial(_build, launch, name)))
                 else:
                     _launch_portions(host, launch, built, name)
             host.detach()
-        return Module([*share_kernels([made.kernel for made in built.values()], hosts), *hosts])
+        return Module([*sized.values(), *share_kernels([made.kernel for made in built.values()], hosts), *hosts])
 
     return Pass(f"tile for {machine.arch}", SCHEDULE, TILE, run)
 
@@ -113,6 +127,24 @@ def _made(launch: Op) -> Frame | Program:
 def _build(launch: Op, name: str) -> _Built:
     kernel, frame = build_kernel(launch, name)
     return _Built(kernel, frame.operands(), frame.touched())
+
+
+def _in_loop(launch: Op) -> bool:
+    """Whether it is part of a loop that is compiled as one, with its kernels inside."""
+    op: Op | None = launch
+    while op is not None and "sequential" not in op.attrs:
+        op = op.parent.parent_op if op.parent is not None else None
+    return op is not None
+
+
+def _sized(launch: Op, name: str, sized: dict[str, Op], holds: Holds) -> _Built:
+    """A kernel whose code is that of one without sizes, which is built once, if nobody has it."""
+    frame = SizedFrame(launch)
+    if frame.name in sized or holds(frame.name):
+        frame.enter_grid()
+    else:
+        sized[frame.name] = frame.kernel()
+    return _Built(frame.head(name), frame.operands(), frame.touched())
 
 
 def _once(built: dict[str, _Built], said: str, build: Callable[[], _Built]) -> _Built:
@@ -166,8 +198,7 @@ def _launch(host: Op, launch: Op, made: _Built) -> None:
         attrs["touched"] = made.touched
     if (cut := cut_of(launch)) is not None:
         attrs[CUT] = cut
-    if FOLLOWS in launch.attrs:
-        attrs[FOLLOWS] = launch.attrs[FOLLOWS]
+    attrs |= {name: launch.attrs[name] for name in (FOLLOWS, TOGETHER) if name in launch.attrs}
     builder.op("tile.launch", [*operands, *told], (), attrs)
     for check, status in zip(checks, told, strict=True):
         with builder.spanned(check.span):

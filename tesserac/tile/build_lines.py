@@ -14,7 +14,7 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.ir.lines import line_places, lines_out
 from tesserac.ir.types import AxisType, ScalarType, TensorType, TileType
-from tesserac.schedule.space import computing, read_reach, write_reach
+from tesserac.schedule.space import computing
 from tesserac.tile.frame import Argument, Frame
 
 
@@ -23,7 +23,7 @@ def build_lines(frame: Frame) -> None:
     frame.enter_grid()
     (op,) = computing(frame.launch)
     tiles, ty = _Tiles(frame, op), tensor_type(op.result)
-    argument = frame.argument(write_reach(frame.launch, 0), frame.result_dims(0))
+    argument = frame.argument(frame.write(0), frame.result_dims(0))
     places = defaultdict[Value, list[tuple[int, ...]]](list)
     for place, yielded in zip(line_places(ty, lines_out(op)), op.body.terminator.operands, strict=True):
         places[yielded].append(place)
@@ -49,7 +49,7 @@ class _Tiles:
         """Where arguments stand: the memory, the place in a line, and the dims of the block that they follow."""
         args = iter(op.body.args)
         for position, (value, dim_map) in enumerate(zip(op.operands, operand_maps(op), strict=True)):
-            reach = read_reach(frame.launch, op, position)
+            reach = frame.read(op, position)
             assert reach is not None, "a launch of lines computes nothing else"
             argument = frame.argument(reach)
             walked = [i for i in argument.loops if i is not None and isinstance(frame.at[i].type, AxisType)]

@@ -99,6 +99,9 @@ TENSORS = "tensors"
 """The attribute of a kernel that is launched for several tensors at once: how many."""
 
 
+CODE, GIVEN, SYMBOLS = "code", "given", "symbols"
+"""The attributes of a kernel whose code is that of another: the name of that, and what its sizes are here; and of that
+other, what these are called."""
 BUFFERS = "buffers"
 """The attribute of a kernel some of whose memories are one buffer, seen in several ways: the number of each one's."""
 APART = "apart"

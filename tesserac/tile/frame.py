@@ -147,13 +147,21 @@ class Frame:
         """Reads in order of the operations, then results: the arguments of the kernel."""
         for op in computing(self.launch):
             for position in range(len(op.operands)):
-                reach = read_reach(self.launch, op, position)
+                reach = self.read(op, position)
                 if reach is not None:
                     self._declare(self.argument(reach, self.block_dims(op, position)))
         for number in range(len(self.launch.body.terminator.operands)):
-            self._declare(self.argument(write_reach(self.launch, number), self.result_dims(number)))
+            self._declare(self.argument(self.write(number), self.result_dims(number)))
         for op in self.checks:
             self._status[op] = self.block.add_arg(status_type(op), "status")
+
+    def read(self, op: Op, position: int) -> Reach | None:
+        """How an operation reads memory."""
+        return read_reach(self.launch, op, position)
+
+    def write(self, number: int) -> Reach:
+        """How a result is written."""
+        return write_reach(self.launch, number)
 
     def block_dims(self, op: Op, position: int) -> tuple[int, ...]:
         """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks, and
@@ -303,18 +311,21 @@ class Frame:
 
     def store(self, number: int, tile: Value) -> None:
         """Writes a tile to result `number`."""
-        argument = self.argument(write_reach(self.launch, number), self.result_dims(number))
+        argument = self.argument(self.write(number), self.result_dims(number))
         self.builder.op("tile.store", (tile, self._arguments[argument], *self.coordinates(argument)))
 
     # -- the kernel
 
     def finish(self, name: str) -> Op:
         self.builder.op("tile.return")
+        return Op(OPDEFS["tile.kernel"], (), (), self.kernel_attrs(name), [Region(self.block)], self.launch.span)
+
+    def kernel_attrs(self, name: str) -> dict[str, Attr]:
         units = launch_units(self.launch)
         config = Config(units.warps, units.roles)
         attrs: dict[str, Attr] = {"sym_name": name, "grid": tuple(self.grid), "config": config}
         attrs.update({name: self.launch.attrs[name] for name in (ROW_BLOCKS, SPLIT_TERMS) if name in self.launch.attrs})
-        return Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], self.launch.span)
+        return attrs
 
     def touched(self) -> Dim:
         """About how many elements the programs read and write: one row of a stack, where they walk a row. Much work on

@@ -1,12 +1,15 @@
 """Loads and stores: addresses, vectors with and without a stride, the way between memory and registers.
 
-An address is a base that does not change in the loop, computed before it, and what the running indices add.
+An address is a base that does not change in the loop, computed before it, and what the running indices add. Places in a
+line whose stride is no number are added behind those: of a line, one pointer runs, and memory that is walked alike has
+the offsets of places in common.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType, ScalarType
@@ -19,7 +22,15 @@ from tesserac.target.llvm_types import I1, VOID, Value, const_i64, const_int, co
 from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import Policy
 
-Terms = list[tuple[Entry, Value]]
+
+@dataclass(frozen=True)
+class Line:
+    """The offset of a place in a line, computed before a loop."""
+
+    offset: Value
+
+
+Terms = list[tuple[Entry | Line, Value]]
 """Running indices with their strides."""
 MOST_APART = 4
 """Elements between the lanes of a store up to which whole vectors are stored, with what lies between left out."""
@@ -32,12 +43,24 @@ def prepare_addresses(frame: Frame, block: Block) -> None:
     for op in block.ops:
         if op.name in ("cpu.load", "cpu.store"):
             memory, places = _operands(frame, op)
-            fixed = const_i64(0)
+            fixed, line = const_i64(0), const_i64(0)
             for place, stride in zip(places, memory.strides, strict=True):
-                for value in _split(place, block)[0]:
-                    fixed = frame.b.add(fixed, frame.b.mul(frame.value(value), stride))
+                for value in map(frame.value, _split(place, block)[0]):
+                    if value.number is None or stride.number is not None:
+                        fixed = frame.b.add(fixed, frame.b.mul(value, stride))
+                    else:
+                        line = frame.b.add(line, _offset(frame, value.number, stride))
             frame.bases[op] = frame.b.gep(memory.element, memory.start, fixed)
+            frame.lines[op] = line
     frame.neighbours.update(neighbours(block, MOST_BESIDE))
+
+
+def _offset(frame: Frame, place: int, stride: Value) -> Value:
+    """Of a place in a line; made once before a loop."""
+    key = ("line", str(place), str(stride))
+    if key not in frame.memo:
+        frame.memo[key] = frame.b.mul(const_i64(place), stride)
+    return frame.memo[key]
 
 
 def _operands(frame: Frame, op: Op) -> tuple[Memory, Sequence[IRValue]]:
@@ -67,6 +90,9 @@ def _terms(frame: Frame, op: Op) -> tuple[Memory, Value, Terms]:
     for place, stride in zip(places, memory.strides, strict=True):
         moving = [place] if base is None else _split(place, op.parent)[1]
         terms += [(frame.entries[value], stride) for value in moving]
+    line = frame.lines.get(op)
+    if line is not None and line.number != 0:
+        terms.append((Line(line), const_i64(1)))
     return memory, memory.start if base is None else base, terms
 
 
@@ -79,7 +105,7 @@ def emit_prefetch(frame: Frame, op: Op) -> None:
 def emit_load(frame: Frame, op: Op) -> Entry:
     memory, base, terms = _terms(frame, op)
     compute = _dtype(op.result)
-    if all(isinstance(term, Value) for term, _ in terms):
+    if all(isinstance(term, Value | Line) for term, _ in terms):
         value = frame.b.load(memory.element, _address(frame, memory, base, terms, 0), align_of(memory))
         return widened(frame, value, memory, compute)
     step = _lane_stride(frame, terms)
@@ -255,10 +281,12 @@ def _lane_stride(frame: Frame, terms: Terms) -> Value | None:
 
 def _address(frame: Frame, memory: Memory, base: Value, terms: Terms, part: int) -> Value:
     """Where a part begins: what may stay the same in the innermost loop first, so that LLVM can move it out, then the
-    running index, then the part's own offset, which folds into the instruction."""
-    b, steady, running, ahead = frame.b, const_i64(0), const_i64(0), const_i64(0)
+    running index, then the part's own offset, which folds into the instruction, as that of a place in a line does."""
+    b, steady, running, ahead, line = frame.b, *[const_i64(0)] * 4
     for term, stride in terms:
         match term:
+            case Line():
+                line = term.offset
             case Run():
                 running = b.add(running, b.mul(term.base, stride))
                 ahead = b.add(ahead, b.mul(const_i64(term.offsets[part]), stride))
@@ -266,6 +294,6 @@ def _address(frame: Frame, memory: Memory, base: Value, terms: Terms, part: int)
                 steady = b.add(steady, b.mul(term.parts[part], stride))
             case _:
                 steady = b.add(steady, b.mul(term, stride))
-    for offset in (steady, running, ahead):
+    for offset in (steady, running, ahead, line):
         base = b.gep(memory.element, base, offset)
     return base

@@ -22,11 +22,15 @@ from tesserac.schedule.machine import APPLE, CPUS, Code, Machine, as_found
 from tesserac.target import compile as llvm
 from tesserac.target import emit
 from tesserac.target.artifact import Locate, build_artifact
+from tesserac.target.common_code import shared_object
 from tesserac.target.cpu.kernels import emit_kernel
+from tesserac.target.cpu.runners import code_of
 from tesserac.target.cpu.sequential import launched_outside_loops
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, machine_of
+from tesserac.tile.build import Holds
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
 from tesserac.tile.cpu.target import CpuTarget, cpu_target
+from tesserac.tile.dialect import CODE
 
 CPU_TILE = Level("cpu", frozenset({"schedule", "tile", "cpu", "scalar", "index", "form"}))
 
@@ -103,13 +107,15 @@ def kernels_of(lowered: Module) -> dict[str, Op]:
 
 
 def kernel_code(lowered: Module, cpu: CpuPlatform, names: Collection[str] | None = None) -> emit.Module:
-    """The code of all kernels of a module of CPU tiles, or of those named."""
+    """The code of all kernels of a module of CPU tiles, or of those named and what they have theirs from."""
     module = emit.Module("tessera", triple=cpu.code.triple, layout=llvm.data_layout(cpu.code))
-    for name, kernel in kernels_of(lowered).items():
-        if names is None or name in names:
+    kernels = kernels_of(lowered)
+    wanted = dict.fromkeys(code_of(kernels[name]) for name in (kernels if names is None else names))
+    for name, kernel in kernels.items():
+        if name in wanted and CODE not in kernel.attrs:
             emit_kernel(module, kernel)
     module.tell_control(HOST_ATTRIBUTES)
-    module.merge_equal()
+    module.merge_equal({code_of(kernel) for kernel in kernels.values() if CODE in kernel.attrs})
     return module
 
 
@@ -117,14 +123,21 @@ def artifact(
     lowered: Module, entry: str, cpu: CpuPlatform, locate: Locate, *, name: str, returns_tuple: bool
 ) -> Artifact:
     """The function with the symbol `entry`, ready to run."""
-    functions = reached_functions(lowered, entry, CALL)
+    functions, kernels = reached_functions(lowered, entry, CALL), kernels_of(lowered)
+    launched = {name for func in functions for name in launched_outside_loops(func)}
     return build_artifact(
-        kernel_code(lowered, cpu, {name for func in functions for name in launched_outside_loops(func)}),
+        kernel_code(lowered, cpu, launched),
         functions,
-        kernels_of(lowered),
+        kernels,
         cpu.code,
         lambda memory: buffer_bytes(memory, cpu.tiles),
         locate,
+        sorted({code_of(kernels[name]) for name in launched if CODE in kernels[name].attrs}),
         name=name,
         returns_tuple=returns_tuple,
     )
+
+
+def holds_code(cpu: CpuPlatform) -> Holds:
+    """Whether the code of a kernel that many programs have was made before."""
+    return lambda name: shared_object(name, cpu.code) is not None

@@ -1,16 +1,16 @@
 """Launches whose programs run in turn: a row of the data goes through all steps of a chain while it is in the cache.
 
     void tessera.in_turn(ptr table, i64 begin, i64 end, i64 worker)
-        as a kernel: program p of each kernel of the chain, then program p + 1 of each, and so on
+        as a kernel: some programs of each kernel of the chain, then the next ones of each, and so on
 
-    table:   words, kernels, then for each kernel:   code, slots, context ..., moved, (slot, bytes) ...
+    table:   words, kernels, together, then for each kernel:   code, slots, context ..., moved, (slot, bytes) ...
 
 Enters: launches of which all but the first have `follows` (`schedule/row_chains.py`). Leaves: one kernel for all of
-them, and the table that it is given. Memory between two kernels is moved back by a program's part after each program,
-so that all programs of a call use the part of the first of them, and no thread that of another:
+them, and the table that it is given. Memory between two kernels is moved back by the part of those programs after each
+turn, so that all programs of a call use the part of the first of them, and no thread that of another:
 
-    begin = 4    program 4   5   6        rows of %w in memory   0 1 2 3 [4] 5 6 7
-                 moved by    0  -1  -2    all three use                  row 4
+    begin = 4    programs  4, 5   6, 7   8, 9    rows of %w in memory   0 1 2 3 [4 5] 6 7 8 9
+    together 2   moved by    0     -2     -4     all use                        rows 4, 5
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 
 from tesserac.ir.core import Op, attr
 from tesserac.ir.core import Value as IRValue
-from tesserac.schedule.dialect import FOLLOWS, memory
+from tesserac.schedule.dialect import FOLLOWS, TOGETHER, memory
 from tesserac.target.cpu.system import HOST_ATTRIBUTES
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import for_loop
@@ -30,7 +30,7 @@ from tesserac.types.dims import Dim
 IN_TURN = "tessera.in_turn"
 MOST_WORDS = 256
 """Those of a table, of which each thread has a copy on its stack."""
-HEAD = 2
+HEAD = 3
 
 
 def chain_from(launch: Op) -> list[Op]:
@@ -47,13 +47,14 @@ def chain_from(launch: Op) -> list[Op]:
 
 def chain_table(chain: Sequence[Op], codes: Sequence[Value], contexts: Sequence[Sequence[Value]]) -> list[Value] | None:
     """The words of the table; none where there are too many."""
-    step = attr(chain[1], FOLLOWS, Dim).evaluate({})
+    together = attr(chain[1], TOGETHER, int)
+    step = attr(chain[1], FOLLOWS, Dim).evaluate({}) * together
     words: list[Value] = []
     for launch, code, context in zip(chain, codes, contexts, strict=True):
         moved = [(slot, memory(v)) for slot, v in enumerate(launch.operands) if _is_between(v, chain)]
         moves = [const_i64(n) for slot, mem in moved for n in (slot, step * mem.dtype.bytes)]
         words += [code, const_i64(len(context)), *context, const_i64(len(moved)), *moves]
-    whole = [const_i64(HEAD + len(words)), const_i64(len(chain)), *words]
+    whole = [const_i64(HEAD + len(words)), const_i64(len(chain)), const_i64(together), *words]
     return whole if len(whole) <= MOST_WORDS else None
 
 
@@ -90,26 +91,28 @@ def _in_turn(module: Module) -> Function:
         b.store(b.load(I64, b.gep(I64, table, place), 8), b.gep(I64, own, place), 8)
         return ()
 
-    def program(number: Value, _: list[Value]) -> Sequence[Value]:
+    def turn(number: Value, _: list[Value]) -> Sequence[Value]:
+        behind = b.minimum_int(b.add(number, together), end)
+
         def kernel(_: Value, at: list[Value]) -> Sequence[Value]:
-            return [_run_and_move(b, own, at[0], number, worker)]
+            return [_run_and_move(b, own, at[0], (number, behind), worker)]
 
         for_loop(b, const_i64(0), many, const_i64(1), [const_i64(HEAD)], kernel)
         return ()
 
     for_loop(b, const_i64(0), b.load(I64, table, 8), const_i64(1), [], copy)
-    many = b.load(I64, b.gep(I64, own, 1), 8)
-    for_loop(b, begin, end, const_i64(1), [], program)
+    many, together = (b.load(I64, b.gep(I64, own, place), 8) for place in (1, 2))
+    for_loop(b, begin, end, together, [], turn)
     b.ret()
     return function
 
 
-def _run_and_move(b: Builder, table: Value, at: Value, number: Value, worker: Value) -> Value:
-    """One program of the kernel whose part of the table begins at a word; gives where the next one's does."""
+def _run_and_move(b: Builder, table: Value, at: Value, programs: tuple[Value, Value], worker: Value) -> Value:
+    """Programs of the kernel whose part of the table begins at a word; gives where the next one's does."""
     entry = b.gep(I64, table, at)
     kernel, slots = b.load(PTR, entry, 8), b.load(I64, b.gep(I64, entry, 1), 8)
     context = b.gep(I64, entry, 2)
-    b.call(kernel, [context, number, b.add(number, const_i64(1)), worker])
+    b.call(kernel, [context, *programs, worker])
     moved = b.gep(I64, context, slots)
     many = b.load(I64, moved, 8)
 

@@ -87,6 +87,8 @@ class Frame:
         self.ahead: dict[tuple[Block, Mode], Memo] = {}
         """Steps that stand before a loop for all its rounds, see `bodies.py`."""
         self.bases: dict[Op, Value] = {}
+        self.lines: dict[Op, Value] = {}
+        """Of those bases, what places in a line add, see `accesses.py`."""
         self.neighbours: dict[Op, tuple[Op, ...]] = {}
         """Accesses of the present body that stand side by side, see `neighbours.py`."""
         self.waiting: dict[Op, Entry] = {}

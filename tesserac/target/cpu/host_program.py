@@ -25,7 +25,7 @@ from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.launches import several
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
-from tesserac.target.cpu.runners import LaunchWriter, Runner, words
+from tesserac.target.cpu.runners import LaunchWriter, Runner, sizes_given, words
 from tesserac.target.cpu.status import Sites
 from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import INDEX_OPS, emit_dim
@@ -260,11 +260,8 @@ class HostProgram:
 
     def _slots(self, operands: Sequence[IRValue], kernel: Op, given: Mapping[str, Value]) -> list[Value]:
         """What the kernel reads: memory, sizes, scratch, each in a slot."""
-        symbols = kernel.attrs["symbols"]
-        assert isinstance(symbols, tuple)
         words = [self.address(v) for v in operands]
-        words += [given[str(name)] for name in symbols]
-        return [*words, self.scratch, self.per_worker]
+        return [*words, *sizes_given(self.b, kernel, given), self.scratch, self.per_worker]
 
     # --- control ------------------------------------------------------------------------------------------------------
 

@@ -15,13 +15,12 @@ translate. Sizes that launches are given are computed once, where the host progr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr_tuple
 from tesserac.schedule.cuts import COLUMNS, ROWS, cut_of
 from tesserac.target.cpu.launches import find_blocks, launcher, small_or
-from tesserac.target.cpu.runners import elements_touched, words
+from tesserac.target.cpu.runners import code_of, elements_touched, sizes_given, words
 from tesserac.target.cpu.system import HOST_ATTRIBUTES
 from tesserac.target.dims import ceil_div, emit_dim
 from tesserac.target.emit import Function
@@ -60,15 +59,18 @@ class LaunchFunctions:
 
     def launch(self, b: Builder, op: Op, kernel: Op, memory: Sequence[Value], symbols: Mapping[str, Value]) -> None:
         cut, names = cut_of(op), attr_tuple(kernel, "symbols", str)
-        shape = Shape(len(memory), len(names))
-        if cut is not None:
-            shape = replace(shape, blocks=(names.index(ROWS), names.index(COLUMNS)), rows_first=cut.rows_first)
+        if cut is None:
+            sizes = sizes_given(b, kernel, symbols)
+            shape = Shape(len(memory), len(sizes))
+        else:
+            sizes = [symbols[name] for name in names if name not in (ROWS, COLUMNS)]
+            places = names.index(ROWS), names.index(COLUMNS)
+            shape = Shape(len(memory), len(names), blocks=places, rows_first=cut.rows_first)
         if shape not in self._made:
             self._made[shape] = self._module.share(self._function(shape), "tessera.launch.")
         numbers = () if cut is None else (cut.most_rows, cut.most_columns, cut.unit_rows, cut.unit_columns)
         given = [self._known.get(dim) or emit_dim(b, dim, symbols) for dim in _given(op, kernel)]
-        sizes = [symbols[name] for name in names if cut is None or name not in (ROWS, COLUMNS)]
-        code = Value(PTR, f"@{kernel.symbol}")
+        code = Value(PTR, f"@{code_of(kernel)}")
         b.call(self._made[shape], [code, *given, *map(const_i64, numbers), *memory, *sizes, *self._room])
 
     def _function(self, shape: Shape) -> Function:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import ClassVar, Protocol
 
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import Op
+from tesserac.ir.core import Op, attr_tuple
 from tesserac.schedule.cuts import cut_of
 from tesserac.schedule.dialect import memory
 from tesserac.target.cpu.launches import emit_blocks, launcher, small_or
@@ -20,6 +20,7 @@ from tesserac.target.dims import emit_dim
 from tesserac.target.flow import if_return
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I64, PTR, Value, array
+from tesserac.tile.dialect import CODE, GIVEN
 from tesserac.types.dims import ZERO, Dim, product
 
 
@@ -83,7 +84,7 @@ class PoolRunner:
         return emit_blocks(b, launch, symbols, small_or(b, touched, self.threads))
 
     def code(self, kernel: Op) -> Value:
-        return Value(PTR, f"@{kernel.symbol}")
+        return Value(PTR, f"@{code_of(kernel)}")
 
     def start(
         self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
@@ -93,6 +94,18 @@ class PoolRunner:
 
     def poll(self, b: Builder, loop: Op) -> None:
         if_return(b, call_imported(b, "pool.pool_poll", [self.status], I1), self.stop)
+
+
+def sizes_given(b: Builder, kernel: Op, symbols: Mapping[str, Value]) -> list[Value]:
+    """The sizes that a kernel reads: those of the program that it names, or what stands for those of its code."""
+    if GIVEN in kernel.attrs:
+        return [emit_dim(b, size, symbols) for size in attr_tuple(kernel, GIVEN, Dim)]
+    return [symbols[name] for name in attr_tuple(kernel, "symbols", str)]
+
+
+def code_of(kernel: Op) -> str:
+    """The name of its code."""
+    return str(kernel.attrs.get(CODE, kernel.symbol))
 
 
 def words(b: Builder, given: Sequence[Value]) -> Value:

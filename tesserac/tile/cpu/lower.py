@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tesserac.ir.core import OPDEFS, Block, Op, Region, Value, attr
+from tesserac.ir.core import OPDEFS, Block, Op, Region, Value, attr, attr_tuple
 from tesserac.ir.index import BINARY, constant_index
 from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.tile.cpu.context import Context
@@ -51,6 +51,9 @@ from tesserac.tile.cpu.tiles import (
     memories,
 )
 from tesserac.tile.dialect import (
+    CODE,
+    GIVEN,
+    SYMBOLS,
     grid,
     kernel_memrefs,
     load_groups,
@@ -74,12 +77,15 @@ def lower_kernel(kernel: Op, target: CpuTarget) -> Op:
         "symbols": kernel_symbols(kernel),
         "scratch": ctx.scratch_bytes,
         "target": target.name,
+        **{name: kernel.attrs[name] for name in (CODE, GIVEN) if name in kernel.attrs},
     }
     return Op(OPDEFS["cpu.kernel"], (), (), attrs, [Region(body)], kernel.span)
 
 
 def kernel_symbols(kernel: Op) -> tuple[str, ...]:
     """The dims whose values a kernel takes behind its memory, in that order."""
+    if SYMBOLS in kernel.attrs:
+        return attr_tuple(kernel, SYMBOLS, str)
     found: set[str] = set()
     for size in grid(kernel):
         found |= size.symbols()
