@@ -20,7 +20,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Op, Value, attr
 from tesserac.ir.forms import Reshape, contract_dims, indices, tensor_type
 from tesserac.ir.interleaved import TWO, part_type
-from tesserac.ir.table import table_of
+from tesserac.ir.table import roots_of
 from tesserac.ir.types import TensorType
 from tesserac.numerics.order import Chain
 from tesserac.ops.lowering import map_form, one_of, side_by_side, view_form
@@ -51,8 +51,8 @@ def _square(builder: Builder, real: Value, imag: Value, place: int) -> Value:
     maker, other, ty = real.defining_op, imag.defining_op, tensor_type(real)
     square = TensorType((*ty.dims[:place], TWO, TWO, *ty.dims[place:]), ty.dtype, ty.policy)
     if maker is not None and other is not None and maker.name == other.name == "form.table":
-        cos, sin = table_of(maker).parts[0], table_of(other).parts[0]
-        table = replace(table_of(maker), parts=(cos, sin, _negated(sin), cos), axis=place)
+        cos, sin = roots_of(maker).parts[0], roots_of(other).parts[0]
+        table = replace(roots_of(maker), parts=(cos, sin, _negated(sin), cos), axis=place)
         return builder.value("form.table", (), square, {"table": table})
     minus = map_form(builder, (imag,), ty, lambda s, args: s.primitive("neg", args[0]))
     row = side_by_side(builder, (real, imag, minus, real), place)

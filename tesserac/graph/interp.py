@@ -32,7 +32,7 @@ from tesserac.ir.kernels import (
     kernel_repeats,
     kernel_split,
 )
-from tesserac.ir.lines import LINES, line_places, lines_out, lines_space
+from tesserac.ir.lines import LINES, line_places, lines_body, lines_out, lines_space
 from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.numerics.exact import Array
@@ -293,7 +293,7 @@ def _lines(op: Op, operands: list[Array], sizes: Sizes) -> Array:
             args.append(follow(wide[_at(place, dim_map)], followed, len(shape)))
     written = np.empty(_shape(result, sizes), storage(result.dtype))
     order = [axis for axis in out if axis is not None]
-    found = evaluate_bodies(op.body, args, Space(shape, sizes))
+    found = evaluate_bodies(lines_body(op), args, Space(shape, sizes))
     for place, element in zip(line_places(result, out), found, strict=True):
         written[_at(place, out)] = _result(op, np.broadcast_to(element, shape)).transpose(order)
     return written

@@ -4,7 +4,8 @@
         One scalar computation at every point of a space, which reads and writes several elements there. `maps[i][j]` is
         the dim of the space that dim j of operand i follows, or none where the point reads all of that dim, whose size
         is then a number; `out[j]` says the same of what it writes. The body takes the elements of each operand and
-        yields those of the result, in row-major order.
+        yields those of the result, in row-major order. Where a `codelet` says what a point computes, there is no body:
+        who needs the scalars has them written (`lines_body`). Most of what handles a long transform never does.
 
 A point shares what its elements have in common: as one map per element, each would compute all of it.
 """
@@ -13,16 +14,39 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
+from typing import Protocol, cast
 
-from tesserac.ir.core import Op, define_op, optional_ints
+from tesserac.ir.core import Block, Op, define_op, optional_ints
 from tesserac.ir.forms import compute_type, operand_maps, tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 
-LINES = "form.lines"
+LINES, CODELET = "form.lines", "codelet"
 DimMap = tuple[int | None, ...]
 Place = tuple[int, ...]
+
+
+class Codelet(Protocol):
+    """What a point computes, by a rule; an attribute, equal for what is the same."""
+
+    @property
+    def work(self) -> int:
+        """About how many operations it has."""
+
+    def block(self) -> Block:
+        """The body. Nobody changes it, so one may be for all."""
+
+
+def codelet_of(op: Op) -> Codelet | None:
+    found = op.attrs.get(CODELET)
+    return cast(Codelet, found) if found is not None else None
+
+
+def lines_body(op: Op) -> Block:
+    """What a point computes, as scalars."""
+    codelet = codelet_of(op)
+    return op.body if codelet is None else codelet.block()
 
 
 def lines_out(op: Op) -> DimMap:
@@ -75,8 +99,9 @@ def _verify_lines(op: Op) -> None:
             require(known, "dim {} is no line and meets another size", op, dim)
         elements.append([compute_type(value)] * line_length(tensor_type(value), dim_map))
     *taken, written = elements
-    require([a.type for a in op.body.args] == [t for each in taken for t in each], "its body takes every element", op)
-    require([v.type for v in op.body.terminator.operands] == written, "its body yields every element", op)
+    body = lines_body(op)
+    require([a.type for a in body.args] == [t for each in taken for t in each], "its body takes every element", op)
+    require([v.type for v in body.terminator.operands] == written, "its body yields every element", op)
 
 
 define_op(LINES, pure=True, verify=_verify_lines)

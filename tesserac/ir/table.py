@@ -4,6 +4,8 @@
         Roots of unity, exp(2 pi i e / order) or a part of it. The exponent e of element [i, j] is the product i * j, of
         element [i] the square i * i. A complex table has the parts (real, imaginary); a real one has one part, or four
         in a square of two dims at `axis`.
+    form.table() {table = #number<value=0.001>} : tensor<[1], f32>
+        One number, the nearest of its type: what code that many programs share is given.
 
 A target keeps them as constants beside the code.
 """
@@ -22,6 +24,7 @@ from tesserac.ir.verify import require
 from tesserac.numerics.exact import Array
 from tesserac.numerics.narrow import convert
 from tesserac.numerics.roots import roots
+from tesserac.types.dims import ONE
 
 PARTS = ("cos", "sin", "-cos", "-sin")
 
@@ -43,6 +46,14 @@ class Roots:
         return np.stack(columns, self.axis).reshape(shape)
 
 
+@dataclass(frozen=True)
+class Number:
+    value: float
+
+    def values(self, ty: TensorType) -> Array:
+        return convert(np.array([self.value], np.float64), ty.dtype)
+
+
 @lru_cache(1)
 def _roots(order: int, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """Kept for a while: the real and the imaginary part of a complex table are two tables."""
@@ -51,14 +62,25 @@ def _roots(order: int, shape: tuple[int, ...]) -> tuple[Array, Array]:
 
 
 register_attribute("roots", Roots)
+register_attribute("number", Number)
 
 
-def table_of(op: Op) -> Roots:
+def table_of(op: Op) -> Roots | Number:
+    table = op.attrs["table"]
+    assert isinstance(table, Roots | Number)
+    return table
+
+
+def roots_of(op: Op) -> Roots:
+    """Those that a table holds."""
     return attr(op, "table", Roots)
 
 
 def _verify_table(op: Op) -> None:
     table, ty = op.attrs.get("table"), tensor_type(op.result)
+    if isinstance(table, Number):
+        require(ty.dims == (ONE,) and ty.dtype.is_float and not op.operands, "has one number", op)
+        return
     require(isinstance(table, Roots) and not op.operands, "says what it holds", op)
     assert isinstance(table, Roots)
     require(all(part in PARTS for part in table.parts) and table.order > 0, "has known parts", op)

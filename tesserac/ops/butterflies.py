@@ -9,15 +9,19 @@ See Note [Few radices, many lengths] in `fourier.py`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
-from tesserac.ir.core import Value
+from tesserac.ir.attributes import register_attribute
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Value
+from tesserac.ir.types import ScalarType
 from tesserac.numerics.narrow import convert
 from tesserac.numerics.roots import roots
 from tesserac.ops.lowering import Scalars
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import DType, complex_of
 
 Parts: TypeAlias = tuple[Value, Value]
 """The real and the imaginary part of one number."""
@@ -26,6 +30,70 @@ INNER = {4: (2, 2), 6: (3, 2), 8: (4, 2), 9: (3, 3), 10: (5, 2), 12: (4, 3), 15:
 """How a composite radix is cut; 4 has no product inside either way."""
 PRIMES = (2, 3, 5, 7, 11, 13)
 RADICES = tuple(sorted((*PRIMES, *INNER)))
+
+
+WORK = {2: 1, 3: 1.7, 4: 1.5, 5: 2.6, 6: 2.2, 7: 3.6, 8: 2.2, 9: 2.9, 10: 3.1, 11: 6, 12: 2.7, 13: 7, 15: 3.6, 16: 3}
+"""What a step of each radix computes for a point, beside that of two."""
+OPERATIONS = 5
+"""About what that is, with a turn."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a step of a transform computes at a point: short lines of `radix` numbers, in the component `dtype`. All but
+    the last step turn what they found by roots, which are their second operand; the last may multiply by a number,
+    which is its second. Numbers may be read, and written, as pairs of real ones."""
+
+    radix: int
+    sign: int
+    dtype: DType
+    second: str = ""  # `roots` or `factor`
+    reads_pairs: bool = False
+    writes_pairs: bool = False
+
+    @property
+    def work(self) -> int:
+        return int(OPERATIONS * self.radix * WORK[self.radix])
+
+    def block(self) -> Block:
+        return _block_of(self)
+
+    def compute(self, s: Scalars, numbers: Sequence[Parts], second: Sequence[Value]) -> list[Parts]:
+        butterfly = Butterfly(s, self.sign, self.dtype)
+        found = butterfly.transform(numbers)
+        if self.second == ROOTS:
+            found[1:] = [butterfly.times(f, s.parts(turn)) for f, turn in zip(found[1:], second[1:], strict=True)]
+        elif self.second == FACTOR:
+            found = [butterfly.scaled(f, second[0]) for f in found]
+        return found
+
+
+ROOTS, FACTOR = "roots", "factor"
+
+
+@lru_cache(64)
+def _block_of(step: Step) -> Block:
+    number, part = ScalarType(_complex(step.dtype)), ScalarType(step.dtype)
+    block = Block([part] * (2 * step.radix) if step.reads_pairs else [number] * step.radix)
+    given = list(block.args)
+    behind = {ROOTS: [number] * step.radix, FACTOR: [part], "": []}[step.second]
+    second = [block.add_arg(type_) for type_ in behind]
+    builder = Builder(block)
+    s = Scalars(builder)
+    numbers = list(zip(given[::2], given[1::2], strict=True)) if step.reads_pairs else list(map(s.parts, given))
+    found = step.compute(s, numbers, second)
+    written = [part for f in found for part in f] if step.writes_pairs else [s.complex(*f) for f in found]
+    builder.op("form.yield", written)
+    return block
+
+
+def _complex(dtype: DType) -> DType:
+    found = complex_of(dtype)
+    assert found is not None, "parts are floats"
+    return found
+
+
+register_attribute("step", Step)
 
 
 @dataclass(frozen=True)
@@ -114,9 +182,8 @@ class Butterfly:
         imag = self.s.primitive("fma", y, c, self.s.primitive("mul", x, d))
         return real, imag
 
-    def scaled(self, value: Parts, factor: float) -> Parts:
-        constant = self.s.constant(self._rounded(factor), self.dtype)
-        return self._each("mul", value, (constant, constant))
+    def scaled(self, value: Parts, factor: Value) -> Parts:
+        return self._each("mul", value, (factor, factor))
 
     def add(self, a: Parts, b: Parts) -> Parts:
         return self._each("add", a, b)

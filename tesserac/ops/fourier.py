@@ -14,17 +14,17 @@ from math import prod
 from tesserac.base.dataclass import dataclass
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Value
+from tesserac.ir.core import Attr, Value
 from tesserac.ir.forms import Slice, tensor_type
-from tesserac.ir.table import Roots
-from tesserac.ops.butterflies import PRIMES, RADICES, Butterfly
+from tesserac.ir.lines import CODELET, LINES
+from tesserac.ir.table import Number, Roots
+from tesserac.ops.butterflies import FACTOR, PRIMES, RADICES, ROOTS, WORK, Step
 from tesserac.ops.lowering import (
     DimMap,
     Scalars,
     assemble_form,
     contract_form,
     fill,
-    lines_form,
     map_form,
     pointwise,
     scalar_dtype,
@@ -38,8 +38,6 @@ LARGEST_PRIME = 61
 """A length with a larger prime factor is transformed as a convolution."""
 PASS = 2.0
 """What it costs a point to be read and written once more, in the units of `WORK`."""
-WORK = {2: 1, 3: 1.7, 4: 1.5, 5: 2.6, 6: 2.2, 7: 3.6, 8: 2.2, 9: 2.9, 10: 3.1, 11: 6, 12: 2.7, 13: 7, 15: 3.6, 16: 3}
-"""What a step of each radix computes for a point, beside that of two."""
 TOGETHER = 4096
 """Points that go through several steps together in a long transform."""
 _ODD_PARTS = (1, 3, 5, 9, 15)
@@ -159,24 +157,21 @@ class Steps:
         writes: DimMap = (*here, *left, None, *done, *([None] * writes_pairs), *beside)
         sizes = map(_dim, (*one.left, one.radix, *one.done, *([2] * writes_pairs)))
         result = TensorType((*batch, *sizes, *self.beside), dtype)
-        last = prod(one.left) == 1
-
-        def body(s: Scalars, args: list[list[Value]]) -> list[Value]:
-            butterfly = Butterfly(s, self.sign, component(ty.dtype))
-            pairs = zip(args[0][::2], args[0][1::2], strict=True) if reads_pairs else map(s.parts, args[0])
-            found = butterfly.transform(list(pairs))
-            if not last:
-                found[1:] = [butterfly.times(f, s.parts(t)) for f, t in zip(found[1:], args[1][1:], strict=True)]
-            elif self.factor != 1.0:
-                found = [butterfly.scaled(f, self.factor) for f in found]
-            return [part for f in found for part in f] if writes_pairs else [s.complex(*f) for f in found]
-
-        if last:
-            return lines_form(self.builder, (x,), (reads,), result, writes, body)
-        order = one.radix * prod(one.left)
-        table = self.roots(order, "product", (_dim(one.radix), _dim(prod(one.left))), ty)
-        table = self._reshaped(table, tuple(map(_dim, (one.radix, *one.left))))
-        return lines_form(self.builder, (x, table), (reads, (None, *left)), result, writes, body)
+        last, part = prod(one.left) == 1, component(ty.dtype)
+        second = ROOTS if not last else FACTOR if self.factor != 1.0 else ""
+        step = Step(one.radix, self.sign, part, second, reads_pairs, writes_pairs)
+        operands, maps = [x], [reads]
+        if second == ROOTS:
+            order = one.radix * prod(one.left)
+            table = self.roots(order, "product", (_dim(one.radix), _dim(prod(one.left))), ty)
+            operands.append(self._reshaped(table, tuple(map(_dim, (one.radix, *one.left)))))
+            maps.append((None, *left))
+        elif second == FACTOR:
+            number: dict[str, Attr] = {"table": Number(self.factor)}
+            operands.append(self.builder.value("form.table", (), TensorType((ONE,), part), number))
+            maps.append((None,))
+        attrs: dict[str, Attr] = {"maps": tuple(maps), "out": writes, CODELET: step}
+        return self.builder.value(LINES, operands, result, attrs)
 
     def _long_step(self, x: Value) -> Value:
         """A step by a product with the roots of 1: of a prime that has no butterfly."""

@@ -7,7 +7,7 @@ from weakref import ReferenceType, ref
 
 from tesserac.ir.core import Block, Op
 from tesserac.ir.forms import contract_dims, contracted, tensor_type
-from tesserac.ir.lines import LINES
+from tesserac.ir.lines import LINES, codelet_of
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.schedule.machine import Machine
@@ -75,7 +75,10 @@ _MOST_COUNTED = 100_000
 
 
 def body_work(op: Op) -> int:
-    """The work of one element of a map."""
+    """The work of one element of a map, or of one point of lines."""
+    codelet = codelet_of(op)
+    if codelet is not None:
+        return codelet.work
     block = op.body
     known, counted, work = _COUNTED.get(id(block), (None, 0, 0))
     if known is None or known() is not block or counted > len(block.ops) - 1:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import operand_maps, tensor_type
-from tesserac.ir.lines import line_places, lines_out
+from tesserac.ir.lines import line_places, lines_body, lines_out
 from tesserac.ir.types import AxisType, ScalarType, TensorType, TileType
 from tesserac.schedule.space import computing
 from tesserac.tile.frame import Argument, Frame
@@ -22,12 +22,12 @@ def build_lines(frame: Frame) -> None:
     """Elements are read where they are needed and written where they are there, so that few wait in registers."""
     frame.enter_grid()
     (op,) = computing(frame.launch)
-    tiles, ty = _Tiles(frame, op), tensor_type(op.result)
+    tiles, ty, body = _Tiles(frame, op), tensor_type(op.result), lines_body(op)
     argument = frame.argument(frame.write(0), frame.result_dims(0))
     places = defaultdict[Value, list[tuple[int, ...]]](list)
-    for place, yielded in zip(line_places(ty, lines_out(op)), op.body.terminator.operands, strict=True):
+    for place, yielded in zip(line_places(ty, lines_out(op)), body.terminator.operands, strict=True):
         places[yielded].append(place)
-    for scalar in (*op.body.args, *(inner.result for inner in op.body.ops[:-1])):
+    for scalar in (*body.args, *(inner.result for inner in body.ops[:-1])):
         if scalar.defining_op is not None and (len(scalar.uses) > 1 or scalar in places):
             tiles.compute(scalar)
         for place in places.get(scalar, ()):
@@ -47,7 +47,7 @@ class _Tiles:
         """Each with the dims of the block that it follows."""
         self._reads: dict[Value, tuple[Argument, tuple[int, ...], tuple[int, ...]]] = {}
         """Where arguments stand: the memory, the place in a line, and the dims of the block that they follow."""
-        args = iter(op.body.args)
+        args = iter(lines_body(op).args)
         for position, (value, dim_map) in enumerate(zip(op.operands, operand_maps(op), strict=True)):
             reach = frame.read(op, position)
             assert reach is not None, "a launch of lines computes nothing else"

@@ -19,6 +19,7 @@ from hashlib import sha256
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region
+from tesserac.ir.lines import codelet_of
 from tesserac.ir.meaning import body_meaning
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import Loop, launch_loops, launch_space, launch_units, memory
@@ -135,7 +136,9 @@ class SizedFrame(Frame):
         """What the kernel is called: equal for launches that do the same."""
         memories = [str(_element(memory(self.launch.operands[r.operand]))) for r in (*self._reads, self._write)]
         said = [*memories, *map(repr, (self.loops, self._reads, self._write, launch_units(self.launch)))]
-        return f"lines.{sha256(chr(10).join([*said, body_meaning(self._op.body)]).encode()).hexdigest()[:24]}"
+        codelet = codelet_of(self._op)
+        computed = body_meaning(self._op.body) if codelet is None else repr(codelet)
+        return f"lines.{sha256(chr(10).join([*said, computed]).encode()).hexdigest()[:24]}"
 
     def kernel(self) -> Op:
         """The kernel itself."""

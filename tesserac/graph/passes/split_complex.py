@@ -54,7 +54,7 @@ from tesserac.ir.interleaved import TWO, part_type, parts_type
 from tesserac.ir.lines import LINES
 from tesserac.ir.passes import FORMS, pass_
 from tesserac.ir.rewrite import erase_dead
-from tesserac.ir.table import table_of
+from tesserac.ir.table import roots_of
 from tesserac.ir.types import ScalarType, TensorType, Type
 from tesserac.ops.lowering import DimMap, View, fill, one_of, side_by_side, view_form
 from tesserac.types.dims import ONE, ZERO, Dim
@@ -253,7 +253,7 @@ class _Splitter:
         return self._part_by_part(builder, op)
 
     def _table(self, builder: Builder, op: Op) -> Pair:
-        table, ty = table_of(op), part_type(tensor_type(op.result))
+        table, ty = roots_of(op), part_type(tensor_type(op.result))
         made = [builder.value(op.name, (), ty, {"table": replace(table, parts=(part,))}) for part in table.parts]
         return Pair(*made)
 
