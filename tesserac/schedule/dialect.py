@@ -120,8 +120,7 @@ BRANCHES = ("schedule.cond", "schedule.select")
 """Take one of their regions: a flag decides it, or sizes."""
 LENGTH, LENGTHS = "tensor.length", "lengths"
 """The symbol in the body of a launch over several tensors, and the attribute that has its values."""
-TOGETHER = "together"  # how many programs of such a launch run at a time, before those of the next
-FOLLOWS = "follows"  # programs may run in turn with those of the launch before; how much each has of the memory between
+FOLLOWS, TOGETHER = "follows", "together"  # programs run in turn with those before: memory of each, how many at a time
 SMALL_LAUNCH = 64
 """The most points of a space that a loop which is compiled as one walks for one of its launches."""
 

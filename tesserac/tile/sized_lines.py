@@ -33,10 +33,10 @@ from tesserac.types.dims import ONE, ZERO, Dim
 FEW = 4
 """A size or stride up to which a number stays one: fewer elements make no vector, and parts lie so far apart."""
 SHORT = (4, 8)
-"""Sizes that are a short vector, which stay numbers too: of rows of so many a loop would show."""
+"""Sizes of the innermost loop that are a short vector, which stay numbers too: of rows of so many a loop would show."""
 BLOCKS = (3, 7, 15, 8192)
-"""Of loops that a program walks as a whole: their vectors are as long as fit into the least that is above the one
-before."""
+"""The most that a program walks of a loop, which is told how far it goes: vectors are as long as fit into the least
+that is above the one before."""
 NOMINAL = 1 << 20
 """What a symbol of the program counts where strides are ordered."""
 
@@ -61,9 +61,10 @@ class _Symbols:
         self.given.append(number)
         return Dim.sym(f"s{len(self.given) - 1:02}")
 
-    def size(self, size: Dim) -> Dim:
-        few = size.constant is not None and (size.constant < FEW or size.constant in SHORT)
-        return size if few else self.new(size)
+    def size(self, size: Dim, is_inner: bool) -> Dim:
+        number = size.constant
+        few = number is not None and is_inner and (number < FEW or number in SHORT)
+        return size if size == ONE or few else self.new(size)
 
     def stride(self, stride: Dim) -> Dim:
         """One that does not follow from sizes."""
@@ -88,9 +89,14 @@ class SizedFrame(Frame):
         self.symbols = _Symbols()
         own, space = launch_loops(launch), launch_space(launch)
         self._sizes = [loop.size for loop in own]
-        self.space = tuple(map(self.symbols.size, self._sizes))
+        inner = max((i for i, size in enumerate(self._sizes) if size != ONE), default=0)
+        self.space = tuple(self.symbols.size(size, i == inner) for i, size in enumerate(self._sizes))
         named = zip(own, self.space, strict=True)
-        self.loops = tuple(Loop((i,), size, _block(loop), loop.kind) for i, (loop, size) in enumerate(named))
+        self.loops = tuple(
+            Loop((i,), size, _block(loop, i == inner, i == 0), loop.kind) for i, (loop, size) in enumerate(named)
+        )
+        blocks = {i: own[i].block for i, loop in enumerate(self.loops) if loop.block > 1 and loop.size != ONE}
+        self._blocks = {i: self.symbols.new(Dim.const(block)) for i, block in blocks.items()}
         self._reads: list[Reach] = []
         for position in range(len(self._op.operands)):
             reach = read_reach(launch, self._op, position)
@@ -103,6 +109,9 @@ class SizedFrame(Frame):
 
     def write(self, number: int) -> Reach:
         return self._write
+
+    def _steps(self) -> dict[int, Dim]:
+        return self._blocks
 
     def walked(self, op: Op) -> tuple[int, ...]:
         return tuple(range(len(self.loops)))
@@ -167,12 +176,13 @@ class SizedFrame(Frame):
         return super().touched().substitute(self.symbols.values())
 
 
-def _block(loop: Loop) -> int:
-    """A loop in one block has one of a few."""
-    size = loop.size.constant
-    if size is None or size == 1 or size > loop.block:
+def _block(loop: Loop, is_inner: bool, is_first: bool) -> int:
+    """What a block holds at most: one of a few numbers. A program of one row has no loop over rows."""
+    if loop.size == ONE or (is_first and loop.block == 1):
         return loop.block
-    return next(block for block in (*BLOCKS, loop.block) if block >= size)
+    size = loop.size.constant
+    most = loop.block if size is None else min(loop.block, size)
+    return next(block for block in (*BLOCKS, loop.block) if block >= most) if is_inner else max(BLOCKS[-1], loop.block)
 
 
 def _along(reach: Reach, loops: Sequence[Loop], space: Sequence[Dim]) -> Reach:
