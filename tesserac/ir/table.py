@@ -22,9 +22,10 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
 from tesserac.numerics.exact import Array
-from tesserac.numerics.narrow import convert
-from tesserac.numerics.roots import roots
+from tesserac.numerics.narrow import convert, storage
+from tesserac.numerics.roots import root_products, roots
 from tesserac.types.dims import ONE
+from tesserac.types.dtype import F32, F64, DType
 
 PARTS = ("cos", "sin", "-cos", "-sin")
 
@@ -41,9 +42,8 @@ class Roots:
         shape = [dim.evaluate({}) for dim in ty.dims]
         own = shape if len(self.parts) == 1 else [*shape[: self.axis], *shape[self.axis + 2 :]]
         cos, sin = _roots(self.order, tuple(own))
-        named = {"cos": cos, "sin": sin, "-cos": -cos, "-sin": -sin}
-        columns = [convert(named[part], ty.dtype) for part in self.parts]
-        return np.stack(columns, self.axis).reshape(shape)
+        columns = [_named(part, cos, sin, ty.dtype) for part in self.parts]
+        return columns[0].reshape(shape) if len(columns) == 1 else np.stack(columns, self.axis).reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,20 @@ class Number:
         return convert(np.array([self.value], np.float64), ty.dtype)
 
 
+def _named(part: str, cos: Array, sin: Array, dtype: DType) -> Array:
+    """None of them is too large for any type, so the nearest number of one that NumPy has is that."""
+    found = cos if part.endswith("cos") else sin
+    rounded = found.astype(storage(dtype)) if dtype in (F32, F64) else convert(found, dtype)
+    return -rounded if part.startswith("-") else rounded
+
+
 @lru_cache(1)
 def _roots(order: int, shape: tuple[int, ...]) -> tuple[Array, Array]:
     """Kept for a while: the real and the imaginary part of a complex table are two tables."""
-    places = np.ogrid[tuple(slice(size) for size in shape)]
-    return roots(order, places[0] * places[-1])
+    if len(shape) == 2:
+        return root_products(order, *shape)
+    places = np.arange(shape[0])
+    return roots(order, places * places)
 
 
 register_attribute("roots", Roots)

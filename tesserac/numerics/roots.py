@@ -35,6 +35,33 @@ def roots(order: int, exponents: Array) -> tuple[Array, Array]:
     return _signed(across, (turn == 1) | (turn == 2)), _signed(up, turn >= 2)
 
 
+def root_products(order: int, rows: int, columns: int) -> tuple[Array, Array]:
+    """(cos, sin) of 2 pi i j / order for i < rows and j < columns. Of many, those of an eighth of a turn are computed;
+    the others are found by their places alone."""
+    if order % 8 or rows * columns > order or order < MANY:
+        i, j = np.ogrid[:rows, :columns]
+        return roots(order, i * j)
+    cos, sin = _turn(order)
+    found = np.empty((2, rows, columns))
+    for part, whole in zip(found, (cos, sin), strict=True):
+        part[0] = whole[0]
+        for row in range(1, rows):
+            part[row] = whole[: row * columns : row]
+    return found[0], found[1]
+
+
+MANY = 1 << 12
+"""Roots from which on it takes long to find the place of each by its number."""
+
+
+def _turn(order: int) -> tuple[Array, Array]:
+    """All roots of an order that eight divides."""
+    cos, sin = _eighths(order, np.arange(0, order // 2 + 1, 4))
+    right, up = (np.concatenate([a[:-1], b[:0:-1]]) for a, b in ((cos, sin), (sin, cos)))
+    across = np.concatenate([right, -up, -right, up]) + 0.0
+    return across, np.concatenate([up, right, -up, -right]) + 0.0
+
+
 def _distinct(numbers: Array, factor: int) -> tuple[Array, Array]:
     """Multiples of a factor without repetition, or all up to the largest where that is not many more; and the place of
     each number among them."""

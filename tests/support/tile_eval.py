@@ -13,7 +13,7 @@ from tesserac.ir.table import table_of
 from tesserac.ir.types import TensorType
 from tesserac.numerics.narrow import storage
 from tesserac.schedule.dialect import LENGTH, LENGTHS
-from tesserac.tile.dialect import memref_type
+from tesserac.tile.dialect import CODE, GIVEN, SYMBOLS, memref_type
 from tests.support.cuts import block_sizes
 from tests.support.tile_kernel_eval import NO_BAD_INDEX, POISON, index_value, run_kernel
 
@@ -103,7 +103,12 @@ class _Host:
             self._run_kernel(op.attrs["kernel"], memories[number * many : (number + 1) * many], {**sizes, **length})
 
     def _run_kernel(self, name: str, memories: list[np.ndarray], sizes: dict[str, int]) -> None:
-        run_kernel(self.module.lookup(name), memories, sizes)
+        kernel = self.module.lookup(name)
+        if CODE in kernel.attrs:
+            shared = self.module.lookup(str(kernel.attrs[CODE]))
+            given = [size.evaluate(sizes) for size in kernel.attrs[GIVEN]]
+            kernel, sizes = shared, dict(zip(shared.attrs[SYMBOLS], given, strict=True))
+        run_kernel(kernel, memories, sizes)
 
     def _schedule_loop(self, op: Op) -> None:
         low, high = (self.env[v] for v in op.operands)

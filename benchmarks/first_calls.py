@@ -1,0 +1,81 @@
+"""`python -m benchmarks.first_calls`: what the first call of a transform costs, of lengths that are not there yet.
+
+Every figure is of a process of its own that has called another function before, so that the compiler and the library
+are loaded: milliseconds of the processor from the call to its result, compiling and running. First with a cache that
+has the library alone, then with one that has the steps of the transform too, but not the transform. Writes
+`benchmarks/results/first-calls-MACHINE.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from itertools import product
+from pathlib import Path
+from time import process_time
+
+RESULTS = Path(__file__).parent / "results"
+LENGTHS = (8, 60, 256, 1000, 1009, 4096, 10000, 1 << 16, 100003, 1 << 18, 1 << 20)
+KINDS = {"fft": "c64", "rfft": "f32"}
+
+
+def first_call(kind: str, length: int, name: str) -> float:
+    """Milliseconds; the name of the function makes it one that is not in the cache."""
+    import numpy as np
+
+    import tessera
+
+    other = tessera.compile("def other(x: Tensor[N, f32]):\n    return x * 2.0 + 1.0\n")
+    other.other(np.ones(3, np.float32))
+    module = tessera.compile(f"def {name}(x: Tensor[B, {length}, {KINDS[kind]}]):\n    return {kind}(x)\n")
+    x = np.ones((1, length), np.complex64 if KINDS[kind] == "c64" else np.float32)
+    start = process_time()
+    getattr(module, name)(x)
+    return (process_time() - start) * 1e3
+
+
+def measured(kind: str, length: int, name: str, cache: str) -> float:
+    command = [sys.executable, "-m", "benchmarks.first_calls", "--one", kind, str(length), name]
+    environment = {**os.environ, "TESSERA_CACHE_DIR": cache}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return float(json.loads(done.stdout))
+
+
+def row(kind: str, length: int, library: str) -> str:
+    """The least of three with the steps there: what else runs on the machine shows."""
+    with tempfile.TemporaryDirectory() as folder:
+        cache = shutil.copytree(library, Path(folder, "cache"))
+        empty = measured(kind, length, "first", str(cache))
+        there = min(measured(kind, length, name, str(cache)) for name in ("second", "third", "fourth"))
+    return f"| {kind} {length} | {empty:.0f} | {there:.0f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--one", nargs=3, metavar=("KIND", "LENGTH", "NAME"), help="measures one call, and prints it")
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the table is written")
+    chosen = parser.parse_args()
+    if chosen.one:
+        kind, length, name = chosen.one
+        print(json.dumps(first_call(kind, int(length), name)))
+        return
+    lines = ["# The first call of a transform", "", "`python -m benchmarks.first_calls`: milliseconds of the"]
+    lines += ["processor, compiling and running, with no code in the cache, and with that of the steps alone.", ""]
+    lines += ["| transform | nothing there | steps there |", "|---|---|---|"]
+    with tempfile.TemporaryDirectory() as library:
+        measured("fft", 1, "any", library)
+        for kind, length in product(KINDS, chosen.lengths):
+            lines.append(row(kind, length, library))
+            print(lines[-1], flush=True)
+    (chosen.out / f"first-calls-{platform.machine()}.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
