@@ -327,7 +327,8 @@ def _together(radices: Sequence[int]) -> list[Sequence[int]]:
 # Note [Few radices, many lengths]
 # A step is one launch: a point of its space reads r numbers, transforms them in registers, turns them and writes r
 # numbers (`ir/lines.py`). Radices up to 16 hold in the registers there are; more of them in one step would save passes
-# over memory, but spill. What a step computes is a codelet (`butterflies.py`): its code knows no length, is made once for
-# a machine and given sizes, strides and roots by each transform (`tile/sized_lines.py`). A prime above 13 has too many products for a butterfly, and is a matrix product with the roots
-# of 1. Above 61 a convolution is cheaper (Bluestein).
+# over memory, but spill. What a step computes is a codelet (`butterflies.py`): its code knows no length, is made once
+# for a machine, and is given sizes, strides and roots by each transform (`tile/sized_lines.py`). A prime above 13 has
+# too many products for a butterfly, and is a matrix product with the roots of 1. Above 61 a convolution is cheaper
+# (Bluestein).
 # Errors stay below those of a sum in any order: see docs/language.md for the bound.
