@@ -78,6 +78,7 @@ FILES = {
     "engine-x86_64": "how long the laws take for expressions of 100 nodes",
     "structured-aarch64": "operators of known structure, against NumPy, PyTorch, JAX, CoLA, linear_operator and PyLops",
     "structured-x86_64": "the same on x86, against what is there of these",
+    "first-calls-x86_64": "the first call of Fourier transforms, with the code of their steps there and without",
     "transforms-aarch64": "Fourier transforms on ARM, against NumPy and PyTorch",
     "transforms-x86_64": "the same on x86",
     "crossover-aarch64": "convolutions by windows and by transforms",
