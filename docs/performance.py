@@ -84,6 +84,7 @@ FILES = {
     "crossover-aarch64": "convolutions by windows and by transforms",
     "crossover-x86_64": "the same on an x86",
     "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
+    "attention-x86_64": "the same on x86 with AVX-512, and blocks beside each other",
     "attention-memory-aarch64": "how the memory of attention grows with the length of a sequence",
     "attention-memory-h200": "the same on an H200, to 131072 positions",
     "kernels-x86_64": "kernels of the library on 16 cores of an x86 processor, against their meanings, PyTorch and JAX",

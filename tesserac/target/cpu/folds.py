@@ -15,7 +15,7 @@ from tesserac.ir.forms import COMBINE
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import Blocks
 from tesserac.target.cpu.accesses import prepare_addresses
-from tesserac.target.cpu.bodies import emit_body
+from tesserac.target.cpu.bodies import emit_body, prepare_functions
 from tesserac.target.cpu.frame import Frame, Lanes, Mode, Run
 from tesserac.target.cpu.groups import group_index, known_count, loop_over, modes
 from tesserac.target.cpu.ordered_floats import as_float, as_ordered, is_ordered
@@ -121,6 +121,7 @@ class _AnyOrderFold:
         held = [v for fold in self.folds for v in fold.starts(self.frame, ways[0])]
         for mode in ways:
             held = self._narrowed(held, mode)
+            prepare_functions(self.frame, self.op.body, mode)
             low, *held = loop_over(self.frame, low, high, mode, held, self._group)
         return [fold.result(self.frame, value) for fold, value in zip(self.folds, held, strict=True)]
 
@@ -158,6 +159,7 @@ class _BlockFold:
         if few is not None and widest.lanes and 0 < few <= self.count and few % widest.lanes == 0:
             return self._of_few(Mode(widest.lanes, few // widest.lanes))
         assert self.count % widest.size == 0, "whole groups must fill the lanes"
+        prepare_functions(self.frame, self.op.body, widest)
         if widest.size == self.count:
             starts = [v for fold in self.folds for v in fold.starts(self.frame, widest)]
             low, *totals = loop_over(self.frame, self.low, self.high, widest, starts, self._in_registers)
