@@ -193,7 +193,7 @@ def attention_lines() -> Iterator[Line]:
 
         return run
 
-    for size in (512, 2048, 4096):
+    for size in (512, 2048, 4096, 16384):
         for causal in (False, True):
             shape = (max(2, 8192 // size), 16, size, 128)
             arrays = lambda s=shape: [torch.randn(*s, device="cuda").to(torch.bfloat16) for _ in range(3)]  # noqa: E731
