@@ -15,7 +15,7 @@ import pytest
 from docs.equivalents import MISSING, PEERS, Row, rows
 from tests.support.checking import library
 
-WORDS = ("if", "while", *"xyzvijk", *"MN", "None", "shape", "size", "at", "set", "add", "mask")
+WORDS = ("if", "for", "while", "rank", *"xyzvijk", *"MN", "None", "shape", "size", "at", "set", "add", "mask")
 WORDS += ("low", "high", "axis", "range")
 """Of the language, and of the expressions in the table."""
 

@@ -15,6 +15,7 @@ RNG = np.random.default_rng(5)
 X, J = RNG.normal(size=(3, 5)), RNG.integers(-9, 9, (3, 5)).astype(np.int32)
 RUNS = np.array([1.0, 1.0, 2.0, np.nan, np.nan, 1.0, 1.0, 1.0])
 WIDTHS = ((1, 2), (3, 0))
+NORMS = ("1", "-1", "2", "-2", "INF", "-INF", "'fro'", "'nuc'")
 CASES = {
     "roll(x, 4)": np.roll(X, 4),
     "roll(x, -17)": np.roll(X, -17),
@@ -37,6 +38,44 @@ CASES = {
     },
     'pad(x, ((1, 2), (3, 0)), mode="linear_ramp")': np.pad(X, WIDTHS, mode="linear_ramp"),
     'pad(x, 3, mode="linear_ramp", end_values=(1, -2.0))': np.pad(X, 3, mode="linear_ramp", end_values=(1, -2)),
+    **{
+        f'pad({name}, ((1, 2), (3, 0)), mode="{mode}", stat_length={length})': np.pad(
+            value, WIDTHS, mode=mode, stat_length=length
+        )
+        for mode, length in (("median", None), ("median", 2), ("mean", (1, 9)), ("minimum", ((2, 1), (3, 2))))
+        for name, value in (("x", X), ("j", J))
+    },
+    "repeat(x, 2)": np.repeat(X, 2),
+    "repeat(x[0], repeats=3)": np.repeat(X[0], 3),
+    "repeat(x, repeats=3, axis=1)": np.repeat(X, 3, 1),
+    "take_along_axis(x, array([[2], [0], [4]]), axis=1)": X[np.arange(3), [2, 0, 4]][:, None],
+    "take_along_axis(x, array([[2], [0]]), axis=0)": np.take_along_axis(X, np.array([[2], [0]]), 0),
+    "take_along_axis(x[:1], j % 5, axis=1)": np.take_along_axis(X[:1], J % 5, 1),
+    "tril(x > 0.0)": np.tril(X > 0.0),
+    "triu(x > 0.0, 1)": np.triu(X > 0.0, 1),
+    **{f"norm(x, ord={o})": np.linalg.norm(X, eval(o, {"INF": np.inf})) for o in NORMS},
+    **{
+        f"norm(x[None], ord={o}, axis=(2, 1), keep=True)": np.linalg.norm(
+            X[None], eval(o, {"INF": np.inf}), (2, 1), keepdims=True
+        )
+        for o in NORMS
+    },
+    **{
+        f"norm(x, ord={o}, axis=0)": np.linalg.norm(X, eval(o, {"INF": np.inf}), 0)
+        for o in ("INF", "-INF", "0", "1", "2", "3", "-1", "0.5")
+    },
+    "gcd(j, 12)": np.gcd(J, 12).astype(np.int32),
+    "gcd(j, j[::-1])": np.gcd(J, J[::-1]),
+    "lcm(j, j[::-1])": np.lcm(J, J[::-1]),
+    "modf(x * 3.0)[0]": np.modf(X * 3.0)[0],
+    "modf(x * 3.0)[1]": np.modf(X * 3.0)[1],
+    "geomspace(1.0, 1000.0, 4, dtype=f64)": np.geomspace(1.0, 1000.0, 4),
+    "geomspace(-2.0, -8.0, 7, dtype=f64)": np.geomspace(-2.0, -8.0, 7),
+    "split_with_sizes(x, (1, 4), axis=1)[1]": X[:, 1:],
+    "x.masked_fill(x < 0.0, 7.0)": np.where(X < 0.0, 7.0, X),
+    "fill_diagonal(x, 7.0)": np.where(np.eye(3, 5, dtype=bool), 7.0, X),
+    "cumulative_trapezoid(x, dx=2.0)": np.cumsum(X[:, 1:] + X[:, :-1], 1),
+    "cumulative_trapezoid(x, x[:, 0], axis=0)": np.cumsum((X[1:] + X[:-1]) / 2 * np.diff(X[:, :1], axis=0), 0),
     "sort(partition(x, 2)[:, :2])": np.sort(np.partition(X, 2)[:, :2]),
     "partition(x, (1, -1), axis=0)[1]": np.partition(X, (1, -1), axis=0)[1],
     "take_along_axis(x, argpartition(x, -2), axis=1)[:, 3]": np.partition(X, -2)[:, 3],

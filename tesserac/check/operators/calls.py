@@ -43,12 +43,14 @@ from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
 from tesserac.ops.cumulative import Cumulative
 from tesserac.ops.einsum import Einsum
+from tesserac.ops.index import TakeAlongAxis
 from tesserac.ops.join import Concat, Stack
 from tesserac.ops.rearrange import Repeat, Split
 from tesserac.ops.reduce import Reduction
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
+from tesserac.types.dims import ONE, product
 from tesserac.types.dtype import BOOL, F32, F64, I64
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import (
@@ -68,8 +70,8 @@ Fields = dict[str, object]
 
 def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """A call of an operator with arguments as a program writes them."""
-    if operator is Repeat and has_pattern(args):
-        return call_pattern(body, args, callee)
+    if operator is Repeat:
+        return _call_repeat(body, args, callee)
     if operator is Einsum:
         return call_einsum(body, args, callee)
     if operator is MatMul and not all(check_tile_shape(body, arg.value) for arg in _tile_shapes(args)):
@@ -79,6 +81,25 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
         called = call_operator(body, operator, [arg for arg in args if arg.name != "tile_shape"], callee)
         own = settings_of(RecordType(SCHEDULE, (("block", shape),)))
         return replace(called, schedule=own) if isinstance(called, typed.Apply) else called
+    return _call_sorted(body, operator, args, callee)
+
+
+def _call_repeat(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    """By a pattern, along an axis, or without one: of all elements, row by row, as NumPy has it."""
+    if has_pattern(args):
+        return call_pattern(body, args, callee)
+    args = [replace(arg, name="times") if arg.name == "repeats" else arg for arg in args]
+    first = args[0].value if args else None
+    if len(args) != 2 or first is None or not isinstance(first.type, TensorType) or args[1].name not in (None, "times"):
+        return _call_sorted(body, Repeat, args, callee)
+    times = read_size(body, args[1].value)
+    if times is None:
+        return body.error(callee.span)
+    flat = first if first.type.rank == 1 else _apply(body, Reshape((product(first.type.dims),)), [first], callee)
+    return _apply(body, Repeat(times, 0), [flat], callee)
+
+
+def _call_sorted(body: Body, operator: type[Operator], args: Sequence[Arg], callee: Callee) -> typed.Expr:
     signature = operator.parsed[0]
     many = _many(signature)
     grouped, rest = _take_many(signature, many, args) if many else ((), args)
@@ -274,6 +295,8 @@ def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Cal
         return body.error(callee.span) if shape is None else _apply(body, Reshape(shape), operands, callee)
     if isinstance(op, Expand) and not check_expand(body, operands[0], op.shape, callee):
         return body.error(callee.span)
+    if isinstance(op, TakeAlongAxis):
+        operands = _spread_along(body, op.axis, operands, callee)
     if isinstance(op, Split):
         parts = [_apply(body, replace(op, part=part), operands, callee) for part in range(op.parts)]
         return make_tuple(parts, callee.span)
@@ -282,6 +305,24 @@ def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Cal
         body.sink.error(E0314, at=callee.at, problem=problem).note(operands[0].span, dims_text(operand_type.dims))
         return body.error(callee.span)
     return _apply(body, op, operands, callee)
+
+
+def _spread_along(
+    body: Body, axis: int, operands: Sequence[typed.Expr], callee: Callee
+) -> Sequence[typed.Expr]:
+    """The two with their dims of size 1 stretched to those of the other, but for the axis."""
+    types = [operand.type for operand in operands]
+    if not all(isinstance(ty, TensorType) for ty in types):
+        return operands
+    x, index = (ty.dims for ty in types if isinstance(ty, TensorType))
+    if len(x) != len(index):
+        return operands
+    spread: list[typed.Expr] = []
+    for operand, own, other in ((operands[0], x, index), (operands[1], index, x)):
+        pairs = enumerate(zip(own, other, strict=True))
+        wanted = tuple(b if a == ONE and place != axis else a for place, (a, b) in pairs)
+        spread.append(operand if wanted == own else _apply(body, Expand(wanted), [operand], callee))
+    return spread
 
 
 def _cast_number(body: Body, op: Cast, number: typed.Expr, callee: Callee) -> typed.Expr:
