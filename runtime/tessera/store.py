@@ -1,8 +1,8 @@
 """Between a module and the compiler: compiled functions come from the disk cache where it has them.
 
-A module is found by its text, its path and the toolchain; a function by its module, its name, its compile-time
-arguments, the level of optimisation and what tuning has found. An entry that is damaged or was made from other files
-than those here now is made again and replaced.
+A module is found by its text, its path, the toolchain and how large a matrix may become by itself; a function by its
+module, its name, its compile-time arguments, the level of optimisation and what tuning has found. An entry that is
+damaged or was made from other files than those here now is made again and replaced.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tessera.errors import TesseraError
 from tessera.files import read_file
 from tessera.interface import Compiler, ModuleInterface, Source, Specialization, read_interface
 from tessera.keeping import keep_later
-from tessera.toolchain import optimisation_level
+from tessera.toolchain import materialize_limit, optimisation_level
 
 if TYPE_CHECKING:
     from tessera.arguments import Array
@@ -40,7 +40,11 @@ class Store:
         self._compiler = compiler
         self._cache = cache
         kinds = [kind for kind in ("release", "debug") if getattr(source, kind)]
-        self._key = cache_key([toolchain, source.path, source.text, *kinds])
+        self._made_of = (toolchain, source.path, source.text, *kinds)
+
+    @property
+    def _key(self) -> str:
+        return cache_key([*self._made_of, str(materialize_limit())])
 
     def interface(self) -> ModuleInterface:
         key = cache_key([self._key, "interface"])

@@ -17,6 +17,9 @@ from tessera.errors import BAD_SETTING, failure
 
 NO_OPTIMISATION, FULL_OPTIMISATION = 0, 3
 _LEVEL = "TESSERA_OPT_LEVEL"
+MAX_MATERIALIZE = "TESSERA_MAX_MATERIALIZE"
+"""What `--max-materialize` says, for all that a process compiles."""
+_ENTRIES = 1 << 26
 
 _CPU_INFO = "/proc/cpuinfo"
 _CPU_INFO_BYTES = 4096
@@ -34,6 +37,14 @@ def optimisation_level() -> int:
     text = os.environ.get(_LEVEL, "").strip() or str(FULL_OPTIMISATION)
     if text not in ("0", "1", "2", "3"):
         raise failure(BAD_SETTING, f"{_LEVEL} must be 0, 1, 2 or 3, not `{text}`")
+    return int(text)
+
+
+def materialize_limit() -> int:
+    """The most entries that an operator's matrix may have where a function needs all of it. `to_dense` has no limit."""
+    text = os.environ.get(MAX_MATERIALIZE, "").strip() or str(_ENTRIES)
+    if not (text.isascii() and text.isdecimal() and int(text)):
+        raise failure(BAD_SETTING, f"{MAX_MATERIALIZE} must be a number of entries, at least 1, not `{text}`")
     return int(text)
 
 

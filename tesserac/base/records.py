@@ -16,7 +16,7 @@ from typing import Literal
 
 from tessera.cache import read_entry, write_entry
 from tessera.store import file_digest
-from tessera.toolchain import toolchain_key
+from tessera.toolchain import materialize_limit, toolchain_key
 from tesserac.base.cache import user_cache_dir
 from tesserac.base.codec import Codec
 from tesserac.base.collecting import collection_paused
@@ -35,6 +35,7 @@ class Records:
     def __init__(self) -> None:
         self._home = user_cache_dir()
         self._folder = f"{FOLDER}{toolchain_key()[:16]}"
+        self._limit = materialize_limit()
         self._digests: dict[str, str] = {}
 
     def read(self, kind: Kind, path: str, codec: Codec) -> object:
@@ -66,8 +67,8 @@ class Records:
 
     def _entry(self, kind: Kind, path: str) -> tuple[str, str]:
         """The file of a record, and the key in it. Records speak of paths as they were written, so those of a file
-        under another spelling are others."""
-        written = f"{os.path.abspath(path)}\0{path}"
+        under another spelling are others, and so are those of another limit on matrices."""
+        written = f"{os.path.abspath(path)}\0{path}\0{self._limit}"
         name = hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()
         return os.path.join(self._folder, f"{name[:32]}.{kind}"), f"{kind} {name} {toolchain_key()}"
 

@@ -6,8 +6,8 @@ import os
 
 import click
 
+from tessera.toolchain import MAX_MATERIALIZE
 from tesserac.base.targets import TARGETS
-from tesserac.base.variables import MAX_MATERIALIZE
 
 
 class Targets(click.ParamType[tuple[str, ...]]):

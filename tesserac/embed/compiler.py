@@ -10,6 +10,7 @@ from tessera.artifact import CPU_TARGET
 from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
 from tessera.gpu_artifact import AnyArtifact
 from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
+from tessera.toolchain import materialize_limit
 from tessera.tracing import Wanted
 from tesserac.base.collecting import collection_paused
 from tesserac.base.interrupts import interrupts_kept
@@ -26,11 +27,12 @@ class EmbeddedCompiler:
     """Implements the runtime's `Compiler` over one session."""
 
     def __init__(self) -> None:
-        self._sessions: dict[tuple[bool, bool], Session] = {}
+        self._sessions: dict[tuple[bool, bool, int], Session] = {}
 
     def _session(self, source: Source) -> Session:
-        """One for programs with their assertions, one for those without, one for debug builds."""
-        kind = (source.release, source.debug)
+        """One for programs with their assertions, one for those without, one for debug builds; each by its limit on
+        matrices."""
+        kind = (source.release, source.debug, materialize_limit())
         return self._sessions.setdefault(kind, Session(release=source.release, debug=source.debug))
 
     def interface(self, source: Source) -> ModuleInterface:

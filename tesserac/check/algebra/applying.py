@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tessera.toolchain import materialize_limit
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.elements import element
 from tesserac.check.algebra.flags import is_diagonal
 from tesserac.check.algebra.kinds import Dense
-from tesserac.check.algebra.limits import max_materialize
 from tesserac.check.algebra.measures import as_grid, as_update, diagonal
 from tesserac.check.algebra.operands import refuse_matrix
 from tesserac.check.algebra.pool import Pool
@@ -92,7 +92,7 @@ class Application:
             return tree.matrix_of(self)
         if refuse_matrix(self.pool, tree, self.callee):
             return self.pool.body.error(self.span)
-        limit = typed.Static(IntType(Dim.const(max_materialize())), self.span)
+        limit = typed.Static(IntType(Dim.const(materialize_limit())), self.span)
         return self.call("measures._bounded", tree.matrix_of(self), limit)
 
     def applied_to_identity(self, tree: Kind) -> typed.Expr:

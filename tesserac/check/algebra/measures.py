@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import reduce
 
-from tesserac.check.algebra.base import Kind, Use
-from tesserac.check.algebra.combined import Compose, Eye, Inverse, Scaled, Sum, Zero, scaled
+from tesserac.check.algebra.base import DENSE, Kind, Use
+from tesserac.check.algebra.combined import Compose, Eye, Inverse, Scaled, Sum, Zero, composed, scaled
 from tesserac.check.algebra.elements import element
 from tesserac.check.algebra.flags import is_diagonal, is_lower, is_normal, is_real, is_self_adjoint, is_upper
 from tesserac.check.algebra.kinds import (
@@ -106,8 +106,43 @@ def _diagonal_of_leaf(use: Use, tree: Kind) -> typed.Expr:
         case Triangular(matrix=matrix):
             return use.call("measures._matrix_diagonal", use.value(matrix))
         case Compose():
-            return use.call("measures._matrix_diagonal", tree.matrix_of(use))
+            return _diagonal_in_parts(use, tree)
     return use.call("measures._matrix_diagonal", use.dense(tree))
+
+
+def _diagonal_in_parts(use: Use, tree: Compose) -> typed.Expr:
+    """Of a product: a diagonal at an end, or a low rank anywhere, spares the matrix of the rest."""
+    first, *middle, last = tree.factors
+    for end, others in ((first, [*middle, last]), (last, [first, *middle])):
+        if is_diagonal(use.pool, end):
+            rest = diagonal(use, composed(use.pool, others))
+            return use.call("measures._multiply", diagonal(use, end), rest)
+    for place, factor in enumerate(tree.factors):
+        if isinstance(factor, LowRank | Projector):
+            return _diagonal_around(use, tree.factors[:place], factor, tree.factors[place + 1 :])
+    return use.call("measures._matrix_diagonal", _product(use, tree))
+
+
+def _diagonal_around(
+    use: Use, before: tuple[Kind, ...], factor: LowRank | Projector, after: tuple[Kind, ...]
+) -> typed.Expr:
+    """Of X ∘ U ∘ V.H ∘ Y: that of (X @ U) @ (Y.H @ V).H."""
+    left, right = (factor.left, factor.right) if isinstance(factor, LowRank) else (factor.basis, factor.basis)
+    x, y = use.value(left), use.value(right)
+    for one in reversed(before):
+        x = one.apply(use, x)
+    for one in after:
+        y = one.adjoint(use.pool).apply(use, y)
+    return use.call("measures._low_rank_diagonal", x, y)
+
+
+def _product(use: Use, tree: Compose) -> typed.Expr:
+    """The matrix of a product. Of stored ones it is written as such: laws of tensors take what is needed of it."""
+    return tree.matrix_of(use) if _is_stored(tree) else use.dense(tree)
+
+
+def _is_stored(tree: Compose) -> bool:
+    return all(factor.representation() == DENSE for factor in tree.factors)
 
 
 def trace(use: Use, tree: Kind) -> typed.Expr:
@@ -120,7 +155,7 @@ def trace(use: Use, tree: Kind) -> typed.Expr:
             return use.call("measures._multiply", trace(use, left), trace(use, right))
         case DirectSum(first=first, second=second) if is_square(use.pool, first):
             return use.call("measures._add", trace(use, first), trace(use, second))
-        case Compose() if not is_diagonal(use.pool, tree):
+        case Compose() if _is_stored(tree):
             return use.call("measures._matrix_trace", tree.matrix_of(use))
     return use.call("measures._total", diagonal(use, tree))
 

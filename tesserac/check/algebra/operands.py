@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+from tessera.toolchain import materialize_limit
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.kinds import Dense, Fourier
-from tesserac.check.algebra.limits import max_materialize
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, type_text
@@ -140,7 +140,7 @@ def refuse_matrix(pool: Pool, tree: Kind, callee: Callee) -> bool:
     """Whether an operator that is no matrix would become one of more entries than the program may make by itself."""
     sizes = tree.shape(pool.types)
     known = [size.constant for size in sizes if size is not None and size.constant is not None]
-    limit = max_materialize()
+    limit = materialize_limit()
     if isinstance(tree, Dense) or len(known) < 2 or known[0] * known[1] <= limit:
         return False
     problem = f"`{callee.name}` would make {known[1]} x {known[0]} entries, more than {limit}"

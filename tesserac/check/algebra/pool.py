@@ -14,7 +14,7 @@ from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_value, tuple_items
 from tesserac.types.algebra import Leaf, Tree, leaves_of, renumbered
 from tesserac.types.dims import Dim
-from tesserac.types.ty import IntType, OperatorType, Type
+from tesserac.types.ty import ErrorType, IntType, OperatorType, Type
 
 
 class Pool:
@@ -46,9 +46,12 @@ class Pool:
         return renumbered(operator.type.tree, places.__getitem__)
 
     def value(self, tree: Tree, span: Span) -> typed.Expr:
-        """The operator as a value of what its tree needs, in the order in which the tree needs it."""
+        """The operator as a value of what its tree needs, in the order in which the tree needs it; an error where
+        one of these is."""
         needed = list(dict.fromkeys(leaves_of(tree)))
         items = [self.values[place] for place in needed]
+        if any(isinstance(item.type, ErrorType) for item in items):
+            return self.body.error(span)
         own = renumbered(tree, {place: i for i, place in enumerate(needed)}.__getitem__)
         return make_value(OperatorType(own, tuple(item.type for item in items)), items, span)
 
