@@ -268,6 +268,10 @@ def parts(type_: Type) -> tuple[Type, ...] | None:
     return tuple(captured for _, captured in type_.captures) if isinstance(type_, FunctionType) else None
 
 
+def holds_operator(type_: Type) -> bool:
+    return isinstance(type_, OperatorType) or any(map(holds_operator, parts(type_) or ()))
+
+
 def part_names(type_: Aggregate) -> tuple[str, ...]:
     """What the parts are called; those without names by their position."""
     if isinstance(type_, TupleType | DictType | OperatorType | TransformType):

@@ -93,7 +93,7 @@ CARRIED = """
 def f(d: Tensor[N, f32], x: Tensor[N, f32]):
     A = op.diag(d)
     for i in range(3):
-        A = A ∘ A
+        A = op.fft(N) ∘ A
     return A @ x
 """
 SIZES = """
@@ -107,7 +107,7 @@ RETURNED = """
 def f(d: Tensor[N, f32], x: Tensor[N, f32]):
     if sum(x) > 0.0:
         return op.diag(d)
-    return 2.0 * op.diag(d)
+    return 2.0 * op.circulant(d)
 """
 
 

@@ -108,6 +108,32 @@ def made(d: Tensor[3, f32], x: Tensor[3, f32]):
     for i in range(3):
         A = 0.5 * A + op.eye(3)
     return A
+def returned(d: Tensor[3, f32], x: Tensor[3, f32]):
+    if x[0] > 5.0:
+        return op.diag(d), 1.0
+    if sum(x) > 0.0:
+        return 2.0 * op.diag(d), 2.0
+    return op.diag(d) ∘ op.diag(d), 3.0
+def of_returned(d: Tensor[3, f32], x: Tensor[3, f32]):
+    A, c = returned(d, x)
+    B, _ = returned(d, -x)
+    return c * (A @ x) + B @ x
+def turned(d: Tensor[3, f32], x: Tensor[3, f32]):
+    A = op.dense(outer(d, x))
+    for i in range(3):
+        A = A.H
+    return A @ x
+def turned_slope(d: Tensor[3, f32], x: Tensor[3, f32]): return grad(lambda d: sum(turned(d, x)))(d)
+def squared(d: Tensor[3, f32], x: Tensor[3, f32]):
+    A = 0.5 * op.dense(outer(d, x))
+    for i in range(2):
+        A = A ∘ A + op.eye(3)
+    return A @ x
+def inverted(d: Tensor[3, f32], x: Tensor[3, f32]):
+    A = op.diag(d)
+    for i in range(2):
+        A = inverse(A) ∘ op.diag(x)
+    return A @ x
 def as_it_started(d: Tensor[3, f32], x: Tensor[3, f32]):
     A, B, y = op.diag(d), op.diag(d), x
     for i in range(3):
@@ -128,6 +154,11 @@ EXPECTED = {
     "field": d * x / 8,
     "two": 4 * d * x + 3 * x,
     "systems": np.linalg.solve((np.diag(d) + np.outer(d, d)) / 8, x),
+    "of_returned": 4 * d * x + d * d * x,
+    "turned": x * np.dot(d, x),
+    "turned_slope": np.sum(x) * x,
+    "squared": np.linalg.matrix_power(0.25 * np.linalg.matrix_power(np.outer(d, x), 2) + np.eye(3), 2) @ x + x,
+    "inverted": d * x,
     "as_it_started": x + 3 * d * x + 1,
 }
 

@@ -2,7 +2,7 @@
 
 Enters: two operators by their types. Leaves: the type that both have, and each as a value of it; or nothing, where they
 are not made alike. What they are made of may differ, numbers in front become numbers of the run, and terms that need
-nothing but a size may be on one side alone.
+nothing but a size may be on one side alone. What is made of matrices alone, or of diagonals, is one of these.
 
     A, 0.5 * A                 c * A
     A, 0.5 * A + 2.0 * I       c * A + b * I
@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Factor, Scaled, Sum, Zero, canonical
+from tesserac.check.algebra.plain_forms import as_plain, plain_operator
 from tesserac.check.model import typed
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body, is_static
@@ -45,18 +46,22 @@ class _DifferError(Exception):
 
 
 def common_operator(same: SameSize, left: OperatorType, right: OperatorType) -> OperatorType | None:
-    """The type that both have; None where they are not made alike."""
+    """The type that both have; None where they are not made alike, nor both of matrices or diagonals."""
     try:
         return _Joining(same, left, right).type
     except _DifferError:
-        return None
+        return plain_operator(same, left, right)
 
 
 def operator_as(body: Body, value: typed.Expr, type_: OperatorType) -> typed.Expr:
     """An operator as one of the type that it has in common with others."""
     assert isinstance(value.type, OperatorType)
-    joining, items = _Joining(body.facts.same, type_, value.type), tuple_items(value, value.span)
-    assert joining.type == type_, "a common type is its own with each of the operators"
+    try:
+        joining, items = _Joining(body.facts.same, type_, value.type), tuple_items(value, value.span)
+    except _DifferError:
+        return as_plain(body, value, type_)
+    if joining.type != type_:
+        return as_plain(body, value, type_)
     made = [_leaf_value(body, own, source, items, value) for own, (_, source) in joining.leaves]
     return make_value(type_, made, value.span)
 

@@ -17,9 +17,9 @@ from tesserac.check.guards.parameter_sizes import enter_sizes, enter_tensor
 from tesserac.check.guards.signs import enter_signs
 from tesserac.check.guards.undecided import STATED
 from tesserac.check.instances.conform import expected_storage
+from tesserac.check.instances.returned import result_type, returning
 from tesserac.check.model import typed
 from tesserac.check.model.control import always_returns
-from tesserac.check.model.message_text import structure_text, type_text
 from tesserac.check.model.scope import Binding
 from tesserac.check.model.specs import (
     AnySpec,
@@ -47,8 +47,7 @@ from tesserac.check.sizes.facts import Why
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import check_effects
 from tesserac.check.state.parts import WherePlace
-from tesserac.check.values.common_types import agree
-from tesserac.diag.codes.names import E0211, E0212
+from tesserac.diag.codes.names import E0211
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
@@ -85,6 +84,7 @@ def check_instance(
     check_end(body, signature)
     check_effects(body, node)
     result = result_type(body)
+    block = returning(body, block, result)
     if body.sink.has_errors or (body.is_broken and not body.needs_value):
         return None
     guards = where_guards(body, signature)
@@ -232,24 +232,6 @@ def check_end(body: Body, signature: Signature) -> None:
         return
     draft = body.sink.error(E0211, at=node.name_span, function=node.name)
     draft.note(signature.result.span, "this says that it returns one")
-
-
-def result_type(body: Body) -> Type:
-    """The type of all returns; a function without one returns None."""
-    if not body.flow.returns:
-        return NoneType()
-    result = body.flow.returns[0].type
-    for value in body.flow.returns[1:]:
-        joined = agree(result, value.type, body.facts.same)
-        if joined is None:
-            before, after = result.show(), value.type.show()
-            draft = body.sink.error(E0212, at=value.span, name="the result", before=before, after=after)
-            draft.note(body.flow.returns[0].span, f"this returns {type_text(result)}")
-            if structure := structure_text(result, value.type):
-                draft.remark(structure)
-            return ErrorType()
-        result = joined
-    return result
 
 
 def where_guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:

@@ -13,7 +13,7 @@ from tesserac.check.instances.binding import CallBinding
 from tesserac.check.model.specs import Signature, dims_of
 from tesserac.check.sizes.facts import Facts
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import OperatorType, TensorType, Type, map_dims, parts
+from tesserac.types.ty import TensorType, Type, holds_operator, map_dims
 
 
 class _AnySize(Facts):
@@ -27,7 +27,7 @@ def entry_types(signature: Signature, types: Sequence[Type]) -> tuple[Type, ...]
     """The key of the instance for these arguments, one per parameter; None if one does not fit."""
     binding = CallBinding(signature, _AnySize())
     written = {dim.dim for parameter in signature.parameters for dim in dims_of(parameter.spec)}
-    if not any(map(_holds_operator, types)):  # with one, every size is known: that of an operator may be a product
+    if not any(map(holds_operator, types)):  # with one, every size is known: that of an operator may be a product
         types = [_with_symbols(type_, written) for type_ in types]
     binding.bind(types)
     return None if binding.misfits else tuple(binding.types)
@@ -39,10 +39,6 @@ def any_size_binding(signature: Signature, types: Sequence[Type]) -> dict[str, D
     solver = binding.bind(types)
     solver.finish()
     return solver.values()
-
-
-def _holds_operator(type_: Type) -> bool:
-    return isinstance(type_, OperatorType) or any(map(_holds_operator, parts(type_) or ()))
 
 
 def _with_symbols(type_: Type, written: Set[Dim]) -> Type:

@@ -22,7 +22,8 @@ from tesserac.check.analysis.walking import Find
 from tesserac.check.declarations.schedules import BLOCK_NAMES, int_settings, settings_of
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.guards.undecided import code_at
-from tesserac.check.instances.checking import check_end, enter, result_type, symbols_of, typed_function, where_guards
+from tesserac.check.instances.checking import check_end, enter, symbols_of, typed_function, where_guards
+from tesserac.check.instances.returned import result_type
 from tesserac.check.kernels.grid import declared, grid
 from tesserac.check.kernels.tiles import cache_length
 from tesserac.check.model import typed

@@ -41,13 +41,12 @@ from tesserac.types.ty import (
     ErrorType,
     IntType,
     NoneType,
-    OperatorType,
     RecordType,
     StrType,
     TransformType,
     TupleType,
     Type,
-    parts,
+    holds_operator,
 )
 
 _AXES = (IN_AXES, OUT_AXES)
@@ -204,7 +203,7 @@ def _call_pure(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Ca
     own, body.doing.effects = body.doing.effects, {**body.doing.effects, **before}
     if isinstance(value.type, ErrorType):
         raise NoAxis
-    if _holds_operator(value.type):
+    if holds_operator(value.type):
         problem = "a mapped function gives tensors, not an operator"
         body.sink.error(E0720, at=callee.at, problem=problem).fix("apply the operator in the function that is mapped")
         raise NoAxis
@@ -212,10 +211,6 @@ def _call_pure(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Ca
         report_printing(body, E0722, function.type, value, callee, "take the `print` out, or write a loop")
         raise NoAxis
     return value
-
-
-def _holds_operator(type_: Type) -> bool:
-    return isinstance(type_, OperatorType) or any(map(_holds_operator, parts(type_) or ()))
 
 
 def _report_unmapped(body: Body, in_axes: Type, callee: Callee) -> None:

@@ -23,8 +23,8 @@ from tesserac.target.llvm_types import I64, Value, const_i64, vector, zero
 from tesserac.types.dtype import DType
 
 COLUMNS, FEW_COLUMNS = 16, 4
-"""Columns of a group, then those of what is left. One chain alone would wait for each of its steps; with 32, a matrix of
-4096 rows was read a fifth more slowly on an x86 with AVX-512, probably since what reads ahead follows fewer places."""
+"""Columns of a group, then those of what is left. One chain alone would wait for each of its steps; with 32, a matrix
+of 4096 rows was read a fifth more slowly on an x86 with AVX-512, probably as what reads ahead follows fewer places."""
 QUARTER = 128
 """Bits of a run of neighbours that is no whole vector: what allocators align all memory to."""
 
