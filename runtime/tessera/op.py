@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 _CONSTRUCTORS = {
     "eye": ("n: int", "op.eye(n)"),
     "zero": ("n: int, m: int", "op.zero(n, m)"),
-    "dense": ("m", "op.dense(m)"),
+    "dense": (
+        "m, unitary: bool = False, self_adjoint: bool = False, psd: bool = False",
+        "op.dense(m, unitary=unitary, self_adjoint=self_adjoint, psd=psd)",
+    ),
     "self_adjoint": ("m", "op.dense(m, self_adjoint=True)"),
     "psd": ("m", "op.dense(m, psd=True)"),
     "unitary": ("m", "op.dense(m, unitary=True)"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.algebra.telling import known_text, operators_in
 from tesserac.check.analysis.reach import called, parts_of
 from tesserac.check.model.typed import Call, Request, TypedFunction
 from tesserac.check.state.requests import NOT_SCHEDULED, NOT_TILED
@@ -119,6 +120,8 @@ def signature(function: TypedFunction) -> str:
     params = ", ".join(f"{p.name}: {p.type.show()}" for p in function.params)
     lines = ["", f"{function.name}({params}) -> {function.result.show()}"]
     lines += [f"for all {', '.join(function.symbols)}"] if function.symbols else []
+    operators = dict.fromkeys(operators_in(function.body))
+    lines += [f"{name}: {type_.show()}, {known_text(type_)}" for name, type_ in operators]
     lines += [f"guard on entry: {guard.text}" for guard in function.guards]
     lines += [f"{'proven' if p.is_proven else 'checked at run time'}: {p.text}" for p in function.promises]
     lines += [f"graph: {function.graph}"] if function.graph else []

@@ -16,6 +16,7 @@ from tesserac.schedule.select import select
 from tesserac.schedule.space import computing, yielded_op
 from tesserac.schedule.uses import Passes
 from tesserac.types.dims import Dim, product
+from tesserac.types.extents import Bounds, largest
 
 CUT_BLOCKS = 64
 """Blocks of a row that are one program: much more work than a second launch costs."""
@@ -33,7 +34,22 @@ def may_be_cut(launch: Op) -> bool:
     along = any(passes.has_fold(yielded_op(value)) for value in launch.body.terminator.operands)
     plain = all(op.name in ("form.map", "form.reduce") for op in forms)
     long = fold.size.constant is None or fold.size.constant >= LEAST_BLOCKS * _cut(launch) * fold.block
-    return long and once and plain and not along and all(row.kind == "parallel" for row in rows)
+    sound = long and once and plain and not along and all(row.kind == "parallel" for row in rows)
+    return sound and largest(fold.size.ceil_div(_cut(launch) * fold.block), _counted_around(launch)) is not None
+
+
+def _counted_around(launch: Op) -> Bounds:
+    """Where loops around a launch start and stop: parts of rows pass through memory that is taken before they run."""
+    found: dict[str, list[tuple[Dim, Dim]]] = {}
+    block = launch.parent
+    while block is not None and block.parent is not None and (around := block.parent.parent) is not None:
+        if around.name == "schedule.loop":
+            ends = [made.attrs.get("dim") for value in around.operands if (made := value.defining_op) is not None]
+            low, high = (end if isinstance(end, Dim) else None for end in (*ends, None, None)[:2])
+            if low is not None and high is not None:
+                found.setdefault(str(around.attrs["counter"]), []).append((low, high))
+        block = around.parent
+    return found
 
 
 def has_few_rows(launch: Op) -> bool:

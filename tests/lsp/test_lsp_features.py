@@ -122,6 +122,13 @@ def test_hover(word: str, nth: int, text: str) -> None:
     assert text in hovered(word, nth)
 
 
+def test_an_operator_is_shown_with_what_it_is_made_of_and_what_is_proven() -> None:
+    text = "def f(m: Tensor[N, N, f32], d: Tensor[N, f32]):\n    A = sym(op.dense(m)) + op.diag(d)\n    return A @ d\n"
+    found = hover(new_session(), SourceFile("a.tess", text), text.index("A @"))
+    assert found is not None and "A: Operator[N, N, f32]" in found.markdown
+    assert "sum(scaled(dense), scaled(adjoint(dense)), diag); self_adjoint, normal" in found.markdown
+
+
 @pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", [*BUILTINS, *OPERATIONS])
 def test_names_of_the_language_are_offered_and_explained(name: str) -> None:

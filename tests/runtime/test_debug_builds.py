@@ -55,6 +55,14 @@ def test_bits_are_those_of_other_builds(module) -> None:  # type: ignore[no-unty
     assert module.of_log(given).tobytes() == plain.of_log(given).tobytes(), "what was given is nobody's fault"
 
 
+@pytest.mark.one_in(12)
+def test_rows_that_shrink_with_a_loop_are_looked_at() -> None:
+    """How long they are at most no bound of the loop tells: they are not cut in parts, which would need memory."""
+    text = "def f(m: Tensor[N, N, f32], x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return solve(m, x)\n"
+    matrix, x = np.array([[2.0, 1.0], [1.0, 3.0]], np.float32), np.array([3.0, 4.0], np.float32)
+    assert np.allclose(tessera.compile(text, debug=True).f(matrix, x), 1.0)
+
+
 def test_on_a_gpu(tmp_path: Path) -> None:
     with emulated_cuda(tmp_path):
         module = tessera.compile(PROGRAM, debug=True, device="cuda")

@@ -50,6 +50,15 @@ def test_an_operator_is_an_object_that_comes_back() -> None:
         A @ x[:5]
 
 
+@pytest.mark.one_in(8)
+def test_promises_are_made_by_name_and_looked_at() -> None:
+    matrix = 2 * np.eye(2, dtype="f4")
+    assert tessera.op.dense(matrix, psd=True).flags == ("self_adjoint", "normal", "psd")
+    assert tessera.op.dense(matrix, self_adjoint=True).flags == ("self_adjoint", "normal")
+    with pytest.raises(tessera.TesseraError, match="not unitary"):
+        tessera.op.dense(matrix, unitary=True)
+
+
 def test_operators_of_structs_cross_and_their_gradients_have_their_structure() -> None:
     m = tessera.compile(PROGRAM)
     d, x = np.array([1, 2], "f4"), np.array([1, -1], "f4")

@@ -12,9 +12,10 @@ from tessera_lsp.features.places import Place, place_at, word_at
 from tessera_lsp.features.scopes import dim_names
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.algebra.telling import known_text
 from tesserac.driver.session import Session
 from tesserac.syntax import ast
-from tesserac.types.ty import ErrorType, Type
+from tesserac.types.ty import ErrorType, OperatorType, Type
 
 LONGEST = 60
 """Of an expression that is quoted."""
@@ -50,7 +51,7 @@ def _expression(session: Session, source: SourceFile, place: Place) -> Hover | N
             span = place.view.now(node.span)
             text = one_line(source, span)
             shown = code(f"{text if len(text) <= LONGEST else '(...)'}: {type_.show()}")
-            return Hover(paragraphs(shown, orders(session, source, place)), span)
+            return Hover(paragraphs(shown, _operator(type_), orders(session, source, place)), span)
     return None
 
 
@@ -76,11 +77,17 @@ def _local(source: SourceFile, place: Place, meaning: LocalMeaning) -> str:
         return paragraphs(code(f"{binding.name}: size"), _origin(place, binding.name))
     if type_ is not None:
         sizes = dict.fromkeys(_NAME.findall(type_.show().partition("[")[2]))
-        return paragraphs(code(f"{binding.name}: {type_.show()}"), *(_origin(place, name) for name in sizes))
+        shown = code(f"{binding.name}: {type_.show()}")
+        return paragraphs(shown, _operator(type_), *(_origin(place, name) for name in sizes))
     annotation = binding.parameter.annotation if binding.parameter is not None else None
     if annotation is not None and annotation.span.file == source.path:
         return code(f"{binding.name}: {one_line(source, place.view.now(annotation.span))}")
     return code(binding.name)
+
+
+def _operator(type_: Type) -> str:
+    """How an operator is made, and what is proven of it."""
+    return f"`{known_text(type_)}`" if isinstance(type_, OperatorType) else ""
 
 
 def _origin(place: Place, name: str) -> str:
