@@ -30,6 +30,7 @@ from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.match_kernels import match_kernels
 from tesserac.graph.passes.narrow_operands import narrow_operands
+from tesserac.graph.passes.narrow_terms import narrow_terms
 from tesserac.graph.passes.place_kernels import Tuned, kernels_as_meant, place_kernels, untuned
 from tesserac.graph.passes.relax import relax
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
@@ -82,6 +83,7 @@ PROGRAM_PASSES: tuple[Pass, ...] = (
     split_complex,  # complex tensors become pairs of real ones: what follows knows only those
     fold_views,  # views and constants go into the forms that read them
     narrow_operands,  # products read narrow numbers as they are stored
+    narrow_terms,  # of softmaxes, which the hardware's instructions then do for
 )
 GRAPH_PASSES: tuple[Pass, ...] = (
     kernels_as_meant,  # those that no target has placed

@@ -45,6 +45,10 @@ def memory_type(dtype: DType) -> LType:
     return lt.I8 if dtype == BOOL else register_type(dtype)
 
 
+FAR = 2**30
+"""More places than a block has."""
+
+
 @dataclass(frozen=True)
 class Axis:
     """Indices start .. min(start + block, stop). Blocks that are `whole` never reach beyond the end."""
@@ -128,6 +132,13 @@ class Context:
             moved = self.b.mul(self.b.cast("zext", field, I64), const_i64(step))
             found[dim] = self.b.add(found[dim], moved) if dim in found else moved
         return found
+
+    def room(self, axis: Axis, here: Value) -> Value:
+        """How many places an axis has from one of a block on, 0 or less where there are none, as an i32: tests of places
+        in a block are comparisons of small numbers."""
+        b = self.b
+        left = b.maximum_int(b.minimum_int(b.sub(axis.stop, axis.start), const_i64(FAR)), const_i64(0))
+        return b.sub(self.i32(left), self.i32(here))
 
     def invariant(self) -> str:
         """Marks a load from memory that no one writes during the kernel."""

@@ -85,11 +85,13 @@ def _rounded_to(op: Op) -> DType:
 
 
 def _near_terms(op: Op) -> frozenset[Op]:
-    """Terms of scores that a matrix unit has just given, all of which goes on rounded to bf16: those of attention."""
+    """Terms that go on to narrow numbers alone: those that the program shows as such, and of scores that a matrix unit
+    has just given those of attention."""
+    said = [inner for inner in op.body.ops if inner.name == "scalar.exp_term" and "narrow" in inner.attrs]
     scores = {arg for arg, v in zip(op.body.args, op.operands, strict=True) if _is_product(v)}
     terms = [inner for inner in op.body.ops if inner.name == "scalar.exp_term" and inner.result.type == SINGLE]
     found = [term for term in terms if _score(term.operands[0]) in scores]
-    return frozenset(found if found and _goes_on_narrow(op) else ())
+    return frozenset((*said, *(found if found and _goes_on_narrow(op) else ())))
 
 
 def _score(x: IRValue) -> IRValue:
@@ -254,13 +256,13 @@ def _masked(ctx: Context, op: Op) -> list[Value]:
     assert isinstance(fill, int | float)
     neutral = constant(ty.dtype, fill)
     here = ctx.coordinates(ty.layout).get(dim, const_i64(0))
-    room = ctx.b.sub(axis.stop, ctx.b.add(axis.start, here))
+    room = ctx.room(axis, here)
     tests: dict[int, Value] = {}
     values: list[Value] = []
     for value, offset in zip(ctx.fragments[op.operands[0]], ty.layout.offsets, strict=True):
         step = offset.get(dim, 0)
         if step not in tests:
-            tests[step] = ctx.b.icmp("sgt", room, const_i64(step))
+            tests[step] = ctx.b.icmp("sgt", room, const_int(I32, step))
         values.append(ctx.b.select(tests[step], value, neutral))
     return values
 

@@ -110,8 +110,9 @@ class Elements:
         for dim, (axis, stride) in enumerate(zip(place.axes, place.strides, strict=True)):
             here = mine.get(dim, const_i64(0))
             offset = self.b.add(offset, self.b.mul(here, stride))
-            self.room.append(self.b.sub(axis.stop, self.b.add(axis.start, here)))
+            self.room.append(place.ctx.room(axis, here))
         self.base = self._first = self.b.gep(place.element, place.memory.pointer, offset)
+        self._rooms = list(self.room)
         self._tests: dict[tuple[int, int], Value] = {}
 
     def address(self, register: int) -> Value:
@@ -125,9 +126,14 @@ class Elements:
         return all_of(self.place.ctx, [self._below(d, steps.get(d, 0)) for d in range(len(self.room))])
 
     def forget(self) -> None:
-        """Tests made so far, and the address, are of another branch."""
+        """Tests made so far, and the address, are of another branch. What is left of the axes is a value of this branch
+        alone: LLVM would else make the tests of both branches before, more of them than there are predicates."""
         self._tests.clear()
         self.base = self._first
+        self.room = [self._apart(room) for room in self._rooms]
+
+    def _apart(self, room: Value) -> Value:
+        return room if room.number is not None else self.b.asm(I32, "mov.b32 $0, $1;", "=r,r", [room], pure=True)
 
     def stand_apart(self) -> None:
         """The address as a value of this branch alone. Loads of vectors, which LLVM takes apart, would else be merged
@@ -137,7 +143,7 @@ class Elements:
 
     def _below(self, dim: int, step: int) -> Value:
         if (dim, step) not in self._tests:
-            self._tests[dim, step] = self.b.icmp("sgt", self.room[dim], const_i64(step))
+            self._tests[dim, step] = self.b.icmp("sgt", self.room[dim], const_int(I32, step))
         return self._tests[dim, step]
 
 
@@ -154,6 +160,7 @@ def emit_load(ctx: Context, op: Op) -> None:
     place.by_neighbours()
     elements = Elements(place, ty.layout)
     width = place.vector_width(elements.layout)
+    max_width = width
     simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
     attributes = ctx.invariant() if mem.constant else ""
 
@@ -170,8 +177,8 @@ def emit_load(ctx: Context, op: Op) -> None:
 
     def tested(width: int = 1) -> list[Value]:
         elements.forget()
-        tests = range(0, ty.layout.count, width)
-        return [v for r in tests for v in _load_tested(ctx, elements, r, ty.dtype, attributes, width)]
+        tests, is_row = range(0, ty.layout.count, width), _is_short_row(place, max_width)
+        return [v for r in tests for v in _load_tested(ctx, elements, r, ty.dtype, attributes, width, is_row)]
 
     def partly() -> list[Value]:
         if not _tests_vectors(place, width):
@@ -220,19 +227,27 @@ def _load_vector(
     if width == 1:
         return [to_register(ctx, ctx.b.load(element, address, alignment or size, attributes), dtype)]
     loaded = ctx.b.load(vector(element, width), address, size * width, attributes)
+    return _taken_apart(ctx, loaded, dtype, width)
+
+
+def _taken_apart(ctx: Context, loaded: Value, dtype: DType, width: int) -> list[Value]:
     return [to_register(ctx, ctx.b.extract(loaded, i), dtype) for i in range(width)]
 
 
 def _load_tested(
-    ctx: Context, elements: Elements, register: int, dtype: DType, attributes: str, width: int
+    ctx: Context, elements: Elements, register: int, dtype: DType, attributes: str, width: int, is_row: bool
 ) -> list[Value]:
-    """Elements that do not exist are zero: the load goes to the start of the block instead, where one does if any."""
-    exists = elements.exists(register)
-    place = elements.place
-    first = place.memory.pointer if width == 1 else ctx.b.gep(place.element, place.memory.pointer, place.start)
-    address = ctx.b.select(exists, elements.address(register), first)
-    loaded = _load_vector(ctx, address, dtype, width, attributes)
-    return [ctx.b.select(exists, value, zero(value.type)) for value in loaded]
+    """Elements that do not exist are zero. Those of a row are not read at all, which costs one instruction more than a
+    load; elsewhere the load goes to the start of memory instead."""
+    exists, place = elements.exists(register), elements.place
+    if width > 1 or is_row:
+        ty = vector(memory_type(dtype), width) if width > 1 else memory_type(dtype)
+        read = lambda: [ctx.b.load(ty, elements.address(register), width * place.bytes, attributes)]  # noqa: E731
+        (loaded,) = flow.choose(ctx.b, exists, read, lambda: [zero(ty)])
+        return _taken_apart(ctx, loaded, dtype, width) if width > 1 else [to_register(ctx, loaded, dtype)]
+    address = ctx.b.select(exists, elements.address(register), place.memory.pointer)
+    loads = _load_vector(ctx, address, dtype, width, attributes)
+    return [ctx.b.select(exists, value, zero(value.type)) for value in loads]
 
 
 def to_register(ctx: Context, value: Value, dtype: DType) -> Value:

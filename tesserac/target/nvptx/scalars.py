@@ -25,7 +25,7 @@ from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import bitcast, constant, convert
 from tesserac.target.nvptx.near import near_value
-from tesserac.target.nvptx.quotients import divide, divide_any, divide_near
+from tesserac.target.nvptx.quotients import divide, divide_any, divide_narrow, divide_near
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.bodies import constant_scalar, is_plus_zero
 from tesserac.tile.gpu.errors import LoweringError
@@ -70,6 +70,8 @@ def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, 
     operands = [values[v] for v in op.operands]
     if (near := near_value(ctx.b, op, operands)) is not None:
         return near
+    if op.name == "scalar.div" and "narrow" in op.attrs:
+        return divide_narrow(ctx.b, operands[0], operands[1], how.rare)
     if how.rare is not None and op in how.shared:
         return divide(ctx.b, operands[0], operands[1], how.rare)
     if how.rare is not None and op in how.divided:
