@@ -47,6 +47,11 @@ NARROW_BLOCKS = ((128, 64), (64, 64), (64, 32))
 """The same where matrix units take the numbers of the products."""
 ASYNC_BLOCKS = ((128, 128), (128, 64), (64, 64))
 """The same where they run beside the warps that feed them; the first size is of whole warp groups."""
+ASYNC_PRODUCT, ASYNC_TERMS = ((128, 256), (128, 128), (128, 64)), 64
+"""Rows and columns of results, best first, and terms at a time of programs that only multiply what they load: the unit
+is fed by several copies under way, and large results have more products for each element that is copied."""
+MOST_COPIES = 4
+"""Copies under way of such a program at most."""
 HELD_OF_ROWS = 2048
 """Elements of rows that a program of a GPU folds without products: a thread holds some of each, of several tiles."""
 FEW_ROWS, FEW_BLOCKS = 16, ((16, 64), (16, 32))
@@ -131,7 +136,7 @@ def _as_said(kernel: Op, setting: str) -> str:
 def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> set[str]:
     """Warps and stages; the settings that this looks at."""
     settings = kernel_settings(kernel)
-    depth = settings.get("stages", GPU_STAGES)
+    depth = settings.get("stages", _copies(kernel, sizes, machine))
     for operand in range(len(launch_ins(launch))):
         stage(launch, operand, "panels", depth)
     groups = 0 if "warps" in settings or depth < GPU_STAGES else _warp_groups(kernel, sizes, machine)
@@ -147,6 +152,24 @@ def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> se
         bind(launch, warps, "uniform")
         because(launch, f"{warps} warps, {depth} copies in flight{_narrow(kernel)}")
     return {*UNITS, "roles"}
+
+
+def _copies(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:
+    """How many copies are under way: those of a program that only multiplies are all that it keeps near."""
+    if not _only_multiplies(kernel, machine):
+        return GPU_STAGES
+    operands = dict.fromkeys(value for product in products_of(kernel) for value in product.operands)
+    one = sum(_elements(value, sizes) * element_bytes(tensor_type(value).dtype) for value in operands)
+    return max(GPU_STAGES, min(MOST_COPIES, machine.near_bytes * 7 // 8 // one))
+
+
+def _only_multiplies(kernel: Op, machine: Machine) -> bool:
+    """Whether all products are of loaded blocks, by a unit that runs beside the warps that feed it, and whatever else a
+    program does comes after them."""
+    fed = machine.has_async_matrix_unit and _is_narrow(kernel) and len(kernel_own(kernel)) == 2
+    products = list(products_of(kernel))
+    loaded = all(view_source(value)[0].owner is kernel.body for op in products for value in op.operands)
+    return fed and loaded and not any(op.name == "form.reduce" for op in kernel.walk())
 
 
 def _narrow(kernel: Op) -> str:
@@ -175,6 +198,9 @@ def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
         return _sizes(kernel, ROWS_BLOCK if of_rows else OWN_BLOCK, LOOP_BLOCK)
     if (width := _folded_width(kernel)) is not None:
         return _sizes(kernel, max(1, HELD_OF_ROWS // width), GPU_BLOCKS[0][1])
+    if _only_multiplies(kernel, machine):
+        tried = [_product_sizes(kernel, *block) for block in ASYNC_PRODUCT]
+        return next((sizes for sizes in tried if _fits(kernel, sizes, machine)), tried[-1])
     many = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
     narrow = FEW_BLOCKS if _has_few_rows(kernel) else many
     tried = [_sizes(kernel, *block) for block in (narrow if _is_narrow(kernel) else GPU_BLOCKS)]
@@ -195,6 +221,13 @@ def _has_few_rows(kernel: Op) -> bool:
     """Whether all that a program has is a few rows of a dim."""
     sizes = [cut.over.constant for cut in kernel_blocks(kernel) if cut.block in kernel_own(kernel)]
     return len(sizes) == 1 and sizes[0] is not None and sizes[0] <= FEW_ROWS
+
+
+def _product_sizes(kernel: Op, rows: int, columns: int) -> dict[Dim, int]:
+    """Blocks of a program that only multiplies: the last dim that it cuts its results along is that of columns."""
+    narrow, wide = _sizes(kernel, rows, ASYNC_TERMS), _sizes(kernel, columns, ASYNC_TERMS)
+    last = kernel_own(kernel)[-1]
+    return {block: (wide if block == last else narrow)[block] for block in narrow}
 
 
 def _sizes(kernel: Op, own_block: int, loop_block: int) -> dict[Dim, int]:

@@ -47,8 +47,8 @@ def narrow_terms(module: Module) -> Module:
         terms = [op for op in terms if _is_read_narrow(map_, op.operands[0])]
         maps = _maps_to_narrow(map_) if terms else None
         if maps is not None:
-            quotients = [op for reached in maps for op in reached.body.ops if op.name == "scalar.div" and _is_single(op)]
-            for op in (*terms, *quotients):
+            computed = [op for reached in maps for op in reached.body.ops]
+            for op in (*terms, *(op for op in computed if op.name == "scalar.div" and _is_single(op))):
                 op.attrs["narrow"] = True
     return module
 

@@ -134,8 +134,8 @@ class Context:
         return found
 
     def room(self, axis: Axis, here: Value) -> Value:
-        """How many places an axis has from one of a block on, 0 or less where there are none, as an i32: tests of places
-        in a block are comparisons of small numbers."""
+        """How many places an axis has from one of a block on, 0 or less where there are none, as an i32: tests
+        of places in blocks compare small numbers."""
         b = self.b
         left = b.maximum_int(b.minimum_int(b.sub(axis.stop, axis.start), const_i64(FAR)), const_i64(0))
         return b.sub(self.i32(left), self.i32(here))

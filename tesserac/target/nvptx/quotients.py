@@ -67,7 +67,7 @@ def divide_near(b: Builder, x: Value, y: Value) -> Value:
 
 def divide_narrow(b: Builder, x: Value, y: Value, rare: list[Value] | None) -> Value:
     """x / y to 2^-22, of a quotient that goes on to narrow numbers alone: a product with the hardware's reciprocal. A
-    divisor whose reciprocal is no normal number is one of the rare cases; it alone decides, so that no schedule shows."""
+    divisor whose reciprocal is no normal number is a rare case; it alone decides, so that no schedule shows."""
     near = b.fmul(x, b.intrinsic("llvm.nvvm.rcp.approx.ftz.f", F32, [y]))
     size = b.intrinsic("llvm.fabs", F32, [y], [F32])
     outside = [b.fcmp("ult", size, const_float(F32, 2.0**-126)), b.fcmp("ugt", size, const_float(F32, 2.0**126))]
