@@ -33,6 +33,7 @@ from tesserac.tile.dialect import (
     memref_type,
     tile_type,
 )
+from tesserac.tile.gpu.across import cut_operand, cut_turned, only_maps
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES, VECTOR_BYTES, Layout, blocked, reduction, shared_reduction
@@ -44,9 +45,6 @@ from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_sca
 from tesserac.types.dims import ONE
 
 DimMap = tuple[int | None, ...]
-
-KEPT_TOGETHER = ("tile.dot", "tile.reduce", "tile.for", "tile.tree", "tile.running", "tile.gather", "tile.scan")
-"""Operations whose blocks have layouts of their own."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +77,13 @@ def assign_layouts(kernel: Op, variant: Variant) -> Op:
     """The kernel in the GPU dialect."""
     split_constants(kernel)
     split_operands(kernel)
-    converted = cut_across(kernel)
+    converted = cut_across(kernel) or cut_turned(kernel)
     while True:
         try:
             layouts = infer_layouts(kernel, variant, converted)
             return _Conversion(variant, layouts, converted).kernel(kernel)
         except _Conflict as conflict:
-            converted.add(_cut(*conflict.use))
-
-
-def _cut(user: Op, position: int) -> Op:
-    """A cast that changes nothing, behind which the operand may have another layout."""
-    value = user.operands[position]
-    cast = Builder.before(user).op("tile.cast", (value,), (value.type,), names=(value.name,))
-    user.set_operand(position, cast.result)
-    return cast
+            converted.add(cut_operand(*conflict.use))
 
 
 def cut_across(kernel: Op) -> set[Op]:
@@ -102,15 +92,15 @@ def cut_across(kernel: Op) -> set[Op]:
     ops = list(kernel.walk())
     moves = [op for op in ops if op.name in ("tile.load", "tile.store")]
     across = [op for op in moves if lies_across(op)]
-    if len(across) == len(moves) or any(op.name in KEPT_TOGETHER for op in ops):
+    if len(across) == len(moves) or not only_maps(kernel):
         return set()
     casts: set[Op] = set()
     for op in across:
         if op.name == "tile.store":
-            casts.add(_cut(op, 0))
+            casts.add(cut_operand(op, 0))
             continue
         for user, position in list(op.result.uses):
-            casts.add(_cut(user, position))
+            casts.add(cut_operand(user, position))
     return casts
 
 
@@ -144,7 +134,7 @@ def infer_layouts(kernel: Op, variant: Variant, converted: set[Op]) -> dict[Valu
         if layouts.setdefault(value, layout) != layout:
             raise LoweringError(f"a block is wanted in two layouts: {layouts[value]} and {layout}")
     _spread(relations, layouts, teams)
-    for value in sorted(tiles, key=lambda v: -_size(tile_type(v))):
+    for value in sorted(tiles, key=lambda v: (v.defining_op in converted, -_size(tile_type(v)))):
         if value not in layouts:
             layouts[value] = _free_layout(kernel, tile_type(value), variant, teams)
             if _reaches_across(value, converted):
