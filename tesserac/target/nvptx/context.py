@@ -140,6 +140,11 @@ class Context:
         left = b.maximum_int(b.minimum_int(b.sub(axis.stop, axis.start), const_i64(FAR)), const_i64(0))
         return b.sub(self.i32(left), self.i32(here))
 
+    def apart(self, room: Value) -> Value:
+        """The same number as a value of its own. LLVM makes equal tests once and keeps their results, of which there are
+        more than predicates; made again where it is needed, a test costs one instruction."""
+        return room if room.number is not None else self.b.asm(I32, "mov.b32 $0, $1;", "=r,r", [room])
+
     def invariant(self) -> str:
         """Marks a load from memory that no one writes during the kernel."""
         if not self._empty_metadata:

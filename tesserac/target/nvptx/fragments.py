@@ -256,7 +256,7 @@ def _masked(ctx: Context, op: Op) -> list[Value]:
     assert isinstance(fill, int | float)
     neutral = constant(ty.dtype, fill)
     here = ctx.coordinates(ty.layout).get(dim, const_i64(0))
-    room = ctx.room(axis, here)
+    room = ctx.apart(ctx.room(axis, here))
     tests: dict[int, Value] = {}
     values: list[Value] = []
     for value, offset in zip(ctx.fragments[op.operands[0]], ty.layout.offsets, strict=True):

@@ -126,14 +126,10 @@ class Elements:
         return all_of(self.place.ctx, [self._below(d, steps.get(d, 0)) for d in range(len(self.room))])
 
     def forget(self) -> None:
-        """Tests made so far, and the address, are of another branch. What is left of the axes is a value of this branch
-        alone: LLVM would else make the tests of both branches before, more of them than there are predicates."""
+        """Tests made so far, and the address, are of another branch."""
         self._tests.clear()
         self.base = self._first
-        self.room = [self._apart(room) for room in self._rooms]
-
-    def _apart(self, room: Value) -> Value:
-        return room if room.number is not None else self.b.asm(I32, "mov.b32 $0, $1;", "=r,r", [room], pure=True)
+        self.room = [self.place.ctx.apart(room) for room in self._rooms]
 
     def stand_apart(self) -> None:
         """The address as a value of this branch alone. Loads of vectors, which LLVM takes apart, would else be merged
