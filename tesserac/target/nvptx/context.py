@@ -141,8 +141,8 @@ class Context:
         return b.sub(self.i32(left), self.i32(here))
 
     def apart(self, room: Value) -> Value:
-        """The same number as a value of its own. LLVM makes equal tests once and keeps their results, of which there are
-        more than predicates; made again where it is needed, a test costs one instruction."""
+        """The same number as a value of its own. LLVM makes equal tests once and keeps their results, more of them than
+        there are predicates; made again where it is needed, a test costs one instruction."""
         return room if room.number is not None else self.b.asm(I32, "mov.b32 $0, $1;", "=r,r", [room])
 
     def invariant(self) -> str:
