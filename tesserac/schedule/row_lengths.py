@@ -1,8 +1,8 @@
 """Row kernels of a GPU for rows whose length only a run knows: variants by length.
 
 A warp folds a block of a row. How many warps a program should have follows from the length, so there is a variant
-for rows of one block, of two, of as many as a program has warps, and one for all that are longer, in which threads go
-over the row. The short ones know that each warp has one block at most: the row stays in their registers.
+for rows of one block, of two, of as many as a program has warps, of twice as many, and one for all that are longer, in
+which threads go over the row. The short ones know that each warp has one block at most: the row stays in their registers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def has_unknown_rows(launch: Op) -> bool:
 def vary_lengths(launch: Op, plain: Op, machine: Machine, walk: Callable[[Op], None]) -> None:
     """`launch` stays for long rows; variants for shorter ones are made of `plain`, which nothing has decided yet."""
     fold = launch_loops(launch)[-1]
-    most = [1 << i for i in range(machine.warps.bit_length())]
+    most = [1 << i for i in range(machine.warps.bit_length() + 1)]
     short = [plain, *(clone_op(plain, {}) for _ in most[1:])]
     longer = [Predicate("at_least", fold.size, Dim.const(fold.block * blocks + 1)) for blocks in most]
     others = [launch, *reversed(short)]

@@ -44,7 +44,7 @@ def counted(kernel: Op, *names: str) -> int:
 
 @pytest.mark.parametrize("name", ["softmaxes", "norms"])
 def test_rows_of_unknown_length_have_a_warp_for_each_block(name: str) -> None:
-    assert [(op.attrs["row_blocks"], op.attrs["warps"]) for op in short(name)] == [(4, 4), (2, 2), (1, 1)]
+    assert [(op.attrs["row_blocks"], op.attrs["warps"]) for op in short(name)] == [(8, 8), (4, 4), (2, 2), (1, 1)]
     longest = next(op for op in kernels(name) if "row_blocks" not in op.attrs)
     assert counted(longest, *LOOPS) > 0
 
@@ -74,7 +74,7 @@ def test_ends_of_rows_are_read_and_written_in_vectors() -> None:
 
 
 @pytest.mark.one_in(12)
-@pytest.mark.parametrize("length", [0, 1, 2, 66, 511, 512, 514, 1025, 2048, 2049])
+@pytest.mark.parametrize("length", [0, 1, 2, 66, 511, 512, 514, 1025, 2048, 2049, 4097])
 def test_all_lengths_have_the_bits_of_the_cpu(length: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(length)
     x = (rng.standard_normal((3, length)) * 8).astype(np.float32)
