@@ -12,6 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType
+from tesserac.schedule.row_lengths import row_blocks
 from tesserac.target import llvm_types as lt
 from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
@@ -142,8 +143,11 @@ class Context:
 
     def apart(self, room: Value) -> Value:
         """The same number as a value of its own. LLVM makes equal tests once and keeps their results, more of them than
-        there are predicates; made again where it is needed, a test costs one instruction."""
-        return room if room.number is not None else self.b.asm(I32, "mov.b32 $0, $1;", "=r,r", [room])
+        there are predicates; made again where it is needed, a test costs one instruction. It is for rows of which only
+        a run knows the length."""
+        if room.number is not None or row_blocks(self.kernel) is None:
+            return room
+        return self.b.asm(I32, "mov.b32 $0, $1;", "=r,r", [room])
 
     def invariant(self) -> str:
         """Marks a load from memory that no one writes during the kernel."""
