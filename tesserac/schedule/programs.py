@@ -164,12 +164,12 @@ def _copies(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:
 
 
 def _only_multiplies(kernel: Op, machine: Machine) -> bool:
-    """Whether all products are of loaded blocks, by a unit that runs beside the warps that feed it, and whatever else a
-    program does comes after them."""
+    """Whether the one product is of loaded blocks, by a unit that runs beside the warps that feed it, and whatever else
+    a program does comes after it. Two that share a block copy it twice still, and small blocks suit them better."""
     fed = machine.has_async_matrix_unit and _is_narrow(kernel) and len(kernel_own(kernel)) == 2
     products = list(products_of(kernel))
     loaded = all(view_source(value)[0].owner is kernel.body for op in products for value in op.operands)
-    return fed and loaded and not any(op.name == "form.reduce" for op in kernel.walk())
+    return fed and len(products) == 1 and loaded and not any(op.name == "form.reduce" for op in kernel.walk())
 
 
 def _narrow(kernel: Op) -> str:
