@@ -118,7 +118,7 @@ def _check_intrinsic(name: str) -> None:
 
 def emit_object(text: str, machine: Machine, *, scheduled: bool = False) -> bytes:
     """A relocatable ELF object; `scheduled` by LLVM where the order of instructions is not yet that of the machine."""
-    with _as_written(scheduled):
+    with passes(scheduled=scheduled):
         return bytes(target_machine(machine).emit_object(parse(text)))
 
 
@@ -134,18 +134,18 @@ def emit_optimised(text: str, machine: Machine) -> bytes:
 
 def emit_assembly(text: str, machine: Machine, *, scheduled: bool = False) -> str:
     """The assembly of the same code, for people and tests."""
-    with _as_written(scheduled):
+    with passes(scheduled=scheduled):
         return str(target_machine(machine).emit_assembly(parse(text)))
 
 
 @contextmanager
-def _as_written(scheduled: bool) -> Iterator[None]:
-    """Without two passes that take a third of the time and gain little. Loop strength reduction: fixed parts of
-    addresses are written before loops, and pointers walk in the hot ones. Scheduling of instructions, unless it is
-    asked for: they are written in an order that keeps few values waiting, which it undoes in long bodies (a step of a
-    Fourier transform spills three times as much with it). The switches belong to the whole process, so they are put
-    back for other targets."""
-    llvm.set_option("", "-disable-lsr=true")
+def passes(*, scheduled: bool, reduced: bool = False) -> Iterator[None]:
+    """With or without two passes that take a third of the time. Loop strength reduction gains nothing on a CPU: fixed
+    parts of addresses are written before loops, and pointers walk in the hot ones. Nor does scheduling of instructions,
+    unless it is asked for: they are written in an order that keeps few values waiting, which it undoes in long bodies
+    (a step of a Fourier transform spills three times as much with it). The switches belong to the whole process, and
+    one that was ever set hides what a target does by itself: every target says what it wants."""
+    llvm.set_option("", f"-disable-lsr={str(not reduced).lower()}")
     llvm.set_option("", f"-enable-misched={str(scheduled).lower()}")
     try:
         yield

@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 
 from tesserac.base.dataclass import dataclass
 from tesserac.schedule.machine import MACHINES, NVPTX
-from tesserac.target.compile import CodegenError
+from tesserac.target.compile import CodegenError, passes
 from tesserac.target.nvptx.selection import check_selectable
 
 
@@ -47,7 +47,8 @@ def emit_ptx(text: str, arch: str) -> str:
     except RuntimeError as error:
         raise CodegenError(str(error)) from error
     _simplify(module, machine)
-    return str(machine.emit_assembly(module))
+    with passes(scheduled=False, reduced=True):  # as in a process that has compiled nothing for a CPU
+        return str(machine.emit_assembly(module))
 
 
 def _simplify(module: Any, machine: Any) -> None:
