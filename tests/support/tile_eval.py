@@ -108,6 +108,9 @@ class _Host:
             shared = self.module.lookup(str(kernel.attrs[CODE]))
             given = [size.evaluate(sizes) for size in kernel.attrs[GIVEN]]
             kernel, sizes = shared, dict(zip(shared.attrs[SYMBOLS], given, strict=True))
+        self._run_code(kernel, memories, sizes)
+
+    def _run_code(self, kernel: Op, memories: list[np.ndarray], sizes: dict[str, int]) -> None:
         run_kernel(kernel, memories, sizes)
 
     def _schedule_loop(self, op: Op) -> None:

@@ -40,8 +40,8 @@ class NativeHost(tile_eval._Host):
     target: CpuTarget
     compiled: Compiled
 
-    def _run_kernel(self, name: str, memories: list[np.ndarray], sizes: dict[str, int]) -> None:
-        self.compiled.run(memories, sizes, name=name)
+    def _run_code(self, kernel: Op, memories: list[np.ndarray], sizes: dict[str, int]) -> None:
+        self.compiled.run(memories, sizes, name=kernel.symbol)
 
     def _buffer(self, op: Op) -> np.ndarray:
         """Buffers of one slot share memory."""
