@@ -28,19 +28,19 @@ def status_type(check: Op) -> MemRefType:
 
 def add_status(host: Op, check: Op) -> Value:
     """Memory in which a kernel tells of bad indices, beside the other buffers of the host program."""
-    return _add_buffer(host, status_type(check), "status", check.span)
+    return _add_buffer(host, status_type(check), "status", "status", check.span)
 
 
-def add_workspace(host: Op, type_: MemRefType) -> Value:
+def add_workspace(host: Op, type_: MemRefType, name: str = "workspace") -> Value:
     """Memory that a kernel writes and the next one reads."""
-    return _add_buffer(host, type_, "workspace", host.span)
+    return _add_buffer(host, type_, "workspace", name, host.span)
 
 
-def _add_buffer(host: Op, type_: MemRefType, role: str, span: Span) -> Value:
+def _add_buffer(host: Op, type_: MemRefType, role: str, name: str, span: Span) -> Value:
     """A buffer in a slot of its own."""
     taken = [attr(op, "slot", int) for op in host.body.ops if op.attrs.get("role") == role]
     attrs: dict[str, Attr] = {"role": role, "slot": 1 + max(taken, default=-1)}
-    buffer = Op(OPDEFS["schedule.buffer"], (), (type_,), attrs, (), span, (role,))
+    buffer = Op(OPDEFS["schedule.buffer"], (), (type_,), attrs, (), span, (name,))
     first = (i for i, op in enumerate(host.body.ops) if op.name not in ("schedule.guard", "schedule.buffer"))
     return host.body.insert(next(first), buffer).result
 

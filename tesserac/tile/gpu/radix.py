@@ -19,12 +19,13 @@ from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op, define_op
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op, define_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.schedule.dialect import Predicate
 from tesserac.tile.dialect import RESIDENT, Config, grid, memref_type
+from tesserac.tile.status import add_workspace
 from tesserac.types.dims import ZERO, Dim, product
 from tesserac.types.dtype import BF16, I32, I64, DType
 
@@ -193,14 +194,9 @@ class _Split:
         return arm
 
     def _buffer(self, host: Op, ty: MemRefType) -> Value:
-        """Workspace beside the other buffers of the host program; none where rows are short."""
-        slots = (attr(op, "slot", int) for op in host.body.ops if op.attrs.get("role") == "workspace")
-        attrs: dict[str, Attr] = {"role": "workspace", "slot": max(slots, default=-1) + 1}
+        """Workspace of which there is none where rows are short."""
         whole = product(ty.dims) * self.size.floor_div(LONG).min(1)
-        room = MemRefType((whole,), ty.dtype)
-        buffer = Op(OPDEFS["schedule.buffer"], (), (room,), attrs, (), self.kernel.span, ("digits",))
-        first = (i for i, op in enumerate(host.body.ops) if op.name not in ("schedule.guard", "schedule.buffer"))
-        return host.body.insert(next(first), buffer).result
+        return add_workspace(host, MemRefType((whole,), ty.dtype), "digits")
 
 
 def _copied(block: Block) -> Block:

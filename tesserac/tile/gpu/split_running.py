@@ -17,13 +17,14 @@ take the tree anew for every block.
 from __future__ import annotations
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op, define_op
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op, define_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.schedule.dialect import Predicate
 from tesserac.tile.dialect import Config, grid, tile_type
 from tesserac.tile.gpu import wide_scans
+from tesserac.tile.status import add_workspace
 from tesserac.types.dims import Dim, product
 
 MANY = 256
@@ -168,7 +169,7 @@ class _Split:
         """Every launch of the kernel in a host program becomes the choice."""
         launches = [op for op in host.walk() if op.attrs.get("kernel") == self.kernel.symbol]
         for launch in launches:
-            room = self._buffer(host)
+            room = add_workspace(host, self.totals, "totals")
             many = Predicate("at_least", product(self.programs), Dim.const(MANY))
             arms = [self._arm(launch, ("",), ()), self._arm(launch, self.steps, (room,))]
             Builder.before(launch).op("schedule.select", (), (), {"predicates": (many,)}, arms)
@@ -181,14 +182,6 @@ class _Split:
             b.op("tile.launch", (*launch.operands, *more), (), {**launch.attrs, "kernel": self.kernel.symbol + suffix})
         b.op("schedule.end")
         return arm
-
-    def _buffer(self, host: Op) -> Value:
-        """Workspace for the totals, beside the other buffers of the host program."""
-        slots = (attr(op, "slot", int) for op in host.body.ops if op.attrs.get("role") == "workspace")
-        attrs: dict[str, Attr] = {"role": "workspace", "slot": max(slots, default=-1) + 1}
-        buffer = Op(OPDEFS["schedule.buffer"], (), (self.totals,), attrs, (), self.kernel.span, ("totals",))
-        first = (i for i, op in enumerate(host.body.ops) if op.name not in ("schedule.guard", "schedule.buffer"))
-        return host.body.insert(next(first), buffer).result
 
 
 class _Start:

@@ -21,6 +21,7 @@ from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.schedule.tiles import SPLIT_TERMS
 from tesserac.tile.dialect import Config, grid, tile_type
+from tesserac.tile.status import add_workspace
 from tesserac.types.dims import Dim
 
 ELEMENTS = 32
@@ -95,19 +96,11 @@ class _Split:
     def launch(self, host: Op) -> None:
         """Every launch of the kernel in a host program becomes two."""
         for launch in [op for op in host.walk() if op.attrs.get("kernel") == self.kernel.symbol]:
-            b, room = Builder.before(launch), self.buffer(host)
+            b, room = Builder.before(launch), add_workspace(host, self.parts, "parts")
             for name in ("segments", "sums"):
                 attrs = {**launch.attrs, "kernel": f"{self.kernel.symbol}.{name}"}
                 b.op("tile.launch", (*launch.operands, room), (), attrs)
             launch.erase()
-
-    def buffer(self, host: Op) -> Value:
-        """Workspace for the parts, beside the other buffers of the host program."""
-        slots = (attr(op, "slot", int) for op in host.body.ops if op.attrs.get("role") == "workspace")
-        attrs: dict[str, Attr] = {"role": "workspace", "slot": max(slots, default=-1) + 1}
-        buffer = Op(OPDEFS["schedule.buffer"], (), (self.parts,), attrs, (), self.kernel.span, ("parts",))
-        first = (i for i, op in enumerate(host.body.ops) if op.name not in ("schedule.guard", "schedule.buffer"))
-        return host.body.insert(next(first), buffer).result
 
 
 class _Start:
