@@ -279,6 +279,7 @@ E0923 tessera.unpack_i4(np.ones(2, "u1"), 9)        5 bytes
 LINES = [line.split(maxsplit=1) for line in MISTAKES.strip().splitlines()]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("code", "line"), LINES, ids=[line.split("   ")[0] for _, line in LINES])
 def test_mistakes(m: Any, code: str, line: str) -> None:
     call, _, text = line.partition("   ")

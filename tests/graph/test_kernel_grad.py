@@ -103,6 +103,7 @@ def test_and_its_second_derivative() -> None:
     agree([own], [meaning])
 
 
+@pytest.mark.one_in(4)
 def test_mapped_kernels_have_it_too() -> None:
     inside, meaning, outside = run("mapped", (3, 1, 3, 4), (1, 5, 4), (1, 5, 4))
     agree([inside, outside], [meaning, meaning])

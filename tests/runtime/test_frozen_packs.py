@@ -79,6 +79,7 @@ def test_a_frozen_operand_gives_the_same_bits_and_is_packed_once(module: Any, ro
     assert all(result.tobytes() == results[0].tobytes() for result in results)
 
 
+@pytest.mark.one_in(3)
 def test_functions_share_a_pack_where_they_would_make_the_same_one(module: Any) -> None:
     a, b, before = numbers(9, 160), tessera.freeze(numbers(160, 160)), packs()
     module.product(a, b)
@@ -137,6 +138,7 @@ def test_frozen_arrays_cannot_be_written(module: Any) -> None:
     assert tessera.freeze(frozen) is frozen
 
 
+@pytest.mark.one_in(3)
 def test_params_that_the_module_makes_are_packed_once(module: Any) -> None:
     fresh = tessera.compile(SOURCE)
     a, before = numbers(9, 160), packs()

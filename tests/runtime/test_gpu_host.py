@@ -309,6 +309,7 @@ def test_calls_from_threads(fake: FakeCuda, module) -> None:  # type: ignore[no-
     assert not wrong and not fake.contexts
 
 
+@pytest.mark.one_in(2)
 def test_repeated_calls_are_replayed_as_graphs(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     x = tessera.to_device(np.ones(100, np.float32))
     module.twice(x)

@@ -110,6 +110,7 @@ def test_a_call_of_a_struct(net: Any) -> None:
         assert np.allclose(result, reference(m, x), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.one_in(3)
 def test_static_fields_choose_the_code(net: Any) -> None:
     x = normal(5, 4)
     for power in (1, 3):
@@ -146,6 +147,7 @@ def test_tuples_of_structs_and_loops(net: Any) -> None:
     assert np.allclose(net.loop(a, 3).w, expected, rtol=1e-6)
 
 
+@pytest.mark.one_in(4)
 def test_lists_are_as_long_as_they_are(net: Any) -> None:
     for count in (1, 3):
         blocks = [net.Linear(w=normal(4, 4) / 4, b=normal(4)) for _ in range(count)]

@@ -224,6 +224,7 @@ def test_a_struct_that_was_given_away_is_consumed() -> None:
     assert repr(model) == "<MLP, given to `step`>"
 
 
+@pytest.mark.one_in(3)
 def test_a_call_that_is_refused_consumes_nothing() -> None:
     m, (x, y) = tessera.compile(GIVEN), batch(3)
     model = m.MLP(8, 16, 4)

@@ -92,6 +92,7 @@ def test_a_step_of_beam_search() -> None:
         np.testing.assert_array_equal(got[2], places % 8)
 
 
+@pytest.mark.one_in(4)
 def test_moving_averages() -> None:
     plain, first = run("averages", LOGITS)
     np.testing.assert_allclose(plain, LOGITS * 1.1)
