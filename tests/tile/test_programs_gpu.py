@@ -131,6 +131,15 @@ def test_what_terms_lack_is_multiplied_behind_the_loop() -> None:
     assert everywhere.count(2.0**33) == 2  # of the values' sums, and of the terms'
 
 
+@pytest.mark.one_in(3)
+def test_a_score_that_nothing_hides_costs_no_more() -> None:
+    """Of a block that a reduction has masked: no zero is added, terms outside need no mask, and are rounded late."""
+    loop = next(op for op in kernel(ATTENTION.replace("causal=True", "")).walk() if op.name == "gpu.for" and op.results)
+    terms = next(op for op in loop.body.ops if op.regions and any("exp_lifted" in inner.name for inner in op.body.ops))
+    assert [op.name for op in terms.body.ops[:2]] == ["scalar.constant", "scalar.mul"]
+    assert count(loop, "gpu.mask") == 1 and count(loop, "gpu.round") == 1
+
+
 def test_warp_groups_start_products_in_turns() -> None:
     loop = next(op for op in kernel(ATTENTION).walk() if op.name == "gpu.for" and op.results)
     names = [op.name for op in loop.body.ops]

@@ -53,12 +53,18 @@ def _drop_zeros(kernel: Op) -> None:
     on an H200: products of zeros of both signs, sums that cancel, terms that underflow)."""
     for op in kernel.walk():
         for value, arg in zip(op.operands, op.body.args, strict=True) if op.name == "gpu.map" else ():
-            made = value.defining_op
+            made = _before_masks(value).defining_op
             if made is None or made.name != "gpu.dot" or matrix_unit_of(made).name == FMA:
                 continue
             for user, position in list(arg.uses):
                 if user.name == "scalar.add" and position == 0 and is_plus_zero(user.operands[1]):
                     user.result.replace_all_uses(arg)
+
+
+def _before_masks(value: Value) -> Value:
+    """What a block is inside its axes; what it is outside is never a zero that is negative."""
+    made = value.defining_op
+    return _before_masks(made.operands[0]) if made is not None and made.name == "gpu.mask" else value
 
 
 def _sums_rows(dot: Op) -> bool:
