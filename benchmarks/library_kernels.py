@@ -183,11 +183,13 @@ def tell(key: str, value: float | str) -> None:
 
 
 def arrays(case: Case, sizes: Sizes) -> list[np.ndarray]:
-    """The tensors of a case, floats as f32."""
+    """The tensors of a case, floats as f32. Weights are those that a model begins with: their sums have unit variance,
+    and slopes are no numbers below 1e-38, which processors are slow at."""
     rng, found = np.random.default_rng(0), list[np.ndarray]()
-    for shape, other in shapes(case, sizes):
+    for dims, (shape, other) in zip(case.args.values(), shapes(case, sizes), strict=True):
         if not other:
-            found.append(rng.standard_normal(shape, np.float32))
+            scale = sizes["K"] ** -0.5 if dims.startswith("K,") else 1.0
+            found.append(rng.standard_normal(shape, np.float32) * np.float32(scale))
         elif shape:
             found.append(rng.integers(0, sizes["N"], shape).astype(np.int32))
         else:

@@ -2,7 +2,8 @@
 
 How many programs a product is cut into depends on its sizes and on the number of threads, which only a run knows. So
 rows and columns of a block are two symbols of the kernel, bound when it is launched: whole units of registers, as many
-as share the work evenly among all threads. Where a block is cut never shows in a result.
+as share the work evenly among all threads. Where a block is cut never shows in a result. A tile program that leaves its
+blocks to the compiler is cut the same way; one with rows alone has one column.
 
     37 x 777, at most 96 x 384, units of 4 x 32:              1 thread    37 x 384 three times
                                                               16 threads  37 x 64 thirteen times
@@ -10,11 +11,13 @@ as share the work evenly among all threads. Where a block is cut never shows in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op
-from tesserac.schedule.dialect import launch_loops
-from tesserac.types.dims import Dim, product
+from tesserac.schedule.dialect import Loop, launch_loops
+from tesserac.types.dims import ONE, Dim, product
 
 ROWS, COLUMNS = "block.rows", "block.columns"
 """The symbols of a kernel."""
@@ -73,6 +76,14 @@ def cut_product(launch: Op, units: tuple[int, int], *, rows_first: bool) -> None
     *outer, rows, columns, _ = launch_loops(launch)
     leads = product([loop.size for loop in outer if loop.kind == "parallel"])
     launch.attrs[CUT] = Cut(leads, rows.size, columns.size, rows.block, columns.block, *units, rows_first)
+
+
+def cut_programs(launch: Op, sides: Sequence[Loop], units: tuple[int, int]) -> None:
+    """The same of a tile program: one or two of its loops have a block each."""
+    rows, columns = sides if len(sides) > 1 else (*sides, Loop((), ONE, 1, "parallel"))
+    leads, unit = launch_loops(launch)[0].size, min(units[1], columns.block)
+    sizes = (leads, rows.size, columns.size, rows.block, columns.block)
+    launch.attrs[CUT] = Cut(*sizes, min(units[0], rows.block), unit, rows_first=len(sides) == 1)
 
 
 def cut_of(op: Op) -> Cut | None:

@@ -8,7 +8,7 @@ operands of products fit near memory and results of products fit registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 
 from tesserac.ir.core import Op, Value
@@ -27,6 +27,7 @@ from tesserac.ir.kernels import (
 )
 from tesserac.schedule.access import view_source
 from tesserac.schedule.cost import element_bytes
+from tesserac.schedule.cuts import cut_programs
 from tesserac.schedule.dialect import Loop, launch_ins, launch_space
 from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.schedule.machine import REGISTERS, Machine
@@ -39,6 +40,8 @@ OWN_BLOCK, LOOP_BLOCK, ROWS_BLOCK = 128, 192, 8
 """On a CPU: rows of a program's results, and terms that it takes at a time: panels of either stay in a core's own
 caches. Without products nothing is used again in another row: few rows are enough, and more programs have work for
 more threads."""
+OWN_UNITS = (16, 64)
+"""On a CPU: the fewest rows and columns that a program of products is cut to: panels are still worth packing."""
 UNITS = ("warps", "stages")
 """What else of a schedule a GPU takes."""
 GPU_BLOCKS = ((64, 32), (32, 32))
@@ -118,6 +121,8 @@ def schedule_program(launch: Op, machine: Machine) -> None:
         if machine.warps and held != size:
             because(launch, f"threads hold blocks of {held} for these, and use {size} of them")
     launch.attrs["loops"] = tuple(loops)
+    if not machine.warps:
+        _cut(launch, kernel, {cut.block: loop for cut, loop in zip(kernel_blocks(kernel), loops[1:], strict=True)})
     used = {_setting(cut) for cut in kernel_blocks(kernel)}
     if machine.warps:
         used |= _bind(launch, kernel, sizes, machine)
@@ -125,6 +130,16 @@ def schedule_program(launch: Op, machine: Machine) -> None:
     reasons = NOT_TAKEN if machine.warps else NOT_TAKEN | CPU_NOT_TAKEN
     for name in unused:
         because(launch, f"{name} of its schedule is not taken: {reasons[name]}")
+
+
+def _cut(launch: Op, kernel: Op, loops: Mapping[Dim, Loop]) -> None:
+    """Leaves it to a call to cut the results of products smaller, unless the program says how large blocks are."""
+    own, said = kernel_own(kernel), {*kernel_settings(kernel), *kernel_space(kernel)}
+    free = not any(setting_name(block.symbol or "") in said or block.symbol in kernel_pinned(kernel) for block in own)
+    sides = [loops[block] for block in own]
+    if free and 1 <= len(sides) <= 2 and any(products_of(kernel)) and all(loop.block > 1 for loop in sides):
+        cut_programs(launch, sides, OWN_UNITS)
+        because(launch, "smaller ones where threads would have nothing to do")
 
 
 def _as_said(kernel: Op, setting: str) -> str:

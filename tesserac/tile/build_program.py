@@ -21,6 +21,7 @@ from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kerne
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
+from tesserac.schedule.cuts import COLUMNS, ROWS, cut_of
 from tesserac.schedule.dialect import launch_loops, launch_outs, launch_stages, launch_units, memory
 from tesserac.schedule.programs import launched_kernel
 from tesserac.schedule.space import written_strides
@@ -52,6 +53,10 @@ class Program:
         cuts = kernel_blocks(self.kernel)
         self.sizes = {cut.block: loop.block for cut, loop in zip(cuts, launch_loops(launch)[1:], strict=True)}
         self.over = {cut.block: cut.over for cut in cuts}
+        self.steps: dict[Dim, Dim] = {block: Dim.const(size) for block, size in self.sizes.items()}
+        """How far apart blocks stand: their sizes, or what a launch says of those that it cuts smaller."""
+        if cut_of(launch) is not None:
+            self.steps |= zip(kernel_own(self.kernel), map(Dim.sym, (ROWS, COLUMNS)), strict=False)
         self.meant = {Dim.sym(block) for block in kernel_pinned(self.kernel)}
         """Blocks on which results depend: what is made of one is made of it alone."""
         self.limits: dict[Dim, int] = {}
@@ -63,6 +68,8 @@ class Program:
         """What holds of all positions in the blocks that loops go over: the axes end where it ceases to."""
         self.counters: dict[str, tuple[Value, int]] = {}
         """Symbols that vary inside the program: an index, and what it is divided by to be their value."""
+        self._cut_numbers: set[str] = set()
+        """Those of them that count blocks of which a call says the size."""
         self.lead: Value | None = None
         self._grid: list[Dim] = []
         self._arguments: dict[tuple[int, MemRefType], Value] = {}
@@ -89,7 +96,7 @@ class Program:
         dims = tensor_type(self.kernel.body.terminator.operands[0]).dims
         ordered = sorted(own, key=lambda block: dims.index(block) if block in dims else -1)  # as they lie in memory
         self._pids = {block: self.block.add_arg(INDEX, f"p_{block}") for block in ordered}
-        self._grid += [self.over[block].ceil_div(self.sizes[block]) for block in self._pids]
+        self._grid += [self.over[block].ceil_div(self.steps[block]) for block in self._pids]
         if not self._grid:
             self.block.add_arg(INDEX, "p")
             self._grid.append(ONE)
@@ -97,9 +104,13 @@ class Program:
     def _own_axes(self) -> None:
         numbers = dict(zip(self.sizes, kernel_numbers(self.kernel), strict=True))
         for block, pid in self._pids.items():
-            start = index_op(self.builder, "mul", pid, self.size(self.sizes[block]))
+            start = index_op(self.builder, "mul", pid, self.size(self.steps[block]))
             self.counters[numbers[block]] = (start, self.sizes[block])
-            self.enter_axis(block, start, Dim.sym(numbers[block]) * block, self.size(self.over[block]))
+            stop = self.size(self.over[block])
+            if self.steps[block].constant is None:
+                self._cut_numbers.add(numbers[block])
+                stop = index_op(self.builder, "min", self._behind(block, start), stop)
+            self.enter_axis(block, start, Dim.sym(numbers[block]) * block, stop)
 
     def enter_axis(self, block: Dim, start: Value, said: Dim, stop: Value) -> None:
         axis = self.builder.value("tile.axis", (start, stop), AxisType(self.sizes[block]))
@@ -107,8 +118,11 @@ class Program:
 
     def end(self, block: BlockAxis) -> Value:
         """Where a block ends that is being worked on."""
-        whole = index_op(self.builder, "add", block.start, self.size(self.sizes[block.block]))
-        return index_op(self.builder, "min", whole, self.size(self.over[block.block]))
+        return index_op(self.builder, "min", self._behind(block.block, block.start), self.size(self.over[block.block]))
+
+    def _behind(self, block: Dim, start: Value) -> Value:
+        """Where the next block starts."""
+        return index_op(self.builder, "add", start, self.size(self.steps[block]))
 
     def varies(self, dim: Dim) -> bool:
         """Whether a size depends on the blocks that a program works on, or how large they are."""
@@ -287,6 +301,8 @@ class Program:
             slope = dim.substitute({name: ONE}) - rest
             if slope * Dim.sym(name) + rest != dim:
                 raise NoTiles(f"a size {dim} that is not linear in a number of blocks")
+            if name in self._cut_numbers and (slope.constant is None or slope.constant % step):
+                raise NoTiles(f"a size {dim} with the number of a block that a call makes as large as it wants")
             part = self._times(index, step, slope)
             return part if rest == ZERO else index_op(self.builder, "add", part, self.size(rest))
         return dim_value(self.builder, dim)

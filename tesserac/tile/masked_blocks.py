@@ -17,8 +17,10 @@ from math import inf, isfinite
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.types import ScalarType
 from tesserac.numerics.approximate import SUFFIX
 from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dtype import F32, F64
 
 # ------------------------------------------------------------------------------------------- what is known of tiles
 
@@ -37,7 +39,20 @@ class Carried:
     value: Value
 
 
-Fact = Known | Carried | None
+@dataclass(frozen=True)
+class Size:
+    """A tile that is a finite number throughout which is not negative, being a size, or a root of one."""
+
+
+@dataclass(frozen=True)
+class Positive:
+    """A tile that is a number above 0 throughout, perhaps an infinite one."""
+
+
+Fact = Known | Carried | Size | Positive | None
+ROOTS: Mapping[str, Fact] = {"sqrt": Size(), "rsqrt": Positive()}
+WIDE = (ScalarType(F32), ScalarType(F64))
+"""Types in which no root of a size becomes 0, and none of them infinite."""
 
 
 class _Facts:
@@ -78,8 +93,9 @@ class _Facts:
 
 def _scalar(op: Op, facts: Sequence[Fact]) -> Fact:
     """What one operation makes of what is known. Multiplying by 2**0, adding 0 or taking the larger of a number and
-    -inf changes nothing; -inf times a factor above 0 stays; a number minus itself is 0 where it counts, since a row
-    with an infinite maximum is NaN. The exponential of -inf is 0, and stays it when it is rounded or scaled."""
+    -inf changes nothing; -inf times a factor above 0 stays, and over a size; a number minus itself is 0 where it
+    counts, since a row with an infinite maximum is NaN. The exponential of -inf is 0, and stays it when it is rounded
+    or scaled."""
     name = op.name.removeprefix("scalar.").removesuffix(SUFFIX)
     if name == "constant":
         value = op.attrs["value"]
@@ -89,11 +105,21 @@ def _scalar(op: Op, facts: Sequence[Fact]) -> Fact:
         if isinstance(test, Known):
             return then if test.number else otherwise
         return then if then == otherwise else None
-    if name == "round":
-        return facts[0] if facts[0] == Known(0.0) else None
     if len(facts) == 2:
         return _pair(name, *facts)
-    return None
+    return _single(op, name, facts[0] if facts else None)
+
+
+def _single(op: Op, name: str, fact: Fact) -> Fact:
+    if name == "round":
+        return fact if fact == Known(0.0) else None
+    if op.result.type not in WIDE:
+        return None
+    if name == "dim":
+        return Size()
+    if name == "cast":
+        return fact if isinstance(fact, Size | Positive) else None
+    return ROOTS.get(name) if isinstance(fact, Size) else None
 
 
 def _pair(name: str, left: Fact, right: Fact) -> Fact:
@@ -105,7 +131,9 @@ def _pair(name: str, left: Fact, right: Fact) -> Fact:
         return Known(0.0) if isfinite(right.number) else None
     if name == "ldexp" and left == Known(0.0):
         return left
-    if name == "mul" and left == Known(-inf) and isinstance(right, Known) and right.number > 0:
+    if name == "mul" and Known(-inf) in (left, right) and _is_positive(right if left == Known(-inf) else left):
+        return Known(-inf)
+    if name == "div" and left == Known(-inf) and (isinstance(right, Size) or _is_finite(right)):
         return left
     neutral = {"max": -inf, "min": inf, "add": 0.0, "ldexp": 0.0, "sub": 0.0}.get(name)
     if neutral is None:
@@ -113,6 +141,15 @@ def _pair(name: str, left: Fact, right: Fact) -> Fact:
     if right == Known(neutral):
         return left
     return right if left == Known(neutral) and name in ("max", "min", "add") else None
+
+
+def _is_positive(fact: Fact) -> bool:
+    return isinstance(fact, Positive) or (isinstance(fact, Known) and fact.number > 0)
+
+
+def _is_finite(fact: Fact) -> bool:
+    """Whether it is one number throughout that is above 0 and no infinite one."""
+    return isinstance(fact, Known) and 0 < fact.number < inf
 
 
 # ---------------------------------------------------------------------------------------------------------- conditions

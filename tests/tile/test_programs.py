@@ -119,9 +119,12 @@ def test_masked_blocks_are_not_computed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.one_in(24)
-@pytest.mark.parametrize("dtype", ["f32", "bf16 @accum(f32)"])
-def test_causal_attention_of_the_library_passes_over_masked_blocks(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    tensors = ", ".join(f"{name}: Tensor[1, 384, 8, {dtype}]" for name in "qkv")
+@pytest.mark.parametrize(("dtype", "width"), [("f32", "8"), ("f32", "D"), ("bf16 @accum(f32)", "8")])
+def test_causal_attention_of_the_library_passes_over_masked_blocks(
+    dtype: str, width: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where only a run knows by what root scores are scaled."""
+    tensors = ", ".join(f"{name}: Tensor[1, 384, {width}, {dtype}]" for name in "qkv")
     counts = []
     for causal in (False, True):
         module = tiles(f"def f({tensors}):\n    return attention(q, k, v, causal={causal})\n")

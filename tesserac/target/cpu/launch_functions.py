@@ -15,6 +15,7 @@ translate. Sizes that launches are given are computed once, where the host progr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr_tuple
@@ -27,7 +28,7 @@ from tesserac.target.emit import Function
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, PTR, VOID, Value, const_i64
 from tesserac.tile.dialect import grid
-from tesserac.types.dims import Dim, product
+from tesserac.types.dims import ONE, Dim, product
 
 WRITTEN_OUT = 16
 """Launches of a host program that are written out: a call more would show in the time of a small one."""
@@ -40,7 +41,7 @@ class Shape:
 
     memory: int
     symbols: int
-    blocks: tuple[int, int] | None = None
+    blocks: tuple[int | None, int | None] | None = None
     rows_first: bool = False
 
 
@@ -64,7 +65,7 @@ class LaunchFunctions:
             shape = Shape(len(memory), len(sizes))
         else:
             sizes = [symbols[name] for name in names if name not in (ROWS, COLUMNS)]
-            places = names.index(ROWS), names.index(COLUMNS)
+            places = (_place(names, ROWS), _place(names, COLUMNS))
             shape = Shape(len(memory), len(names), blocks=places, rows_first=cut.rows_first)
         if shape not in self._made:
             self._made[shape] = self._module.share(self._function(shape), "tessera.launch.")
@@ -74,7 +75,8 @@ class LaunchFunctions:
         b.call(self._made[shape], [code, *given, *map(const_i64, numbers), *memory, *sizes, *self._room])
 
     def _function(self, shape: Shape) -> Function:
-        numbers, sizes = (2, shape.symbols) if shape.blocks is None else (8, shape.symbols - 2)
+        cut = 0 if shape.blocks is None else sum(place is not None for place in shape.blocks)
+        numbers, sizes = (2 if shape.blocks is None else 8, shape.symbols - cut)
         types = [PTR, *[I64] * numbers, *[PTR] * shape.memory, *[I64] * sizes, *(value.type for value in self._room)]
         function = Function(self._module, "", VOID, types, HOST_ATTRIBUTES, linkage="internal")
         b, (code, touched, *given) = function.builder, function.args
@@ -93,7 +95,8 @@ def _given(op: Op, kernel: Op) -> tuple[Dim, ...]:
     touched, programs, cut = elements_touched(op), product(grid(kernel)), cut_of(op)
     if cut is None:
         return touched, programs
-    rows, columns = (side.ceil_div(Dim.sym(name)) for side, name in ((cut.rows, ROWS), (cut.columns, COLUMNS)))
+    sides, names = ((cut.rows, ROWS), (cut.columns, COLUMNS)), attr_tuple(kernel, "symbols", str)
+    rows, columns = (side.ceil_div(Dim.sym(name)) if name in names else ONE for side, name in sides)
     assert programs == cut.leads * rows * columns, f"{programs} programs of a product that is cut as {cut}"
     return touched, cut.leads, cut.rows, cut.columns
 
@@ -106,6 +109,12 @@ def _blocks(b: Builder, shape: Shape, threads: Value, given: Sequence[Value]) ->
     blocks = find_blocks(b, leads, first, second, threads)
     in_rows, in_columns = blocks if shape.rows_first else blocks[::-1]
     assert shape.blocks is not None
-    for place, block in sorted(zip(shape.blocks, (in_rows, in_columns), strict=True), key=lambda pair: pair[0]):
+    placed = [(at, v) for at, v in zip(shape.blocks, (in_rows, in_columns), strict=True) if at is not None]
+    for place, block in sorted(placed, key=itemgetter(0)):
         read.insert(shape.memory + place, block)
     return b.mul(leads, b.mul(ceil_div(b, rows, in_rows), ceil_div(b, columns, in_columns))), read
+
+
+def _place(names: Sequence[str], name: str) -> int | None:
+    """Where a kernel reads the size of a block, if it does."""
+    return names.index(name) if name in names else None
