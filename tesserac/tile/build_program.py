@@ -10,20 +10,17 @@ are asked for; a loop over blocks is built by `program_loops.py`. What no tile c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.forms import contracted, indices, operand_maps, tensor_type
-from tesserac.ir.index import dim_value, index_op
-from tesserac.ir.kernels import kernel_blocks, kernel_numbers, kernel_own, kernel_pinned, kernel_repeats, kernel_split
+from tesserac.ir.index import index_op
+from tesserac.ir.kernels import kernel_numbers, kernel_own, kernel_pinned, kernel_repeats, kernel_split
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
-from tesserac.schedule.cuts import COLUMNS, ROWS, cut_of
 from tesserac.schedule.dialect import launch_loops, launch_outs, launch_stages, launch_units, memory
-from tesserac.schedule.programs import launched_kernel
 from tesserac.schedule.space import written_strides
 from tesserac.schedule.views import through_view
 from tesserac.tile.bodies import finished
@@ -33,8 +30,9 @@ from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
 from tesserac.tile.program_masks import arguments_used, masked_load, masked_view, select_that_holds
-from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed, varying_symbols
+from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed
 from tesserac.tile.program_reductions import build_reduce
+from tesserac.tile.program_sizes import Sizes
 from tesserac.tile.program_stores import store_result
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import I64, DType
@@ -45,38 +43,24 @@ SYMBOLIC = 256
 """The same of a dim that only a run knows the size of."""
 
 
-class Program:
+class Program(Sizes):
     """One program under construction."""
 
     def __init__(self, launch: Op) -> None:
-        self.launch, self.kernel = launch, launched_kernel(launch)
-        cuts = kernel_blocks(self.kernel)
-        self.sizes = {cut.block: loop.block for cut, loop in zip(cuts, launch_loops(launch)[1:], strict=True)}
-        self.over = {cut.block: cut.over for cut in cuts}
-        self.steps: dict[Dim, Dim] = {block: Dim.const(size) for block, size in self.sizes.items()}
-        """How far apart blocks stand: their sizes, or what a launch says of those that it cuts smaller."""
-        if cut_of(launch) is not None:
-            self.steps |= zip(kernel_own(self.kernel), map(Dim.sym, (ROWS, COLUMNS)), strict=False)
+        super().__init__(launch)
+        self.launch = launch
         self.meant = {Dim.sym(block) for block in kernel_pinned(self.kernel)}
         """Blocks on which results depend: what is made of one is made of it alone."""
         self.limits: dict[Dim, int] = {}
         """Sizes that only a run knows, and what they must not exceed."""
-        self.block = Block()
-        self.builder = Builder(self.block, self.kernel.span)
         self.axes: dict[Dim, BlockAxis] = {}
         self.kept: dict[Dim, frozenset[Bound]] = {}
         """What holds of all positions in the blocks that loops go over: the axes end where it ceases to."""
-        self.counters: dict[str, tuple[Value, int]] = {}
-        """Symbols that vary inside the program: an index, and what it is divided by to be their value."""
-        self._cut_numbers: set[str] = set()
-        """Those of them that count blocks of which a call says the size."""
         self.lead: Value | None = None
         self._grid: list[Dim] = []
         self._arguments: dict[tuple[int, MemRefType], Value] = {}
-        self._known: list[dict[object, Value]] = [{}]
         self._views: dict[object, Value] = {}
         self._sources = self._read_sources()
-        self._varying = varying_symbols(self.kernel)
 
     # ----------------------------------------------------------------------------------------------------- the kernel
 
@@ -108,25 +92,13 @@ class Program:
             self.counters[numbers[block]] = (start, self.sizes[block])
             stop = self.size(self.over[block])
             if self.steps[block].constant is None:
-                self._cut_numbers.add(numbers[block])
-                stop = index_op(self.builder, "min", self._behind(block, start), stop)
+                self.cut_numbers.add(numbers[block])
+                stop = index_op(self.builder, "min", self.behind(block, start), stop)
             self.enter_axis(block, start, Dim.sym(numbers[block]) * block, stop)
 
     def enter_axis(self, block: Dim, start: Value, said: Dim, stop: Value) -> None:
         axis = self.builder.value("tile.axis", (start, stop), AxisType(self.sizes[block]))
         self.axes[block] = BlockAxis(block, start, said, axis)
-
-    def end(self, block: BlockAxis) -> Value:
-        """Where a block ends that is being worked on."""
-        return index_op(self.builder, "min", self._behind(block.block, block.start), self.size(self.over[block.block]))
-
-    def _behind(self, block: Dim, start: Value) -> Value:
-        """Where the next block starts."""
-        return index_op(self.builder, "add", start, self.size(self.steps[block]))
-
-    def varies(self, dim: Dim) -> bool:
-        """Whether a size depends on the blocks that a program works on, or how large they are."""
-        return not dim.symbols().isdisjoint(self._varying)
 
     def finish(self, name: str) -> Op:
         self.builder.op("tile.return")
@@ -283,62 +255,7 @@ class Program:
         made = self.builder.value("tile.axis", (self.size(0), self.size(dim)), AxisType(size))
         return self.remember(key, made)
 
-    def size(self, dim: Dim | int) -> Value:
-        """The value of a size, which may vary with what the program works on."""
-        expression = self._sized(Dim.const(dim) if isinstance(dim, int) else dim)
-        known = self.known(expression)
-        return known if known is not None else self.remember(expression, self._size(expression))
-
-    def _sized(self, dim: Dim) -> Dim:
-        """With the sizes that blocks have."""
-        return dim.substitute({block.symbol or "": Dim.const(size) for block, size in self.sizes.items()})
-
-    def _size(self, dim: Dim) -> Value:
-        for name, (index, step) in self.counters.items():
-            if name not in dim.symbols():
-                continue
-            rest = dim.substitute({name: ZERO})
-            slope = dim.substitute({name: ONE}) - rest
-            if slope * Dim.sym(name) + rest != dim:
-                raise NoTiles(f"a size {dim} that is not linear in a number of blocks")
-            if name in self._cut_numbers and (slope.constant is None or slope.constant % step):
-                raise NoTiles(f"a size {dim} with the number of a block that a call makes as large as it wants")
-            part = self._times(index, step, slope)
-            return part if rest == ZERO else index_op(self.builder, "add", part, self.size(rest))
-        return dim_value(self.builder, dim)
-
-    def _times(self, index: Value, step: int, slope: Dim) -> Value:
-        """So many times the number of a block; `index` is where it begins."""
-        scaled = slope.constant
-        if scaled is None or scaled % step:
-            number = index_op(self.builder, "floor_div", index, self.size(step))
-            return number if slope == ONE else index_op(self.builder, "mul", number, self.size(slope))
-        return index if scaled == step else index_op(self.builder, "mul", index, self.size(scaled // step))
-
     # --------------------------------------------------------------------------------------------------------- values
-
-    def known(self, key: object) -> Value | None:
-        return next((values[key] for values in reversed(self._known) if key in values), None)
-
-    def remember(self, key: object, value: Value) -> Value:
-        self._known[-1][key] = value
-        return value
-
-    @contextmanager
-    def inside(self, block: Block) -> Iterator[None]:
-        """Builds in the body of a loop; what is made there is forgotten behind it."""
-        self._known.append({})
-        with self.builder.at(block):
-            yield
-        self._known.pop()
-
-    @contextmanager
-    def alone(self, block: Block) -> Iterator[None]:
-        """Builds where nothing of what was made before is meant: the values of forms are bound anew."""
-        saved, self._known = self._known, [{}]
-        with self.builder.at(block):
-            yield
-        self._known = saved
 
     def value(self, value: Value) -> Value:
         """The tile of a value of the region."""

@@ -3,6 +3,7 @@ numbers stay those of the program, the same on machine code and interpreter."""
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.choose_forms import by_structure
 from tesserac.graph.passes.inline import inline
-from tesserac.ir.core import Op, Value
+from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.forms import TensorType, tensor_type
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import CALL_PASSES
@@ -307,18 +308,21 @@ def solve_numbers() -> dict[str, Any]:
     return {**values, **found, "e": abs(found["e"]) + 1, "f": found["f"] + 9 * np.eye(16, dtype="f4")}
 
 
+@cache
+def solves() -> tuple[Any, Module]:
+    return tessera.compile(solve_text()), compile_to_forms(solve_text())
+
+
 @pytest.mark.one_in(12)
-def test_systems_of_structure_are_solved_by_it() -> None:
+@pytest.mark.parametrize("name", SOLVES)
+def test_systems_of_structure_are_solved_by_it(name: str) -> None:
     """Numbers of the dense systems; the interpreter has the same bits."""
     values = solve_numbers()
-    args = list(values.values())
-    module, forms = tessera.compile(solve_text()), compile_to_forms(solve_text())
+    args, (module, forms) = list(values.values()), solves()
     wide = {key: v.astype("f8") if v.dtype.kind == "f" else v for key, v in values.items()}
-    for name, (_, reference) in SOLVES.items():
-        found = np.asarray(getattr(module, f"f_{name}")(*args))
-        expected = eval(reference, {"np": np, **wide})
-        np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5, err_msg=name)
-        same_bits(found, np.asarray(run_function(forms, f"m.f_{name}", args)[0]))
+    found = np.asarray(getattr(module, f"f_{name}")(*args))
+    np.testing.assert_allclose(found, eval(SOLVES[name][1], {"np": np, **wide}), rtol=2e-4, atol=2e-5)
+    same_bits(found, np.asarray(run_function(forms, f"m.f_{name}", args)[0]))
 
 
 TAKEN = {
