@@ -356,10 +356,10 @@ class Driver:
         element: tuple[int, int],
         box: tuple[int, int],
     ) -> bytes:
-        """A tensor read in boxes of rows x columns, its last two dims, swizzled by 128 bytes, zeros outside. `strides`
-        are of all dims but the last; `element` are the driver's number of the dtype, and its bytes."""
+        """A tensor read in boxes of rows x columns, its last two dims, swizzled by the bytes of a row, zeros outside.
+        `strides` are of all dims but the last; `element` are the driver's number of the dtype, and its bytes."""
         kind, size = element
-        rank = len(dims)
+        rank, swizzle = len(dims), _SWIZZLES[box[1] * size]
         room = ctypes.create_string_buffer(TENSOR_MAP_BYTES + _TENSOR_MAP_ALIGNMENT)
         start = -ctypes.addressof(room) % _TENSOR_MAP_ALIGNMENT
         sizes = (c_uint64 * rank)(*reversed(dims))
@@ -367,13 +367,13 @@ class Driver:
         boxes, steps = (c_uint * rank)(*reversed(box), *[1] * (rank - 2)), (c_uint * rank)(*[1] * rank)
         self.call(
             "cuTensorMapEncodeTiled", ctypes.addressof(room) + start, kind, rank, address,
-            *(ctypes.addressof(part) for part in (sizes, distances, boxes, steps)), 0, _SWIZZLE_128B, _PROMOTE_256B, 0,
+            *(ctypes.addressof(part) for part in (sizes, distances, boxes, steps)), 0, swizzle, _PROMOTE_256B, 0,
         )  # fmt: skip
         return room.raw[start : start + TENSOR_MAP_BYTES]
 
 
 TENSOR_MAP_BYTES, _TENSOR_MAP_ALIGNMENT = 128, 64
-_SWIZZLE_128B, _PROMOTE_256B = 3, 3
+_SWIZZLES, _PROMOTE_256B = {64: 2, 128: 3}, 3
 
 
 def installed_driver() -> Driver:

@@ -29,7 +29,6 @@ from tesserac.schedule.tiles import (
     accumulator_block,
     best_block,
     best_split,
-    candidates,
     given_block,
     programs,
     segments,
@@ -39,9 +38,12 @@ from tesserac.types.dtype import BF16, F16, F32, F64, DType
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 64, 192
-MOST_STAGES, MOST_BYTE_STAGES, MOST_SMALL_STAGES = 4, 6, 12
-"""Copies in flight; of the smallest blocks, which run where multiprocessors would be idle, as many as hide the way to
-memory."""
+MOST_STAGES, MOST_BYTE_STAGES, MOST_ASYNC_STAGES = 4, 6, 16
+"""Copies in flight: by tensor copies as many as shared memory holds, which hide the way to memory."""
+ROW_BYTES = 16
+"""To which tensor copies want rows aligned."""
+BARRIER_BYTES = 1024
+"""Of shared memory, beside copies."""
 UNIFORM_WARPS = 8
 WARPGROUP = 4
 ASKED = "asked"
@@ -132,7 +134,24 @@ def problem_of(launch: Op, machine: Machine) -> Problem:
     right = read_reach(launch, contract, 1)
     laid_out = right is not None and right.panels
     by_bytes = machine.multiplies_bytes and has_dense_terms(launch)
-    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes)
+    known = machine.has_async_matrix_unit and _fits_tensor_copies(launch)
+    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes, known)
+
+
+def _fits_tensor_copies(launch: Op) -> bool:
+    """Whether all sizes of a product of two memories are known, and rows of both are aligned for tensor copies."""
+    contract = computing(launch)[0]
+    reaches = [read_reach(launch, contract, position) for position in (0, 1)]
+    if any(dim.constant is None for dim in launch_space(launch)):
+        return False
+    return all(reach is not None and not reach.panels and not reach.digits and _is_aligned(launch, reach)
+               for reach in reaches)  # fmt: skip
+
+
+def _is_aligned(launch: Op, reach: Reach) -> bool:
+    source = memory(launch.operands[reach.operand])
+    unit = ROW_BYTES // element_bytes(source.dtype)
+    return all(s == ONE or (s.constant is not None and s.constant % unit == 0) for s in source.strides)
 
 
 def has_dense_terms(launch: Op) -> bool:
@@ -174,16 +193,18 @@ def operand_layout(machine: Machine, dtype: DType, accum: DType) -> str:
 
 
 def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> None:
-    """As many copies in flight as shared memory holds beside half a block of the result on its way out."""
+    """As many copies in flight as shared memory holds, where warps wait for them beside half a block of the result on
+    its way out."""
+    asynchronous = machine.has_async_matrix_unit and problem.narrow
     copy = (block.rows + block.columns) * block.depth * element_bytes(problem.dtype)
-    result = block.rows * block.columns * element_bytes(problem.dtype) // 2
-    smallest = machine.has_async_matrix_unit and block == candidates(problem, machine)[-1]
-    most = MOST_SMALL_STAGES if smallest else MOST_BYTE_STAGES if problem.by_bytes else MOST_STAGES
+    half = block.rows * block.columns * element_bytes(problem.dtype) // 2
+    result = BARRIER_BYTES if asynchronous and not problem.by_bytes else half
+    most = MOST_BYTE_STAGES if problem.by_bytes else MOST_ASYNC_STAGES if asynchronous else MOST_STAGES
     fitting = max(2, min(most, (machine.near_bytes - result) // copy))
     depth = min(fitting, kernel_settings(computing(launch)[0]).get("stages", fitting))
     for operand in (0, 1):
         stage(launch, operand, "terms" if problem.by_bytes else "panels", depth)
-    if machine.has_async_matrix_unit and problem.narrow:
+    if asynchronous:
         bind(launch, WARPGROUP * (block.rows // 64 + 1), "producer_consumer")
         because(launch, "one group of warps feeds the matrix unit")
     else:

@@ -32,7 +32,8 @@ class Block:
 @dataclass(frozen=True)
 class Problem:
     """Nominal sizes of a product; `leads` is the number of products, `dtype` that of the operands, `laid_out` says that
-    the right one is in panels already, `by_bytes` that matrix units of 8-bit numbers multiply."""
+    the right one is in panels already, `by_bytes` that matrix units of 8-bit numbers multiply, `known` that all sizes
+    are, and that tensor copies take both operands."""
 
     leads: int
     rows: int
@@ -42,6 +43,7 @@ class Problem:
     accum: DType
     laid_out: bool
     by_bytes: bool = False
+    known: bool = False
 
     @property
     def narrow(self) -> bool:
@@ -80,6 +82,8 @@ ROWS_UNIT = 64
 """Columns in whole groups of vectors, where threads share a row."""
 
 ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64))
+KNOWN_BLOCKS = ((192, 192, 64), (128, 256, 64), (128, 192, 64), *ASYNC_BLOCKS[1:], (64, 64, 128), (64, 32, 64), (64, 32, 128))
+"""Where all sizes are known: only groups of warps multiply blocks that are no power of two, or so narrow."""
 WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
 BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
@@ -126,7 +130,7 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
         few = [m for m in (*CPU_ROWS[:-1], few_rows(machine)) if m >= min(problem.rows, CPU_ROWS[-2])]
         rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
-    narrow = ASYNC_BLOCKS if machine.has_async_matrix_unit else WARP_BLOCKS
+    narrow = (KNOWN_BLOCKS if problem.known else ASYNC_BLOCKS) if machine.has_async_matrix_unit else WARP_BLOCKS
     by_bytes = BYTE_BLOCKS if machine.has_async_matrix_unit else WARP_BYTE_BLOCKS
     shapes = by_bytes if problem.by_bytes else narrow if problem.narrow else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]

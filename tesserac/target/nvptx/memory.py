@@ -368,13 +368,13 @@ def shared_offset(ctx: Context, layout: SharedLayout, row: Value, column: Value)
         plain = b.add(plain, b.mul(panel, const_int(I32, layout.panel_bytes)))
         column = b.binary("and", column, const_int(I32, layout.panel - 1))
     plain = b.add(plain, b.mul(column, const_int(I32, layout.element)))
-    return swizzled(ctx, plain) if layout.swizzled else plain
+    return swizzled(ctx, plain, layout.swizzle_bits) if layout.swizzled else plain
 
 
-def swizzled(ctx: Context, offset: Value) -> Value:
-    """Address bits 4 to 6 ^= bits 7 to 9."""
+def swizzled(ctx: Context, offset: Value, bits: int) -> Value:
+    """Address bits 4 to 6 ^= bits 7 to 9, or as many as `bits` says."""
     high = ctx.b.binary("lshr", offset, const_int(I32, 3))
-    return ctx.b.binary("xor", offset, ctx.b.binary("and", high, const_int(I32, 0x70)))
+    return ctx.b.binary("xor", offset, ctx.b.binary("and", high, const_int(I32, bits)))
 
 
 def emit_put(ctx: Context, op: Op) -> None:

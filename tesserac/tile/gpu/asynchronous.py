@@ -66,7 +66,14 @@ def _is_fed(load: Op) -> bool:
     if len(moving) != 2 or len(dense) != 1 or mem.strides.count(ONE) != 1 or len(mem.dims) > MAX_RANK:
         return False
     (along,) = (v.type.block for v in dense if isinstance(v.type, AxisType))
-    return along * mem.dtype.bytes % PANEL_BYTES == 0
+    half = along * mem.dtype.bytes == PANEL_BYTES // 2 and _has_columns_along(load, dense[0])
+    return along * mem.dtype.bytes % PANEL_BYTES == 0 or half
+
+
+def _has_columns_along(load: Op, axis: Value) -> bool:
+    """Whether a block is the right operand of products, and this axis its columns: half a panel of those will do."""
+    axes = [v for v in load.operands[1:] if isinstance(v.type, AxisType)]
+    return axes[-1] is axis and all(op.name == "tile.dot" and place == 1 for op, place in load.result.uses)
 
 
 def _ends_by_rows(load: Op) -> bool:

@@ -6,7 +6,8 @@ matrix units, vector accesses and butterflies want is a few pairs of numbers, an
 
     r[1:1 0:8] l[1:2 1:4 0:1 0:2 0:4] w[0:16]      `dim:step`; `-` moves nowhere: threads hold copies
 
-Registers never hold copies; threads may. All block sizes are powers of two.
+Registers never hold copies; threads may. Blocks are powers of two, but for a dim that `ends` before all its bits are
+set: registers that would lie behind it do not exist. `e[1:192]` stands behind such a layout.
 """
 
 from __future__ import annotations
@@ -30,16 +31,19 @@ class Layout:
     registers: tuple[Bit, ...]
     lanes: tuple[Bit, ...]
     warps: tuple[Bit, ...]
+    ends: tuple[tuple[int, int], ...] = ()
+    """(dim, size) of dims that are no power of two, whose highest bits are those of registers, or of so many warps."""
 
     @property
     def count(self) -> int:
         """Registers of one thread."""
-        return 1 << len(self.registers)
+        return len(self.offsets) if self.ends else 1 << len(self.registers)
 
     @cached_property
     def offsets(self) -> tuple[dict[int, int], ...]:
         """For each register, its position relative to the thread's: dim -> step."""
-        return tuple(_moves(self.registers, number) for number in range(self.count))
+        every = (_moves(self.registers, number) for number in range(1 << len(self.registers)))
+        return tuple(moves for moves in every if all(moves.get(dim, 0) < size for dim, size in self.ends))
 
     @cached_property
     def place(self) -> dict[tuple[tuple[int, int], ...], int]:
@@ -57,8 +61,9 @@ class Layout:
             return (new_dim[bit[0]], bit[1]) if bit is not None and bit[0] in new_dim else None
 
         kept = (move(bit) for bit in self.registers)
+        ends = tuple(sorted((new_dim[dim], size) for dim, size in self.ends if dim in new_dim))
         return Layout(
-            tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps)
+            tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps), ends
         )
 
     def vector(self, dim: int) -> int:
@@ -76,9 +81,11 @@ class Layout:
         def move(bit: Bit) -> Bit:
             return None if bit == (dim, step) else bit
 
+        if dim in dict(self.ends):
+            raise LoweringError(f"a fold of {dict(self.ends)[dim]} elements, which are no power of two")
         kept = (move(bit) for bit in self.registers)
         return Layout(
-            tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps)
+            tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps), self.ends
         )
 
     def gathered(self, dim: int) -> Layout:
@@ -90,10 +97,11 @@ class Layout:
         bits = (*self.registers, *self.lanes, *self.warps)
         along = sorted(bit for bit in bits if bit is not None and bit[0] == dim)
         others = [bit for bit in self.registers if bit is not None and bit[0] != dim]
-        return Layout((*along, *others), _each(move, self.lanes), _each(move, self.warps))
+        return Layout((*along, *others), _each(move, self.lanes), _each(move, self.warps), self.ends)
 
     def __str__(self) -> str:
-        parts = zip("rlw", (self.registers, self.lanes, self.warps), strict=True)
+        parts = [("r", self.registers), ("l", self.lanes), ("w", self.warps)]
+        parts += [("e", self.ends)] if self.ends else []
         return " ".join(f"{name}[{' '.join(map(_bit_text, bits))}]" for name, bits in parts)
 
 
@@ -118,14 +126,15 @@ def _bit_text(bit: Bit) -> str:
     return "-" if bit is None else f"{bit[0]}:{bit[1]}"
 
 
-_TEXT = re.compile(r"r\[([^\]]*)\] l\[([^\]]*)\] w\[([^\]]*)\]")
+_TEXT = re.compile(r"r\[([^\]]*)\] l\[([^\]]*)\] w\[([^\]]*)\](?: e\[([^\]]*)\])?")
 
 
 def parse_layout(text: str) -> Layout:
     match = _TEXT.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"not a layout: {text!r}")
-    return Layout(*(tuple(_parse_bit(word) for word in group.split()) for group in match.groups()))
+    registers, lanes, warps, ends = (tuple(map(_parse_bit, (group or "").split())) for group in match.groups())
+    return Layout(registers, lanes, warps, tuple(end for end in ends if end is not None))
 
 
 def _parse_bit(word: str) -> Bit:
@@ -145,9 +154,23 @@ def dim_bits(shape: Sequence[int]) -> list[Bit]:
 
 def bits_between(dim: int, low: int, high: int) -> list[Bit]:
     """Steps low, 2*low, ... below high along one dim."""
-    if high < 1 or high & (high - 1):
+    if not is_power_of_two(high):
         raise LoweringError(f"a block of {high} elements is not a power of two")
-    return [(dim, low << i) for i in range(max(0, (high // low).bit_length() - 1))]
+    return bits_below(dim, low, high)
+
+
+def bits_below(dim: int, low: int, size: int) -> list[Bit]:
+    """The same of any number of blocks of `low`: see `Layout.ends`."""
+    return [(dim, low << i) for i in range((size // low - 1).bit_length() if size > low else 0)]
+
+
+def is_power_of_two(number: int) -> bool:
+    return number > 0 and not number & (number - 1)
+
+
+def ends_of(shape: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """The dims that end before all bits of their size are set."""
+    return tuple((dim, size) for dim, size in enumerate(shape) if not is_power_of_two(size))
 
 
 def blocked(shape: Sequence[int], element_bytes: int, lane_bits: int, warp_bits: int, warps: int) -> Layout:

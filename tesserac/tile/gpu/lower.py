@@ -55,7 +55,7 @@ def lower_module(module: Module, machine: Machine) -> Module:
 def lower_kernel(kernel: Op, machine: Machine) -> list[Op]:
     """All variants of one neutral kernel, best first."""
     prepared = add_rooms(clone_op(kernel, {}))
-    pad_blocks(prepared)
+    pad_blocks(prepared, machine)
     return [lower_variant(prepared, variant, machine) for variant in variants(prepared, machine)]
 
 

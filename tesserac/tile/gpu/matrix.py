@@ -15,7 +15,7 @@ from __future__ import annotations
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import Bit, Layout, bits_between, matrix_layout
+from tesserac.tile.gpu.layout import Bit, Layout, bits_below, ends_of, matrix_layout
 from tesserac.tile.gpu.shared import PANEL_BYTES, SharedLayout
 from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, DType
 
@@ -101,8 +101,10 @@ def _wgmma_layout(unit: MatrixUnit, shape: tuple[int, int]) -> Layout:
     groups = unit.warps // WARPGROUP
     if shape[0] != 64 * groups or not 8 <= shape[1] <= MAX_WGMMA_COLUMNS:
         raise LoweringError(f"wgmma needs 64 rows for each of {groups} warp groups, not a block of {list(shape)}")
-    registers = (*MMA_REGISTERS, *bits_between(1, 8, shape[1]))
-    return Layout(registers, MMA_LANES, tuple(bits_between(0, 16, shape[0])))
+    if shape[1] % 8:
+        raise LoweringError(f"wgmma has columns by eight, not {shape[1]} of them")
+    registers = (*MMA_REGISTERS, *bits_below(1, 8, shape[1]))
+    return Layout(registers, MMA_LANES, tuple(bits_below(0, 16, shape[0])), ends_of(shape))
 
 
 def operand_layout(

@@ -8,7 +8,8 @@
     %x = tile.load(%mem, %i) : tile<[128], f32>
 
 What lies behind the end of an axis is read as zero, skipped by reductions and not written; `operands.py` sees to it
-that it is no term of a product. Blocks of matrices are at least as large as a warp's part of a product.
+that it is no term of a product. Blocks of matrices are at least as large as a warp's part of a product. Where groups of
+warps multiply whatever the sizes, blocks in whole panels stay as they are.
 """
 
 from __future__ import annotations
@@ -19,23 +20,37 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import AxisType, TileType, Type
+from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.dialect import constant_index
-from tesserac.tile.gpu.variants import works_by_rows
+from tesserac.tile.gpu.matrix import WGMMA
+from tesserac.tile.gpu.variants import variants, works_by_rows
 
 LEAST, FEW_ROWS = 32, 16
 """Terms, rows and columns of a block that a matrix unit takes, and rows of one that takes narrow numbers."""
+WHOLE = 8
+"""Columns of which an instruction of a group of warps takes any number."""
 
 
-def pad_blocks(kernel: Op) -> None:
+def pad_blocks(kernel: Op, machine: Machine) -> None:
     """Changes the kernel in place."""
+    if _has_whole_panels(kernel, machine):
+        return
     least = _least(kernel) if works_by_rows(kernel) or _has_small_products(kernel) else 1
     for op in list(kernel.walk()):
         if op.name == "tile.axis":
             _cut(op, least)
         for value in (*op.results, *(a for region in op.regions for a in region.block.args)):
             value.type = _padded_type(value.type, least)
+
+
+def _has_whole_panels(kernel: Op, machine: Machine) -> bool:
+    """Whether all is blocks of a product by groups of warps, whichever variant runs."""
+    sizes = {n for op in kernel.walk() for v in op.results if isinstance(v.type, TileType) for n in v.type.shape}
+    if works_by_rows(kernel) or any(n > 1 and n % WHOLE for n in sizes):
+        return False
+    return {variant.unit for variant in variants(kernel, machine)} == {WGMMA}
 
 
 def _least(kernel: Op) -> int:

@@ -10,6 +10,7 @@ the sizes runs. The last has none, so every size has a kernel, and all give the 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
@@ -65,7 +66,21 @@ def variants(kernel: Op, machine: Machine) -> list[Variant]:
         found = _matrix_variants(kernel, dots, plain, config, machine)
     held = row_blocks(kernel) is not None  # so short that what is kept fits
     scratch = [memref_type(op.result) for op in kernel.walk() if op.name == "tile.alloc" and not held]
-    return [v for base in found for v in _scratch_variants(base, scratch, machine)]
+    return list(_reachable([v for base in found for v in _scratch_variants(base, scratch, machine)]))
+
+
+def _reachable(found: list[Variant]) -> Iterator[Variant]:
+    """Those before which none always runs, with the conditions that sizes may break."""
+    for variant in found:
+        open_ = tuple(guard for guard in variant.when if not _always_holds(guard))
+        yield replace(variant, when=open_)
+        if not open_:
+            return
+
+
+def _always_holds(guard: Guard) -> bool:
+    left, right = guard.left.constant, guard.right.constant
+    return left is not None and right is not None and guard.holds(left, right)
 
 
 def _team(kernel: Op, warps: int) -> int:
