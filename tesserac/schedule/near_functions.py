@@ -25,6 +25,9 @@ NEAR = "near"
 NARROW = (BF16, F16, FP8_E4M3, FP8_E5M2)
 FUNCTIONS = ("scalar.exp", "scalar.exp2", "scalar.tanh", "scalar.xndtr")
 QUOTIENT = "scalar.div"
+LIFTED = "scalar.exp_lifted"
+"""A function where its second operand is 0. Elsewhere that is a maximum, which may depend on where blocks end: terms by
+different maxima must differ by exact powers of two."""
 STEPS = tuple(f"scalar.{name}" for name in ("add", "sub", "mul", "div", "fma", "neg", "abs", "select", "min", "max"))
 """What an approximate number may pass on its way: a small error stays one, beside what it is added to."""
 
@@ -46,7 +49,7 @@ class _Marks:
         self.approximate: set[Value] = set()
 
     def set(self) -> None:
-        if not any(op.name in FUNCTIONS for op in self.ops):
+        if not any(map(_is_function, self.ops)):
             return
         for op in reversed(self.ops):  # whoever reads a number comes before it
             for value in op.results:
@@ -65,7 +68,7 @@ class _Marks:
                 self.approximate.add(arg)
         for op in map_.body.ops[:-1]:
             passed = not self.approximate.isdisjoint(op.operands)
-            named = op.name in FUNCTIONS or (op.name == QUOTIENT and passed)
+            named = _is_function(op) or (op.name == QUOTIENT and passed)
             if named and self.rounded[op.result] and op.result.type == ScalarType(F32):
                 op.attrs[NEAR] = True
                 passed = True
@@ -94,7 +97,14 @@ class _Marks:
                 return self._is_rounded(user.result)
             case "scalar.round" | "scalar.cast":
                 return user.attrs["dtype"] in NARROW
-        return (user.name in STEPS or user.name in FUNCTIONS) and self._is_rounded(user.result)
+        return (user.name in STEPS or _is_function(user)) and self._is_rounded(user.result)
+
+
+def _is_function(op: Op) -> bool:
+    if op.name != LIFTED:
+        return op.name in FUNCTIONS
+    made = op.operands[1].defining_op
+    return made is not None and made.name == "scalar.constant" and made.attrs["value"] == 0
 
 
 def _is_narrow(value: Value) -> bool:
@@ -106,4 +116,4 @@ def near_work(op: Op) -> int | None:
     return WORK[op.name] if NEAR in op.attrs else None
 
 
-WORK = {"scalar.exp": 3, "scalar.exp2": 2, "scalar.tanh": 12, "scalar.xndtr": 18, QUOTIENT: 3}
+WORK = {"scalar.exp": 3, LIFTED: 3, "scalar.exp2": 2, "scalar.tanh": 12, "scalar.xndtr": 18, QUOTIENT: 3}

@@ -3,13 +3,14 @@
 Enters: a scalar operation that `schedule/near_functions.py` has marked, and its operands, all f32. Leaves: its value.
 Bounds, relative, from those that NVIDIA states for `ex2.approx` (2**-22) and `rcp.approx` (2**-23):
 
-| function | bound  | corner cases                                                                              |
-|----------|--------|-------------------------------------------------------------------------------------------|
-| exp      | 2**-16 | 2**-21 for abs(x) < 4; below 2**-126 it is 0; NaN, infinities and overflow as of exp      |
-| exp2     | 2**-21 | the same                                                                                  |
-| tanh     | 2**-18 | odd, also for -0                                                                          |
-| xndtr    | 2**-16 | 2**-19 for abs(x) < 4; below 2**-126 times x it is 0; zeros keep signs, -inf gives -0      |
-| div      | 2**-22 | by numbers up to 2**126; by larger ones 0                                                 |
+| function   | bound  | corner cases                                                                          |
+|------------|--------|---------------------------------------------------------------------------------------|
+| exp        | 2**-16 | 2**-21 for abs(x) < 4; below 2**-126 it is 0; NaN, infinities and overflow as of exp  |
+| exp2       | 2**-21 | the same                                                                              |
+| exp_lifted | 2**-16 | exp times 2**32, where nothing is subtracted: the same, 0 below 2**-158               |
+| tanh       | 2**-18 | odd, also for -0                                                                      |
+| xndtr      | 2**-16 | 2**-19 for abs(x) < 4; below 2**-126 times x it is 0; zeros keep signs, -inf gives -0 |
+| div        | 2**-22 | by numbers up to 2**126; by larger ones 0                                             |
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op
+from tesserac.numerics.exponential import LIFT
 from tesserac.numerics.formats import parts
 from tesserac.schedule.near_functions import NEAR
 from tesserac.target.instructions import Builder
@@ -51,6 +53,11 @@ def exp2(b: Builder, x: Value) -> Value:
 
 def exp(b: Builder, x: Value) -> Value:
     return exp2(b, b.fmul(x, constant(F32, parts("log2e", F32)[0])))
+
+
+def exp_lifted(b: Builder, x: Value, _: Value) -> Value:
+    """What is marked has nothing to subtract."""
+    return exp2(b, b.fma(x, constant(F32, parts("log2e", F32)[0]), constant(F32, float(LIFT))))
 
 
 def reciprocal(b: Builder, x: Value) -> Value:
@@ -92,6 +99,7 @@ def xndtr(b: Builder, x: Value) -> Value:
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "scalar.exp": exp,
     "scalar.exp2": exp2,
+    "scalar.exp_lifted": exp_lifted,
     "scalar.tanh": tanh,
     "scalar.xndtr": xndtr,
     "scalar.div": divide,

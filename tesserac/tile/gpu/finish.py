@@ -43,6 +43,8 @@ PAD_BYTES = 32
 HANDED_BYTES = 2
 LEAST_WORK = 24
 """Of an element: less is done before a block is on its way, which takes the room of a stage."""
+LOAD_WORK = 8
+"""That of an element of another block, which waits for memory and for registers beside those of the sums."""
 MOVED = ("gpu.map", "gpu.load", "gpu.cast", "gpu.full", "gpu.store")
 
 
@@ -88,9 +90,15 @@ def planned_finish(kernel: Op) -> Finish | None:
     moved = [op for op in tops if op in set(_behind(stores, handed.result))]
     if len(axes) != 2 or not all(_may_move(op, fragment(handed.result), axes) for op in moved):
         return None
-    if sum(body_work(op) for op in moved if op.name == "gpu.map") < LEAST_WORK:
+    if sum(_work(op, fragment(handed.result)) for op in moved) < LEAST_WORK:
         return None
     return Finish(handed.result, moved, *axes)
+
+
+def _work(op: Op, block: FragmentType) -> int:
+    if op.name == "gpu.load":
+        return LOAD_WORK if fragment(op.result).shape == block.shape else 0
+    return body_work(op) if op.name == "gpu.map" else 0
 
 
 def _round_first(tree: Op) -> None:

@@ -32,6 +32,10 @@ from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import COPY, GROUP, MATRIX, FragmentType, StagesType
 
 
+MOST_AHEAD = 4
+"""Stages of copies by all threads: more would leave no room for a second program beside."""
+
+
 @dataclass(frozen=True)
 class Staged:
     """Where an operand of a product lies: a ring, and the slot of it."""
@@ -190,7 +194,7 @@ class _Ring:
     def __init__(self, pipeline: _Pipeline, loop: Op, loads: list[Op]) -> None:
         self.pipeline, self.loop, self.loads = pipeline, loop, loads
         self.step = integer(loop, "step")
-        self.depth = fitting_depth(loads, pipeline.room)
+        self.depth = min(MOST_AHEAD, fitting_depth(loads, pipeline.room))
         self.rings = [pipeline.allocate(load, self.depth) for load in loads]
 
     def build(self) -> None:
