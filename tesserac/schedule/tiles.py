@@ -81,9 +81,11 @@ LONG_RUN = 2048
 ROWS_UNIT = 64
 """Columns in whole groups of vectors, where threads share a row."""
 
-ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 64))
-KNOWN_BLOCKS = ((192, 192, 64), (128, 256, 64), (128, 192, 64), *ASYNC_BLOCKS[1:], (64, 64, 128), (64, 32, 64), (64, 32, 128))
+ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 128))
+KNOWN_BLOCKS = ((128, 256, 64), (128, 192, 64), *ASYNC_BLOCKS[1:], (64, 32, 128))
 """Where all sizes are known: only groups of warps multiply blocks that are no power of two, or so narrow."""
+ASKED_BLOCKS = ((64, 64, 64),)
+"""Those that a program may ask for besides."""
 WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
 BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
@@ -164,6 +166,8 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
                 raise ImpossibleSchedule(f"the matrix unit adds {terms} terms at a time: {k} is no multiple", contract)
         return Block(-(-m // rows) * rows, -(-n // columns) * columns, k)
     block, able = Block(m, n, k), candidates(problem, machine)
+    if machine.has_async_matrix_unit and problem.narrow and not problem.by_bytes:
+        able += [Block(*shape) for shape in ASKED_BLOCKS]
     if block not in able:
         taken = ", ".join(map(str, able))
         why = f"products of {problem.dtype} on {machine.arch} have blocks of {taken}, not of {block}"

@@ -45,7 +45,7 @@ def kernel_grids(module: Module) -> dict[str, list[int | None]]:
 
 
 def test_segments_become_programs() -> None:
-    assert kernel_grids(split_terms(tiles("three"))) == {"three$0.segments": [3, 1, 1], "three$0.sums": [1, 1]}
+    assert kernel_grids(split_terms(tiles("three"))) == {"three$0.segments": [3, 1, 2], "three$0.sums": [1, 2]}
 
 
 def test_what_is_not_to_be_split_stays() -> None:

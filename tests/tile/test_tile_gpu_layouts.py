@@ -130,6 +130,26 @@ def test_descriptors_address_what_the_layout_stored() -> None:
         assert swizzle(plain) == b.offset(k, n)
 
 
+def test_descriptors_of_half_a_panel() -> None:
+    b = SharedLayout((128, 32), 2, 32, True)
+    right = descriptor(b, 0, 16)
+    for k, n in itertools.product(range(128), range(32)):
+        step, inside = divmod(k, 16)
+        plain = right.steps[step] + inside // 8 * right.stride + inside % 8 * 64 + n * 2
+        assert swizzle(plain, 0x30) == b.offset(k, n)
+    assert right.transposed and right.constant_bits >> 62 == 2 and tensor_box(b) == (128, 32)
+
+
+def test_a_layout_may_end_before_a_power_of_two() -> None:
+    layout = accumulator_layout(MatrixUnit(WGMMA, 16, 8), (128, 192))
+    assert layout.count == 96 and parse_layout(str(layout)) == layout
+    assert {offset.get(1, 0) + lane for offset in layout.offsets for lane in (0, 2, 4, 6)} == set(range(192))
+    assert layout.project((1,)).ends == ((0, 192),) and layout.project((1,)).count == 48
+    assert layout.project((0,)).ends == () and layout.project((0,)).count == 2
+    with pytest.raises(LoweringError, match="power of two"):
+        layout.halved(1, 8)
+
+
 def test_descriptor_bits() -> None:
     right = descriptor(SharedLayout((64, 256), 2, 64, True), 0, 16)
     assert right.constant_bits == (8192 >> 4) << 16 | (ATOM_BYTES >> 4) << 32 | 1 << 62

@@ -31,7 +31,6 @@ from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import COPY, GROUP, MATRIX, FragmentType, StagesType
 
-
 MOST_AHEAD = 4
 """Stages of copies by all threads: more would leave no room for a second program beside."""
 

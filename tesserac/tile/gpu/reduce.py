@@ -79,8 +79,8 @@ def _warps_last(b: Builder, x: Value, dim: int) -> Value:
     bits = [bit for bit in (*layout.warps, *layout.lanes, *layout.registers) if bit is not None and bit[0] == dim]
     steps = {bit: (dim, 1 << place) for place, bit in enumerate(bits)}
     parts = (layout.registers, layout.lanes, layout.warps)
-    moved = (tuple(bit and steps.get(bit, bit) for bit in part) for part in parts)
-    return b.value("gpu.relabel", (x,), replace(ty, layout=Layout(*moved)))
+    registers, lanes, warps = (tuple(bit and steps.get(bit, bit) for bit in part) for part in parts)
+    return b.value("gpu.relabel", (x,), replace(ty, layout=Layout(registers, lanes, warps)))
 
 
 def _held(ty: FragmentType, dim: int) -> int:

@@ -38,9 +38,8 @@ from tesserac.tile.gpu.shared import tensor_box
 from tesserac.tile.gpu.shared_copies import by_stride, stride_order
 from tesserac.tile.gpu.types import BESIDE, COPY, MATRIX, BarriersType, FragmentType, StagesType, TensorMapType
 
-REGISTERS = {2: (40, 232), 3: (56, 152)}
-"""Of a thread of the producer and of one that computes, by how many groups of those there are: they add up to what a
-block of so many threads is given. One group has enough without it."""
+PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
+"""With three warp groups these add up to what a block of 384 threads is given. Two groups have enough without it."""
 BARRIER_ROOM = 1024
 LOOPS = ("gpu.for", "gpu.tree")
 PRODUCTS = ("gpu.multiply", "gpu.multiply_held")
@@ -127,9 +126,9 @@ class _Split:
         *work, last = [op for op in body.ops if op.name not in ("gpu.alloc", "gpu.fill_ones", "gpu.barrier")]
         producer = self.producer(work)
         consumer = self.consumer(work)
-        copying, computing = REGISTERS.get(self.consumers // WARPGROUP, (0, 0))
-        self.role(last, "consumer", 0, self.consumers, computing, consumer)
-        self.role(last, "producer", self.consumers, WARPGROUP, copying, producer)
+        shared = self.consumers > WARPGROUP
+        self.role(last, "consumer", 0, self.consumers, CONSUMER_REGISTERS if shared else 0, consumer)
+        self.role(last, "producer", self.consumers, WARPGROUP, PRODUCER_REGISTERS if shared else 0, producer)
         self.kernel.attrs["warps"] = self.consumers + WARPGROUP
 
     def role(self, before: Op, name: str, first: int, warps: int, registers: int, block: Block) -> None:
