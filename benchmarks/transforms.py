@@ -2,7 +2,7 @@
 
     python -m benchmarks.transforms --out benchmarks/results [--threads 1] [--threads 16] [--peers PYTHON]
 
-Lengths are written in the program, arrays are there, results are new. The best of `TURNS` turns counts; on one thread
+Lengths are written in the program, arrays are there, results are new. The best of some turns counts; on one thread
 it is time of the processor, on several time that passed.
 """
 
@@ -130,9 +130,9 @@ def best(function: Function, x: object, clock: Callable[[], float]) -> float:
     return min(times)
 
 
-def table(threads: int, peers: str) -> str:
+def table(threads: int, peers: str, turns: int) -> str:
     least: dict[str, dict[str, float]] = {library: {} for library in LIBRARIES}
-    for _ in range(TURNS):
+    for _ in range(turns):
         for library in LIBRARIES:
             for row, seconds in measured(library, threads, peers).items():
                 least[library][row] = min(seconds, least[library].get(row, seconds))
@@ -154,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
     parser.add_argument("--threads", type=int, action="append", help="how many; may be given several times")
+    parser.add_argument("--turns", type=int, default=TURNS, help="of which the best counts")
     parser.add_argument("--peers", default=sys.executable, help="the Python that has SciPy and PyTorch")
     parser.add_argument("--library", choices=LIBRARIES, help="times one library, and prints JSON")
     chosen = parser.parse_args()
@@ -161,10 +162,10 @@ def main() -> None:
     if chosen.library:
         print(json.dumps(run(chosen.library, counts[0])))
         return
-    options = " ".join(f"--threads {count}" for count in counts)
+    options = " ".join((*(f"--threads {count}" for count in counts), f"--turns {chosen.turns}"))
     command = f"python -m benchmarks.transforms {options}"
     head = f"# Fourier transforms, c64 and f32, {platform.machine()}\n\nMade by `{command}`."
-    text = "\n\n".join([head, *(table(count, chosen.peers) for count in counts)]) + "\n"
+    text = "\n\n".join([head, *(table(count, chosen.peers, chosen.turns) for count in counts)]) + "\n"
     chosen.out.mkdir(parents=True, exist_ok=True)
     (chosen.out / f"transforms-{platform.machine()}.md").write_text(text)
     print(text)

@@ -15,6 +15,7 @@ from tesserac.ir.kernels import kernel_settings
 from tesserac.ir.lines import LINES, line_elements
 from tesserac.ir.passes import SCHEDULE, Pass, function_pass
 from tesserac.schedule.aligned import LONG_RUNS, align_products
+from tesserac.schedule.column_chains import schedule_column_chains
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
@@ -84,6 +85,8 @@ def launch_pass(machine: Machine) -> Pass:
             shift_windows(host)
             align_products(host, machine)
         chained = schedule_row_chains(host) if machine.packs_operands else schedule_chains(host)
+        if machine.packs_operands:
+            chained |= schedule_column_chains(host, machine, chained)
         for launch in [op for op in host.walk() if op.name == "schedule.launch" and op not in chained]:
             schedule_launch(launch, machine)
 

@@ -120,7 +120,7 @@ BRANCHES = ("schedule.cond", "schedule.select")
 """Take one of their regions: a flag decides it, or sizes."""
 LENGTH, LENGTHS = "tensor.length", "lengths"
 """The symbol in the body of a launch over several tensors, and the attribute that has its values."""
-FOLLOWS, TOGETHER = "follows", "together"  # programs run in turn with those before: memory of each, how many at a time
+FOLLOWS, TOGETHER, MOVES, PACKS = "follows", "together", "moves", "packs"  # programs in turn: `row_chains.py`
 SMALL_LAUNCH = 64
 """The most points of a space that a loop which is compiled as one walks for one of its launches."""
 

@@ -10,7 +10,7 @@ every other is whole. What lies between can then stay near the program that made
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from tesserac.base.dataclass import dataclass
@@ -97,7 +97,7 @@ def _longer(chain: list[Link], op: Op) -> list[Link] | None:
     axes = {first: going[axis] for first, axis in chain[-1].axes.items() if axis in going}
     kept = [Link(link.launch, {a: b for a, b in link.axes.items() if a in axes}) for link in chain]
     longer = [*kept, Link(op, axes)]
-    together = [_together(link) for link in longer]
+    together = [together_of(link) for link in longer]
     return longer if all(size is not None and size <= MOST for size in together) else None
 
 
@@ -123,7 +123,7 @@ def _reads(launch: Op) -> list[Reach]:
     return reaches(launch)[: -len(launch_outs(launch))]
 
 
-def _together(link: Link) -> int | None:
+def together_of(link: Link) -> int | None:
     """How many numbers of the result depend on each other, where that is known."""
     (op,) = computing(link.launch)
     sizes = [size.constant for axis, size in enumerate(launch_space(link.launch)) if axis not in link.axes.values()]
@@ -135,7 +135,7 @@ def _schedule(chain: list[Link]) -> None:
     together = max(_padded(link) for link in chain)
     first = chain[0]
     space, size = launch_space(first.launch), element_bytes(memory(launch_outs(first.launch)[0]).dtype)
-    beside = _columns(chain)
+    beside = columns_of(chain)
     least = 1 if beside is None else 2 * SECTOR // (2 * size)
     if beside is None:
         beside = next(iter(first.axes), None)
@@ -147,7 +147,7 @@ def _schedule(chain: list[Link]) -> None:
         _cut(link, beside, block, warps)
 
 
-def _columns(chain: list[Link]) -> int | None:
+def columns_of(chain: Sequence[Link]) -> int | None:
     """An axis that goes through, of which neighbours are neighbours in memory on one end of the chain."""
     (first, *_, last) = chain
     for axis in reversed(list(first.axes)):

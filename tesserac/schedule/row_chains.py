@@ -1,14 +1,16 @@
 """Chains of launches of lines on a processor: one row of the data goes through all of them while it is in the caches.
 
     launch lines %x -> %w     space [B, 64]        blocks of 1 and 64       program p: row p
-    launch lines %w -> %y     space [B, 8, 16]     blocks of 1, 8 and 16    program p: the same row; {follows = 1024}
+    launch lines %w -> %y     space [B, 8, 16]     blocks of 1, 8 and 16    program p: the same row; {follows = 1}
 
 Enters: chains (`line_chains.py`) whose first axes are the same rows in every launch, as those of many Fourier
 transforms side by side, with the launches of lines around them that alone write what the first reads, or read what the
-last wrote. Leaves: launches of which a program has a whole row, the same in all, and all but the first with
-`follows`: the elements that a program has of the memory before it, and `together`: how many programs are worth what
-starting them takes. Programs of the launches may then run in turn, each on one thread, and what lies between need not
-leave its cache (`target/cpu/chains.py`). The bits are those of launches that run one after the other.
+last wrote. Leaves: launches of which a program has a whole row, the same in all. Programs of the launches may then run
+in turn, each on one thread, and what lies between need not leave its cache (`target/cpu/chains.py`). The bits are those
+of launches that run one after the other. Attributes say how: `follows`, of all but the first, how many programs a row
+has, `together` how many are worth what starting them takes; for each operand `moves` how many elements further a kernel
+looks for what lies between in the next row and in the next program, and how many a program has, and `packs` where those
+of a program lie together.
 """
 
 from __future__ import annotations
@@ -21,14 +23,22 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.lines import line_length, lines_out
-from tesserac.schedule.dialect import FOLLOWS, TOGETHER, launch_kind, launch_loops, launch_outs, launch_space
+from tesserac.schedule.dialect import (
+    FOLLOWS,
+    MOVES,
+    TOGETHER,
+    launch_kind,
+    launch_loops,
+    launch_outs,
+    launch_space,
+)
 from tesserac.schedule.line_chains import MOST, Link, chains_of
 from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import Reach, computing, reaches, write_reach
-from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.dims import ONE, ZERO, Dim, product
 
 TOGETHER_NUMBERS = 2048
 """Numbers of programs that run together, about: they and those of three steps stay in the second cache."""
@@ -52,23 +62,23 @@ def schedule_row_chains(host: Op) -> set[Op]:
 def _goes_by_rows(links: Sequence[Link]) -> bool:
     """Whether rows go through all launches, each apart from the others."""
     rows, launches = _rows(links), [link.launch for link in links]
-    between = _between(launches)
-    taken = any(_takes_argument(launch) for launch in launches if _buffer(launch_outs(launch)[0]) not in between)
+    between = memory_between(launches)
+    taken = any(takes_argument(launch) for launch in launches if buffer_of(launch_outs(launch)[0]) not in between)
     apart = rows and not taken and _row_elements(launches, rows, between) is not None
-    return bool(apart) and all(_merges(launch, rows) for launch in launches)
+    return bool(apart) and all(merges(launch, rows) for launch in launches)
 
 
 def _with_neighbours(chain: Sequence[Link], chained: set[Op]) -> list[Link]:
     """A chain with the launches right before it that each write a part of what it reads, and right behind it that all
     read what it wrote, if nobody else does. None of them is in a chain of its own."""
     first, last = chain[0].launch, chain[-1].launch
-    made, read = _buffer(launch_outs(last)[0]), [_buffer(v) for v in first.operands]
-    readers = list(takewhile(lambda op: made in map(_buffer, op.operands), _lines_after(last, chained)))
-    writers = list(takewhile(lambda op: _buffer(launch_outs(op)[0]) in read, _lines_before(first, chained)))
+    made, read = buffer_of(launch_outs(last)[0]), [buffer_of(v) for v in first.operands]
+    readers = list(takewhile(lambda op: made in map(buffer_of, op.operands), _lines_after(last, chained)))
+    writers = list(takewhile(lambda op: buffer_of(launch_outs(op)[0]) in read, _lines_before(first, chained)))
     links = list(chain)
     if readers and _users(made) == {last, *readers}:
         links += [Link(op, _same_axes(last, op)) for op in readers]
-    held = _buffer(launch_outs(writers[0])[0]) if writers else made
+    held = buffer_of(launch_outs(writers[0])[0]) if writers else made
     if writers and _users(held) == {first, *writers}:
         links = [*(Link(op, _same_axes(op, first)) for op in reversed(writers)), *links]
     return links
@@ -93,7 +103,7 @@ def _lines_of(ops: Iterable[Op], chained: set[Op]) -> Iterator[Op]:
     return takewhile(lambda op: op not in chained, lines)
 
 
-def _buffer(value: Value) -> Value:
+def buffer_of(value: Value) -> Value:
     """The memory that a value is, or is a part of."""
     made = value.defining_op
     while made is not None and made.name in ("schedule.box", "schedule.parts"):
@@ -111,7 +121,7 @@ def _users(buffer: Value) -> set[Op]:
 
 def _same_axes(writer: Op, reader: Op) -> dict[int, int]:
     """Those along which one walks the memory as the other does."""
-    held, wrote = _buffer(launch_outs(writer)[0]), write_reach(writer, 0)
+    held, wrote = buffer_of(launch_outs(writer)[0]), write_reach(writer, 0)
     read = [reach for reach in reaches(reader)[: -len(launch_outs(reader))] if _reads(reader, reach) is held]
     sizes = enumerate(zip(launch_space(writer), launch_space(reader), strict=False))
     same = [axis for axis, (here, there) in sizes if here == there]
@@ -119,12 +129,12 @@ def _same_axes(writer: Op, reader: Op) -> dict[int, int]:
 
 
 def _reads(launch: Op, reach: Reach) -> Value:
-    return _buffer(launch.operands[reach.operand])
+    return buffer_of(launch.operands[reach.operand])
 
 
-def _between(launches: Sequence[Op]) -> set[Value]:
+def memory_between(launches: Sequence[Op]) -> set[Value]:
     """Memory that some of the launches write and others read, and nobody else."""
-    outs = {_buffer(launch_outs(launch)[0]) for launch in launches}
+    outs = {buffer_of(launch_outs(launch)[0]) for launch in launches}
     return {held for held in outs if _is_workspace(held) and len(_users(held)) > 1 and _users(held) <= set(launches)}
 
 
@@ -155,7 +165,7 @@ def _numbers_of_row(launch: Op, rows: int) -> int | None:
     return None if None in inner else line * prod(size for size in inner if size is not None)
 
 
-def _takes_argument(launch: Op) -> bool:
+def takes_argument(launch: Op) -> bool:
     """Whether the result lies in the memory of an argument, of which another program may read a row that is written."""
     made = launch_outs(launch)[0].defining_op
     while made is not None and made.name in ("schedule.box", "schedule.parts"):
@@ -169,7 +179,7 @@ def _row_elements(launches: Sequence[Op], rows: int, between: set[Value]) -> int
     for launch in launches:
         *read, wrote = reaches(launch)
         found = [reach for reach in read if _reads(launch, reach) in between]
-        if _buffer(launch_outs(launch)[0]) in between:
+        if buffer_of(launch_outs(launch)[0]) in between:
             found.append(wrote)
         strides |= {reach.stride(axes, launch_space(launch)) for reach in found}
     (first, *others) = strides
@@ -178,9 +188,10 @@ def _row_elements(launches: Sequence[Op], rows: int, between: set[Value]) -> int
 
 def _schedule(links: Sequence[Link]) -> None:
     rows, launches = _rows(links), [link.launch for link in links]
-    elements = _row_elements(launches, rows, _between(launches))
+    between = memory_between(launches)
+    elements = _row_elements(launches, rows, between)
     assert elements is not None, "rows are apart"
-    _name_before(launches)
+    name_before(launches)
     numbers = max(_numbers_of_row(launch, rows) or 0 for launch in launches)
     together = max(1, TOGETHER_NUMBERS // numbers)
     for launch in launches:
@@ -190,13 +201,19 @@ def _schedule(links: Sequence[Link]) -> None:
         for number, loop in list(enumerate(launch_loops(launch)))[1:]:
             if loop.size != ONE:
                 split(launch, number, 1 << max(0, loop.size.evaluate({}) - 1).bit_length())
+        moves = (Dim.const(elements) if buffer_of(v) in between else ZERO for v in launch.operands)
+        launch.attrs[MOVES] = tuple((move, ZERO, move) for move in moves)
         because(launch, "a program takes its rows through all steps of this chain")
+    run_in_turn(launches, ONE, together)
+
+
+def run_in_turn(launches: Sequence[Op], of_row: Dim, together: int) -> None:
+    """So many programs of all launches at a time, of which a row has so many."""
     for launch in launches[1:]:
-        launch.attrs[FOLLOWS] = Dim.const(elements)
-        launch.attrs[TOGETHER] = together
+        launch.attrs[FOLLOWS], launch.attrs[TOGETHER] = of_row, together
 
 
-def _name_before(launches: Sequence[Op]) -> None:
+def name_before(launches: Sequence[Op]) -> None:
     """Names of memory stand before all launches of a chain, which then follow each other."""
     block = launches[0].parent
     assert block is not None
@@ -206,7 +223,7 @@ def _name_before(launches: Sequence[Op]) -> None:
             Builder.before(launches[0]).add(op)
 
 
-def _merges(launch: Op, rows: int) -> bool:
+def merges(launch: Op, rows: int) -> bool:
     """Whether all of the first axes can be walked as one."""
     found = reaches(launch)
     as_one = all(reach.stride(tuple(range(rows)), launch_space(launch)) is not None for reach in found)

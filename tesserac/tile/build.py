@@ -13,7 +13,7 @@ from functools import partial
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Attr, Module, Op
+from tesserac.ir.core import Attr, Module, Op, attr_tuple
 from tesserac.ir.meaning import meaning
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
 from tesserac.schedule.cuts import CUT, cut_of
@@ -21,6 +21,7 @@ from tesserac.schedule.dialect import (
     FOLLOWS,
     LENGTH,
     LENGTHS,
+    MOVES,
     TOGETHER,
     launch_kind,
     launch_lengths,
@@ -199,6 +200,9 @@ def _launch(host: Op, launch: Op, made: _Built) -> None:
     if (cut := cut_of(launch)) is not None:
         attrs[CUT] = cut
     attrs |= {name: launch.attrs[name] for name in (FOLLOWS, TOGETHER) if name in launch.attrs}
+    if MOVES in launch.attrs:
+        moves = attr_tuple(launch, MOVES, tuple)
+        attrs[MOVES] = tuple(moves[place] for place in made.operands)
     builder.op("tile.launch", [*operands, *told], (), attrs)
     for check, status in zip(checks, told, strict=True):
         with builder.spanned(check.span):

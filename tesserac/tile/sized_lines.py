@@ -18,11 +18,12 @@ from functools import cached_property
 from hashlib import sha256
 
 from tesserac.base.dataclass import dataclass
-from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region
+from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, attr_tuple
 from tesserac.ir.lines import codelet_of
 from tesserac.ir.meaning import body_meaning
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.dialect import Loop, launch_loops, launch_space, launch_units, memory
+from tesserac.schedule.dialect import PACKS, Loop, launch_loops, launch_space, launch_units, memory
+from tesserac.schedule.packed_columns import Packed, packed_reach
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach
 from tesserac.tile.build_lines import build_lines
 from tesserac.tile.dialect import CODE, GIVEN, SYMBOLS
@@ -101,8 +102,8 @@ class SizedFrame(Frame):
         for position in range(len(self._op.operands)):
             reach = read_reach(launch, self._op, position)
             assert reach is not None, "a launch of lines computes nothing else"
-            self._reads.append(self._sized(_along(reach, own, space)))
-        self._write = self._sized(_along(write_reach(launch, 0), own, space))
+            self._reads.append(self._sized(_along(_packed(launch, reach), own, space)))
+        self._write = self._sized(_along(_packed(launch, write_reach(launch, 0)), own, space))
 
     def read(self, op: Op, position: int) -> Reach:
         return self._reads[position]
@@ -183,6 +184,16 @@ def _block(loop: Loop, is_inner: bool, is_first: bool) -> int:
     size = loop.size.constant
     most = loop.block if size is None else min(loop.block, size)
     return next(block for block in (*BLOCKS, loop.block) if block >= most) if is_inner else max(BLOCKS[-1], loop.block)
+
+
+def _packed(launch: Op, reach: Reach) -> Reach:
+    """A reach of memory as it lies where programs run in turn."""
+    packed = attr_tuple(launch, PACKS, object)[reach.operand] if PACKS in launch.attrs else None
+    if not isinstance(packed, Packed):
+        return reach
+    found = packed_reach(reach, packed)
+    assert found is not None, "a chain is one where memory can be packed"
+    return found
 
 
 def _along(reach: Reach, loops: Sequence[Loop], space: Sequence[Dim]) -> Reach:

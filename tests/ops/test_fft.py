@@ -31,7 +31,9 @@ from tesserac.ops.registry import OPERATORS
 from tesserac.pipeline import schedule_passes
 from tesserac.schedule.dialect import launch_kind
 from tesserac.schedule.machine import AARCH64
-from tesserac.types.dims import Dim
+from tesserac.schedule.packed_columns import Packed, packed_reach
+from tesserac.schedule.space import Reach
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import C64, C128
 from tesserac.types.ty import TensorType
 from tests.graph.test_graph_passes import normal, picture
@@ -334,6 +336,53 @@ def test_a_batch_that_goes_through_all_steps_in_turn_has_the_bits_of_its_rows(th
     rows = np.stack([[np.asarray(module.one(row)) for row in pair] for pair in summed])
     assert found.tobytes() == rows.tobytes()
     assert np.asarray(all_halves)[:1].tobytes() == np.asarray(first).tobytes()
+
+
+LONG = """
+def rows(x: Tensor[B, 262144, c64]):
+    return fft(x)
+
+def columns(x: Tensor[262144, B, c64]):
+    return fft(x, axis=0)
+"""
+
+
+@pytest.mark.one_in(24)
+def test_columns_of_a_long_transform_that_go_through_a_group_of_steps_change_no_bits() -> None:
+    """Rows that no cache holds go by columns, those beside each other do not."""
+    module, z = tessera.compile(LONG), points(2, 262144)
+    before = tessera.get_num_threads()
+    expected = np.ascontiguousarray(np.asarray(module.columns(np.ascontiguousarray(z.T))).T)
+    try:
+        for threads in (1, 3):
+            tessera.set_num_threads(threads)
+            same_bits(module.rows(z), expected)
+            same_bits(module.rows(z[1:].copy()), expected[1:])
+    finally:
+        tessera.set_num_threads(before)
+
+
+def test_a_long_transform_goes_by_columns() -> None:
+    text = "def f(x: Tensor[B, 1048576, c64]):\n    return fft(x)\n"
+    (func,) = run_passes(compile_to_forms(text), schedule_passes(AARCH64), verify=True).ops
+    launches = [op for op in func.walk() if op.name == "schedule.launch"]
+    assert ["follows" in op.attrs for op in launches] == [False, True, False, True, True]
+    assert ["packs" in op.attrs for op in launches] == [True] * 5
+
+
+def test_packed_columns() -> None:
+    """The picture of the file: a step along a dim, from place to place, and none along no dim."""
+    packed = Packed(1, Dim.sym("B") * 65536, 65536, 4096, 128)
+    assert packed.region == 16 * 8 * 16
+    for step, expected in ((4096, 128), (16, 16), (1, 1), (5000, None)):
+        found = packed.step(Dim.const(step))
+        assert (None if found is None else found.constant) == expected
+    assert packed.step(Dim.sym("B") * 65536) == Dim.const(2048)
+    assert packed.place(Dim.const(2 * 4096 + 17)) == Dim.const(2 * 128 + 17)
+    reach = Reach(0, ZERO, (Dim.const(65536), Dim.const(16)), computed=((Dim.const(16), Dim.const(-4096)),))
+    found_reach = packed_reach(reach, packed)
+    assert found_reach is not None and found_reach.strides == (ZERO, Dim.const(16))
+    assert found_reach.computed == ((Dim.const(16), Dim.const(-128)),)
 
 
 AXES = """

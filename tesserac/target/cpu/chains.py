@@ -3,11 +3,13 @@
     void tessera.in_turn(ptr table, i64 begin, i64 end, i64 worker)
         as a kernel: some programs of each kernel of the chain, then the next ones of each, and so on
 
-    table:   words, kernels, together, then for each kernel:   code, slots, context ..., moved, (slot, bytes) ...
+    table:   words, kernels, together, programs of a row, then for each kernel:
+             code, slots, context ..., moved, (slot, bytes to the next row, to the next program, of a program) ...
 
-Enters: launches of which all but the first have `follows` (`schedule/row_chains.py`). Leaves: one kernel for all of
-them, and the table that it is given. Memory between two kernels is moved back by the part of those programs after each
-turn, so that all programs of a call use the part of the first of them, and no thread that of another:
+Enters: launches of which all but the first have `follows` (`schedule/row_chains.py`, `column_chains.py`). Leaves: one
+kernel for all of them, and the table that it is given. Memory between two kernels is moved back before each turn by
+what the programs before have, so that all programs of a call use the part of the first of them, and no thread that of
+another:
 
     begin = 4    programs  4, 5   6, 7   8, 9    rows of %w in memory   0 1 2 3 [4 5] 6 7 8 9
     together 2   moved by    0     -2     -4     all use                        rows 4, 5
@@ -15,22 +17,24 @@ turn, so that all programs of a call use the part of the first of them, and no t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tesserac.ir.core import Op, attr
-from tesserac.ir.core import Value as IRValue
-from tesserac.schedule.dialect import FOLLOWS, TOGETHER, memory
+from tesserac.ir.core import Op, attr, attr_tuple, tuple_of
+from tesserac.schedule.dialect import FOLLOWS, MOVES, TOGETHER, memory
 from tesserac.target.cpu.system import HOST_ATTRIBUTES
+from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import for_loop
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, PTR, VOID, Value, array, const_i64
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 
+Symbols = Mapping[str, Value]
 IN_TURN = "tessera.in_turn"
-MOST_WORDS = 256
+MOST_WORDS = 512
 """Those of a table, of which each thread has a copy on its stack."""
-HEAD = 3
+HEAD, MOVE = 4, 4
+"""Words."""
 
 
 def chain_from(launch: Op) -> list[Op]:
@@ -45,35 +49,25 @@ def chain_from(launch: Op) -> list[Op]:
     return found
 
 
-def chain_table(chain: Sequence[Op], codes: Sequence[Value], contexts: Sequence[Sequence[Value]]) -> list[Value] | None:
+def chain_table(
+    b: Builder, chain: Sequence[Op], codes: Sequence[Value], contexts: Sequence[Sequence[Value]], symbols: Symbols
+) -> list[Value] | None:
     """The words of the table; none where there are too many."""
     together = attr(chain[1], TOGETHER, int)
-    step = attr(chain[1], FOLLOWS, Dim).evaluate({}) * together
     words: list[Value] = []
     for launch, code, context in zip(chain, codes, contexts, strict=True):
-        moved = [(slot, memory(v)) for slot, v in enumerate(launch.operands) if _is_between(v, chain)]
-        moves = [const_i64(n) for slot, mem in moved for n in (slot, step * mem.dtype.bytes)]
-        words += [code, const_i64(len(context)), *context, const_i64(len(moved)), *moves]
-    whole = [const_i64(HEAD + len(words)), const_i64(len(chain)), const_i64(together), *words]
+        moves = [(slot, move) for slot, move in enumerate(_moved_bytes(launch)) if any(step != ZERO for step in move)]
+        numbers = [emit_dim(b, number, symbols) for slot, move in moves for number in (Dim.const(slot), *move)]
+        words += [code, const_i64(len(context)), *context, const_i64(len(moves)), *numbers]
+    head = map(const_i64, (HEAD + len(words), len(chain), together))
+    whole = [*head, emit_dim(b, attr(chain[1], FOLLOWS, Dim), symbols), *words]
     return whole if len(whole) <= MOST_WORDS else None
 
 
-def _is_between(value: IRValue, chain: Sequence[Op]) -> bool:
-    """Whether memory is only there for launches of a chain, some that write it and some that read it."""
-    made = value.defining_op
-    while made is not None and made.name == "schedule.box":
-        value = made.operands[0]
-        made = value.defining_op
-    workspace = made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "workspace"
-    users = _users(value)
-    return workspace and len(users) > 1 and users <= set(chain)
-
-
-def _users(buffer: IRValue) -> set[Op]:
-    """Who reads or writes memory, or a part of it."""
-    direct = {user for user, _ in buffer.uses}
-    named = {user for user in direct if user.name == "schedule.box"}
-    return (direct - named).union(*(_users(user.result) for user in named))
+def _moved_bytes(launch: Op) -> list[tuple[Dim, ...]]:
+    """How far the part of each operand moves, from row to row and from program to program."""
+    moves = zip(attr_tuple(launch, MOVES, tuple), launch.operands, strict=True)
+    return [tuple(step * memory(v).dtype.bytes for step in tuple_of(move, Dim)) for move, v in moves]
 
 
 def in_turn(b: Builder) -> Value:
@@ -93,34 +87,46 @@ def _in_turn(module: Module) -> Function:
 
     def turn(number: Value, _: list[Value]) -> Sequence[Value]:
         behind = b.minimum_int(b.add(number, together), end)
+        row, of_its = (b.binary(rule, number, of_row) for rule in ("udiv", "urem"))
 
         def kernel(_: Value, at: list[Value]) -> Sequence[Value]:
-            return [_run_and_move(b, own, at[0], (number, behind), worker)]
+            _move(b, table, own, at[0], (row, of_its, begin))
+            return [_run(b, own, at[0], (number, behind), worker)]
 
         for_loop(b, const_i64(0), many, const_i64(1), [const_i64(HEAD)], kernel)
         return ()
 
     for_loop(b, const_i64(0), b.load(I64, table, 8), const_i64(1), [], copy)
-    many, together = (b.load(I64, b.gep(I64, own, place), 8) for place in (1, 2))
+    many, together, of_row = (b.load(I64, b.gep(I64, own, place), 8) for place in (1, 2, 3))
     for_loop(b, begin, end, together, [], turn)
     b.ret()
     return function
 
 
-def _run_and_move(b: Builder, table: Value, at: Value, programs: tuple[Value, Value], worker: Value) -> Value:
+def _move(b: Builder, table: Value, own: Value, at: Value, moved: Sequence[Value]) -> None:
+    """Sets where memory is for the kernel whose part of the tables begins at a word, so many rows and programs back, so
+    many parts of a program forward."""
+    given, here = (b.gep(I64, words, at) for words in (table, own))
+    slots = b.load(I64, b.gep(I64, given, 1), 8)
+    moves = b.gep(I64, given, b.add(slots, const_i64(2)))
+
+    def move(place: Value, _: list[Value]) -> Sequence[Value]:
+        words = b.gep(I64, b.gep(I64, moves, 1), b.mul(place, const_i64(MOVE)))
+        slot, row, program, part = (b.load(I64, b.gep(I64, words, word), 8) for word in range(MOVE))
+        slot = b.add(slot, const_i64(2))
+        steps = [b.mul(step, many) for step, many in zip((row, program, part), moved, strict=True)]
+        there = b.load(I64, b.gep(I64, given, slot), 8)
+        b.store(b.add(b.sub(b.sub(there, steps[0]), steps[1]), steps[2]), b.gep(I64, here, slot), 8)
+        return ()
+
+    for_loop(b, const_i64(0), b.load(I64, moves, 8), const_i64(1), [], move)
+
+
+def _run(b: Builder, table: Value, at: Value, programs: tuple[Value, Value], worker: Value) -> Value:
     """Programs of the kernel whose part of the table begins at a word; gives where the next one's does."""
     entry = b.gep(I64, table, at)
     kernel, slots = b.load(PTR, entry, 8), b.load(I64, b.gep(I64, entry, 1), 8)
     context = b.gep(I64, entry, 2)
     b.call(kernel, [context, *programs, worker])
-    moved = b.gep(I64, context, slots)
-    many = b.load(I64, moved, 8)
-
-    def move(place: Value, _: list[Value]) -> Sequence[Value]:
-        pair = b.gep(I64, b.gep(I64, moved, 1), b.mul(place, const_i64(2)))
-        slot = b.gep(I64, context, b.load(I64, pair, 8))
-        b.store(b.sub(b.load(I64, slot, 8), b.load(I64, b.gep(I64, pair, 1), 8)), slot, 8)
-        return ()
-
-    for_loop(b, const_i64(0), many, const_i64(1), [], move)
-    return b.add(b.add(at, b.add(slots, const_i64(3))), b.mul(many, const_i64(2)))
+    moves = b.load(I64, b.gep(I64, context, slots), 8)
+    return b.add(b.add(at, b.add(slots, const_i64(3))), b.mul(moves, const_i64(MOVE)))

@@ -244,7 +244,7 @@ class HostProgram:
         """One launch, whose programs are those of all, number by number; whether there is one."""
         kernels = [self.kernels[kernel_name(launch)] for launch in chain]
         given = [self._slots(op.operands, kernel, self.symbols) for op, kernel in zip(chain, kernels, strict=True)]
-        table = chain_table(chain, list(map(self.runner.code, kernels)), given)
+        table = chain_table(self.b, chain, list(map(self.runner.code, kernels)), given, self.symbols)
         if table is not None:
             programs = emit_dim(self.b, product(grid(kernels[0])), self.symbols)
             self.runner.start(self.b, chain[0], in_turn(self.b), self.words(table), programs, self.symbols)

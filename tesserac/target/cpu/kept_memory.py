@@ -11,20 +11,25 @@
 The system hands out large blocks as pages that it has to clear when they are touched first, for each call anew: with a
 scratch for each of many threads that takes longer than the work of a small product. So one block, the last that was
 given, is kept where it is worth it and not too much. It is taken and given by exchanging one word: two calls at once
-never see the same block, and the second of them asks the system.
+never see the same block, and the second of them asks the system. A large block is to have huge pages: launches that
+walk columns of it would wait for the table of its pages.
 """
 
 from __future__ import annotations
 
-from tesserac.target.cpu.system import call_imported
+from tesserac.target.cpu.system import call_imported, has_futex
 from tesserac.target.emit import Module
 from tesserac.target.flow import if_return, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I64, PTR, VOID, Value, const_i64, zero
+from tesserac.target.llvm_types import I32, I64, PTR, VOID, Value, const_i64, const_int, zero
 
 LEAST, MOST = 64 * 1024, 128 * 1024 * 1024
 """Bytes of a block that is kept: less the C library keeps itself, more is not left lying."""
-_LINE = 64
+LARGE = 4 * 1024 * 1024
+"""Bytes from which a block starts at a huge page, and asks for such."""
+_LINE, _HUGE_PAGE = 64, 2 * 1024 * 1024
+_USE_HUGE_PAGES = 14
+"""The advice, as Linux calls it."""
 _KEPT = Value(PTR, "@kept")
 
 
@@ -48,13 +53,21 @@ def _emit_take(module: Module) -> None:
         _free(b, kept)
 
     if_then(b, b.icmp("sge", size, const_i64(LEAST)), look)
-    whole = b.intrinsic("llvm.sadd.sat", I64, [size, const_i64(2 * _LINE)], [I64])
-    block = call_imported(b, "libc.malloc", [whole], PTR)
+    is_large = b.icmp("sge", size, const_i64(LARGE))
+    unit = b.select(is_large, const_i64(_HUGE_PAGE), const_i64(_LINE))
+    before = b.add(unit, const_i64(_LINE))
+    block = call_imported(b, "libc.malloc", [b.intrinsic("llvm.sadd.sat", I64, [size, before], [I64])], PTR)
     if_return(b, b.icmp("eq", block, zero(PTR)), lambda: b.ret(block))
-    address = b.add(b.cast("ptrtoint", block, I64), const_i64(2 * _LINE - 1))
-    start = b.cast("inttoptr", b.binary("and", address, const_i64(-_LINE)), PTR)
+    behind = b.add(b.cast("ptrtoint", block, I64), b.sub(before, const_i64(1)))
+    start = b.cast("inttoptr", b.binary("and", behind, b.sub(const_i64(0), unit)), PTR)
     b.store(block, b.gep(I64, start, -2), 8)
     b.store(size, _size_place(b, start), 8)
+
+    def advise() -> None:
+        call_imported(b, "libc.madvise", [start, size, const_int(I32, _USE_HUGE_PAGES)], I32)
+
+    if has_futex(module.triple):
+        if_then(b, is_large, advise)
     b.ret(start)
 
 
