@@ -31,8 +31,9 @@ from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import COPY, GROUP, MATRIX, FragmentType, StagesType
 
-MOST_AHEAD = 4
-"""Stages of copies by all threads: more would leave no room for a second program beside."""
+MOST_AHEAD, WIDE = 4, 4
+"""Stages of copies by all threads, where tensor copies would bring more of narrow numbers: more would leave no room for
+a second program beside. Numbers of so many bytes have as many as was said."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,8 @@ class _Ring:
     def __init__(self, pipeline: _Pipeline, loop: Op, loads: list[Op]) -> None:
         self.pipeline, self.loop, self.loads = pipeline, loop, loads
         self.step = integer(loop, "step")
-        self.depth = min(MOST_AHEAD, fitting_depth(loads, pipeline.room))
+        fitting = fitting_depth(loads, pipeline.room)
+        self.depth = min(MOST_AHEAD, fitting) if staged_layout(loads[0]).element < WIDE else fitting
         self.rings = [pipeline.allocate(load, self.depth) for load in loads]
 
     def build(self) -> None:
