@@ -40,7 +40,7 @@ OWN_BLOCK, LOOP_BLOCK, ROWS_BLOCK = 128, 192, 8
 """On a CPU: rows of a program's results, and terms that it takes at a time: panels of either stay in a core's own
 caches. Without products nothing is used again in another row: few rows are enough, and more programs have work for
 more threads."""
-OWN_UNITS = (16, 64)
+OWN_UNITS = (16, 32)
 """On a CPU: the fewest rows and columns that a program of products is cut to: panels are still worth packing."""
 UNITS = ("warps", "stages")
 """What else of a schedule a GPU takes."""
