@@ -141,8 +141,8 @@ def _mapped(ctx: Context, op: Op, true: frozenset[IRValue] = frozenset()) -> lis
     rare: list[Value] = []
     values = _bodies(ctx, op, rare, true)
     if rare:
-        needed = rare[0]
-        for condition in rare[1:]:
+        needed, *others = {condition.text: condition for condition in rare}.values()  # rows share theirs
+        for condition in others:
             needed = ctx.b.binary("or", needed, condition)
         usual = lambda: _bodies(ctx, op, [], true)  # noqa: E731
         values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op), usual, rare=True)

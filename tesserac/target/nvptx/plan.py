@@ -76,7 +76,8 @@ class Plan:
 
 def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
     """`kernels` are the variants of all neutral kernels, those of one next to each other, best first."""
-    compiled = tuple(compile_kernel(op, arch) for op in kernels)
+    shown = _shown(kernels)
+    compiled = tuple(compile_kernel(op, arch, op in shown) for op in kernels)
     variants: dict[str, tuple[Op, tuple[int, ...]]] = {}
     for position, op in enumerate(kernels):
         first, others = variants.get(text(op, "variant_of"), (op, ()))
@@ -92,9 +93,33 @@ def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
 # --- kernels --------------------------------------------------------------------------------------------------------
 
 
-def compile_kernel(kernel: Op, arch: str) -> Kernel:
-    """One variant. That which runs where no condition holds is written now, so that what has no rule shows; the others,
-    and PTX of all, are made on demand."""
+def _shown(kernels: Sequence[Op]) -> set[Op]:
+    """Those that are written at once, so that what has no rule shows: of what runs where no condition holds, as many as
+    have all operations of all. A product has ten of them, which differ in their blocks."""
+    chosen, known = set[Op](), set[tuple[object, ...]]()
+    for kernel in reversed(kernels):
+        if not kernel_conditions(kernel) and not (forms := _forms(kernel)) <= known:
+            chosen.add(kernel)
+            known |= forms
+    return chosen
+
+
+def _forms(kernel: Op) -> set[tuple[object, ...]]:
+    """What rules are chosen by: operations with the elements that they take and give, and what else they say in words;
+    not how many elements there are."""
+    found = set[tuple[object, ...]]()
+    for op in kernel.walk():
+        said = (value for key, value in op.attrs.items() if isinstance(value, str) and key not in _NAMES)
+        types = (value.type for values in (op.operands, op.results) for value in values)
+        found.add((op.name, *said, *((getattr(ty, "dtype", None), getattr(ty, "policy", None)) for ty in types)))
+    return found
+
+
+_NAMES = frozenset(("sym_name", "variant_of"))
+
+
+def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
+    """One variant. Its text is written `at_once` or on demand, as PTX is."""
     name = entry_name(kernel.symbol)
 
     @cache
@@ -118,7 +143,7 @@ def compile_kernel(kernel: Op, arch: str) -> Kernel:
         with turn:  # a call and what keeps the code may ask at the same time
             return made()
 
-    if not kernel_conditions(kernel):
+    if at_once:
         llvm()
     return Kernel(
         name=name,
