@@ -15,9 +15,10 @@
         the indices, all of which have one dim: the rows that name a place are folded in their order through the aligned
         tree, in the accumulation type, and what stands there is joined with the fold. With `at_once` elements that name
         one place are equal, so that none has to be the last.
-    form.sort(x) {axis, descending}
+    form.sort(x) {axis, descending, below}
         The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
-        places, also where `descending`. -0 and +0 are equal; NaN comes last either way.
+        places, also where `descending`. -0 and +0 are equal; NaN comes last either way. With `below`, which is for
+        integers in ascending order alone, other numbers than those from 0 up to that dim may stand anywhere.
     form.runs(v, order, low, high) {kind, accum}
         Folds of runs: element j of the result folds v[order[i]] for i from low[j] to high[j], one by one through the
         aligned tree; the identity where there are none. All places are in range by construction. The result has the
@@ -30,7 +31,7 @@ from tesserac.ir.core import Attr, Op, Value, attr, attr_tuple, define_op, optio
 from tesserac.ir.forms import REDUCE_KINDS, Slice, operand_maps, tensor_type, verify_dim_map
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
-from tesserac.types.dims import ZERO
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import I64
 from tesserac.types.policy import compute_dtype
 
@@ -132,6 +133,9 @@ def _verify_sort(op: Op) -> None:
     require(isinstance(axis, int) and 0 <= axis < x.rank, "bad axis", op)
     require(isinstance(op.attrs.get("descending"), bool), "says in which direction", op)
     require(x.dtype.kind in "fiub", "{} has no order", op, x.dtype)
+    if "below" in op.attrs:
+        plain = x.dtype.is_integer and op.attrs["descending"] is False
+        require(plain and isinstance(op.attrs["below"], Dim), "only integers in ascending order have a bound", op)
     require(result == TensorType(x.dims, I64), "gives places as i64", op)
 
 

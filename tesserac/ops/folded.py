@@ -67,8 +67,7 @@ def fold_sorted(
 ) -> Value:
     """The fold of rows into places, one i64 per row and axis, by sorting the places. `at_once`: no two writes to one
     place differ, so that they need no order: see Note [Writes at once]."""
-    key = _key(builder, places, [tensor_type(x).dims[axis] for axis in axes])
-    order = sort_form(builder, key, tensor_type(key), 0, descending=False)
+    key, order = _sorted(builder, places, [tensor_type(x).dims[axis] for axis in axes])
     ordered = _at(builder, key, order)
     folded = runs_form(builder, rows, order, *_run_ends(builder, ordered), kind)
     if at_once:
@@ -81,8 +80,7 @@ def set_sorted(
     builder: Builder, x: Value, rows: Value, places: Sequence[Value], axes: tuple[int, ...], operator: str
 ) -> Value:
     """Rows put at places, one i64 per row and axis, where the last row for a place stays, by sorting the places."""
-    key = _key(builder, places, [tensor_type(x).dims[axis] for axis in axes])
-    order = sort_form(builder, key, tensor_type(key), 0, descending=False)
+    key, order = _sorted(builder, places, [tensor_type(x).dims[axis] for axis in axes])
     order = _at(builder, order, _writers(builder, _at(builder, key, order)))
     moved, at = _rows_at(builder, rows, order), [_at(builder, place, order) for place in places]
     ty, dims = tensor_type(x), tensor_type(rows).dims
@@ -155,6 +153,12 @@ def _flat(builder: Builder, index: Value, together: tuple[Dim, ...]) -> Value:
     """An index for every new element, in a row."""
     whole = map_form(builder, (index,), TensorType(together, I64), lambda s, args: s.cast(args[0], I64))
     return _rows(builder, whole, tuple(range(len(together))))
+
+
+def _sorted(builder: Builder, places: Sequence[Value], sizes: Sequence[Dim]) -> tuple[Value, Value]:
+    """The numbers of places, and their order. Those of places that are not there end the call, wherever they stand."""
+    key = _key(builder, places, sizes)
+    return key, sort_form(builder, key, tensor_type(key), 0, descending=False, below=product(sizes))
 
 
 def _key(builder: Builder, places: Sequence[Value], sizes: Sequence[Dim]) -> Value:

@@ -243,9 +243,14 @@ def position_of(s: Scalars, index: Value) -> Value:
     return s.cast(index, I64)
 
 
-def sort_form(builder: Builder, operand: Value, result: TensorType, axis: int, descending: bool) -> Value:
-    """The places of the elements in order along an axis."""
+def sort_form(
+    builder: Builder, operand: Value, result: TensorType, axis: int, descending: bool, below: Dim | None = None
+) -> Value:
+    """The places of the elements in order along an axis; `below`: nobody asks for the order of other integers than
+    those from 0 up to it."""
     attrs: dict[str, Attr] = {"axis": axis, "descending": descending}
+    if below is not None:
+        attrs["below"] = below
     return builder.value("form.sort", (operand,), result, attrs)
 
 

@@ -22,5 +22,5 @@ def build_sort(frame: Frame) -> None:
         row = (frame.memory_of(source), *frame.coordinates(source))
         places = (frame.memory_of(target), *frame.coordinates(target))
         dims = (source.loops.index(fold), target.loops.index(fold))
-        attrs = {"dims": dims, "descending": op.attrs["descending"]}
+        attrs = {"dims": dims, **{key: op.attrs[key] for key in ("descending", "below") if key in op.attrs}}
         frame.builder.op("tile.sort", (*row, *places), (), attrs)

@@ -36,7 +36,7 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
                                                  running folds along a dim of at most one block, ascending from the
                                                  identity, and the last of them; both have the accumulation type
     tile.index(tile) : index                     one integer, a tile without dims, as an index
-    tile.sort(mem, at..., out, at...) {dims, descending}
+    tile.sort(mem, at..., out, at...) {dims, descending, below}
                                                  the order of a whole row of `mem` along its dim `dims[0]`, as form.sort
                                                  has it, written to `out` along `dims[1]`; both from the coordinates on
     tile.fold_at(rows, at..., x, at..., (index, at...)..., status?) {kind, bounds, along, columns}
@@ -314,6 +314,7 @@ def _verify_sort(op: Op) -> None:
     require(target.dtype == I64, "gives places as i64", op)
     dims = indices(op, "dims")
     require(len(dims) == 2 and source.dims[dims[0]] == target.dims[dims[1]], "sorts one dim into an equal one", op)
+    require(isinstance(op.attrs.get("below", ZERO), Dim), "is bounded by a dim", op)
 
 
 @dataclass(frozen=True)

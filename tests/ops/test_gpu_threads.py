@@ -10,6 +10,7 @@ import pytest
 
 import tessera
 from tessera.errors import TesseraError
+from tessera.gpu_program import Launch, Select, walk
 from tesserac.base.source import SourceFile
 from tesserac.ir.passes import run_passes
 from tesserac.ops import fourier
@@ -163,6 +164,24 @@ def test_long_rows_go_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
     values[:, ::5] = 1.0
     values[0, 7], values[1, 9], values[1, 11] = np.nan, -0.0, 0.0
     compare("narrow_order", values)
+
+
+@pytest.mark.one_in(24)
+def test_many_places_go_by_the_digits_of_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two digits of eight for places below 2^16; places count from the end too."""
+    for room in (tile_radix, nvptx_radix):
+        monkeypatch.setattr(room, "ITEMS", 1)
+        monkeypatch.setattr(room, "BLOCK", 256)
+    monkeypatch.setattr(tile_radix, "LONG", 300)
+    compare("put", numbers(1000, 2), places(1000, 600), numbers(600, 2))
+
+
+@pytest.mark.one_in(6)
+def test_a_bound_says_how_many_digits_there_are() -> None:
+    made = program_of(SourceFile("put.tess", PROGRAM), "put", "sm_90a")
+    choices = [step for step in walk(made.steps) if isinstance(step, Select) and len(step.arms) > 3]
+    digits = [[sum(isinstance(step, Launch) for step in arm) for arm in choice.arms] for choice in choices]
+    assert digits == [[1, 1, 6, 12, 24]] * 2
 
 
 @pytest.mark.one_in(12)

@@ -8,7 +8,8 @@
                                            blocks, and of earlier places in its own, with the place that it had in `x`;
                                            a block puts its keys in order first, and writes runs of them
   and its launch a choice: the kernel as it was below `LONG` elements, else all digits in turn. The first reads `x`, the
-  last writes `out`; between them keys and places go back and forth between two rooms.
+  last writes `out`; between them keys and places go back and forth between two rooms. Of integers below a bound, as
+  places are, only as many digits are gone through as the bound has, in twos: the host knows it.
 
 Equal digits keep their order, so the sort is stable. Places are 32 bits on the way, hence rows are below 2**31.
 """
@@ -104,6 +105,10 @@ class _Split:
         self.blocks = self.size.ceil_div(BLOCK)
         self.dtype = memref_type(sort.operands[0]).dtype
         self.shifts = shifts(self.dtype)
+        below = sort.attrs.get("below")
+        self.few = {2: 16, 4: 32} if isinstance(below, Dim) and len(self.shifts) > 4 else {}
+        """Numbers of digits that may be enough, with their bits."""
+        self.below = below if isinstance(below, Dim) else ZERO
         rows, wide = product(self.programs), I64 if self.dtype.bits > 32 else I32
         keys, places = (MemRefType((rows, self.size), dtype) for dtype in (wide, I32))
         counts = MemRefType((rows, Dim.const(DIGITS), self.blocks), I32)
@@ -112,13 +117,17 @@ class _Split:
     def has_sizes(self, host: Op) -> bool:
         """Whether the arguments of a host program say how large all rooms are; iterations of loops do not."""
         known = {name for arg in host.body.args for dim in memref_type(arg).dims for name in dim.symbols()}
+        if not self.below.symbols() <= known:
+            self.few = {}
         return all(dim.symbols() <= known for room in self.rooms.all() for dim in room.dims)
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
     def kernels(self) -> list[Op]:
         turns = range(len(self.shifts))
-        return [*map(self.counts_kernel, turns), self.offsets_kernel(), *map(self.places_kernel, turns)]
+        ends = [self.places_kernel(count - 1, last=True) for count in (*self.few, len(turns))]
+        moves = [self.places_kernel(turn, last=False) for turn in turns[:-1]]
+        return [*map(self.counts_kernel, turns), self.offsets_kernel(), *moves, *ends]
 
     def counts_kernel(self, turn: int) -> Op:
         start = _Start(self, self.blocks)
@@ -133,19 +142,18 @@ class _Split:
         start.b.op(OFFSETS, (start.number, *rooms))
         return start.finish("offsets", COUNTING)
 
-    def places_kernel(self, turn: int) -> Op:
+    def places_kernel(self, turn: int, last: bool) -> Op:
         start = _Start(self, self.blocks)
         words = start.scratch(WARPS * COUNTERS), start.scratch(WARPS * 32)
         scratch = (*words, start.scratch(BLOCK, self.rooms.keys[0].dtype), start.scratch(BLOCK))
         memory = start.memory
         shared = (memory["counts"], memory["totals"], start.row, *scratch)
         moved = () if turn == 0 else (memory[f"places{turn % 2}"],)
-        last = turn == len(self.shifts) - 1
         after = (turn + 1) % 2
         target = self._target(start) if last else (memory[f"keys{after}"], memory[f"places{after}"])
         operands = [start.number, *self._source(start, turn), *shared, *moved, *target]
         start.b.op(PLACES, operands, (), {**self._attrs(turn), "last": last})
-        return start.finish(f"places.{turn}", MOVING)
+        return start.finish(f"places.{turn}.last" if last else f"places.{turn}", MOVING)
 
     def _attrs(self, turn: int) -> dict[str, Attr]:
         return {"shift": self.shifts[turn], "first": turn == 0, **self.sort.attrs}
@@ -166,28 +174,27 @@ class _Split:
     def choose(self, host: Op) -> None:
         """Every launch of the kernel in a host program becomes the choice."""
         for launch in [op for op in host.walk() if op.attrs.get("kernel") == self.kernel.symbol]:
-            digits = self._digits(launch, [self._buffer(host, ty) for ty in self.rooms.all()])
-            if self.size.constant is not None:
-                for op in list(digits.ops[:-1]):
-                    op.detach()
-                    Builder.before(launch).add(op)
-            else:
+            buffers = [self._buffer(host, ty) for ty in self.rooms.all()]
+            digits = [self._digits(launch, buffers, count) for count in (*self.few, len(self.shifts))]
+            predicates = [Predicate("at_least", Dim.const(1 << bits), self.below) for bits in self.few.values()]
+            if self.size.constant is None:
                 plain = Block()
                 Builder(plain, launch.span).op("tile.launch", launch.operands, (), launch.attrs)
                 Builder(plain, launch.span).op("schedule.end")
                 long, longest = Dim.const(LONG - 1), Dim.const(LONGEST + 1)
-                predicates = (Predicate("at_least", long, self.size), Predicate("at_least", self.size, longest))
-                arms = [plain, _copied(plain), digits]
-                Builder.before(launch).op("schedule.select", (), (), {"predicates": predicates}, arms)
+                lengths = Predicate("at_least", long, self.size), Predicate("at_least", self.size, longest)
+                digits, predicates = [plain, _copied(plain), *digits], [*lengths, *predicates]
+            _put_choice(launch, predicates, digits)
             launch.erase()
 
-    def _digits(self, launch: Op, buffers: Sequence[Value]) -> Block:
+    def _digits(self, launch: Op, buffers: Sequence[Value], count: int) -> Block:
         arm = Block()
         b = Builder(arm, launch.span)
         types = self.rooms.all()
         rooms = [b.value("schedule.box", (v,), ty, {"offset": ZERO}) for v, ty in zip(buffers, types, strict=True)]
-        for turn in range(len(self.shifts)):
-            for step in (f"counts.{turn}", "offsets", f"places.{turn}"):
+        for turn in range(count):
+            places = f"places.{turn}.last" if turn == count - 1 else f"places.{turn}"
+            for step in (f"counts.{turn}", "offsets", places):
                 attrs = {**launch.attrs, "kernel": f"{self.kernel.symbol}.{step}"}
                 b.op("tile.launch", (*launch.operands, *rooms), (), attrs)
         b.op("schedule.end")
@@ -197,6 +204,17 @@ class _Split:
         """Workspace of which there is none where rows are short."""
         whole = product(ty.dims) * self.size.floor_div(LONG).min(1)
         return add_workspace(host, MemRefType((whole,), ty.dtype), "digits")
+
+
+def _put_choice(launch: Op, predicates: Sequence[Predicate], arms: Sequence[Block]) -> None:
+    """Before a launch the first arm whose predicate holds, or the only one."""
+    builder = Builder.before(launch)
+    if predicates:
+        builder.op("schedule.select", (), (), {"predicates": tuple(predicates)}, arms)
+        return
+    for op in list(arms[0].ops[:-1]):
+        op.detach()
+        builder.add(op)
 
 
 def _copied(block: Block) -> Block:
