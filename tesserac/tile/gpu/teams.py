@@ -22,7 +22,7 @@ from tesserac.tile.gpu.dialect import fragment, integer
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import WHOLE_WARP
 from tesserac.tile.gpu.types import FLAG
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 
 ORDER_FREE = ("scalar.max", "scalar.min")
 
@@ -53,7 +53,8 @@ class _Dealer:
         op.attrs["step"] = step * self.teams
         base = op.body.args[0]
         b = Builder.before(op.body.ops[0])
-        mine = index_op(b, "add", base, index_op(b, "mul", self.team, dim_value(b, step)), "mine")
+        start = self.last_first(op, b) if _is_read_again(op) else base
+        mine = index_op(b, "add", start, index_op(b, "mul", self.team, dim_value(b, step)), "mine")
         _replace_uses(base, mine)
         self.own_stores(op.body)
         end = op.body.terminator
@@ -64,6 +65,13 @@ class _Dealer:
             end.set_operand(position, kept)
         for position, fold in enumerate(folds):
             self.join(op, op.results[position], fold)
+
+    def last_first(self, loop: Op, b: Builder) -> Value:
+        """Where a round begins if the last comes first: see Note [Rows that are read again]."""
+        outer, step = Builder.before(loop), integer(loop, "step")
+        rounds = index_op(outer, "ceil_div", loop.operands[1], dim_value(outer, step))
+        last = index_op(outer, "mul", index_op(outer, "sub", rounds, dim_value(outer, 1)), dim_value(outer, step))
+        return index_op(b, "sub", last, loop.body.args[0], "start")
 
     def own_stores(self, block: Block) -> None:
         """Teams hold different blocks now, so each of them writes."""
@@ -190,6 +198,25 @@ def _independent(loop: Op) -> bool:
     return own and not set(stored) & set(loaded)
 
 
+def _is_read_again(loop: Op) -> bool:
+    """Whether what a loop over a whole row loads from memory is loaded by another one behind it."""
+    block, first = loop.parent, loop.operands[0].defining_op
+    assert block is not None
+    if first is None or first.attrs.get("dim") != ZERO:
+        return False
+    behind = block.ops[block.place(loop) + 1 :]
+    loaded, again = ({_memory(op) for op in ops if op.name == "gpu.load"} for ops in (_inside([loop]), _inside(behind)))
+    return bool(loaded & again)
+
+
+def _inside(ops: Sequence[Op]) -> list[Op]:
+    return [inner for op in ops if op.name in ("gpu.for", "gpu.tree") for inner in op.walk()]
+
+
+def _memory(load: Op) -> Value:
+    return load.operands[0]
+
+
 def _depends(value: Value, loop: Op) -> bool:
     if value is loop.body.args[0]:
         return True
@@ -209,3 +236,8 @@ def _replace_uses(old: Value, new: Value) -> None:
 def _after(op: Op) -> Builder:
     assert op.parent is not None
     return Builder.before(op.parent.ops[op.parent.place(op) + 1])
+
+
+# Note [Rows that are read again]
+# A row of a softmax that no shared memory holds is read twice, for its maximum and for its sum. What was read last is
+# still in the second cache: a maximum, which has no order, goes from the end to the start, and the sum begins there.
