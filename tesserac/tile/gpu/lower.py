@@ -38,7 +38,7 @@ from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.shared_copies import share_copies
 from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.split_terms import split_terms
-from tesserac.tile.gpu.teams import deal_to_teams
+from tesserac.tile.gpu.teams import deal_to_teams, turn_round
 from tesserac.tile.gpu.variants import Variant, variants
 
 
@@ -66,6 +66,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     if reduces_by_teams(kernel):
         deal_to_teams(lowered, variant.team)
         hold_rows(lowered, variant.teams, row_blocks(kernel))
+        turn_round(lowered)
     cut_gathers(lowered)
     expand_scans(lowered)
     expand_reductions(lowered)

@@ -25,6 +25,8 @@ from tesserac.tile.gpu.types import FLAG
 from tesserac.types.dims import ZERO, Dim
 
 ORDER_FREE = ("scalar.max", "scalar.min")
+_DEALT = "dealt"
+"""Marks a loop whose rounds have no order, within this pass."""
 
 
 def deal_to_teams(kernel: Op, team: int) -> None:
@@ -36,7 +38,19 @@ def deal_to_teams(kernel: Op, team: int) -> None:
         elif op.name == "gpu.for":
             folds = [_order_free_fold(op, i) for i in range(len(op.results))]
             if _independent(op):
+                op.attrs[_DEALT] = True
                 dealer.loop(op, [f for f in folds if f is not None])
+
+
+def turn_round(kernel: Op) -> None:
+    """Has loops that were dealt, and are not gone since, begin with the last round where what they read is read again:
+    see Note [Rows that are read again]."""
+    for loop in [op for op in kernel.body.ops if op.attrs.pop(_DEALT, False) and _is_read_again(op)]:
+        base, outer, step = loop.body.args[0], Builder.before(loop), integer(loop, "step")
+        rounds = index_op(outer, "ceil_div", loop.operands[1], dim_value(outer, step))
+        last = index_op(outer, "mul", index_op(outer, "sub", rounds, dim_value(outer, 1)), dim_value(outer, step))
+        start = index_op(Builder.before(loop.body.ops[0]), "sub", last, base, "start")
+        _replace_uses(base, start)
 
 
 class _Dealer:
@@ -53,8 +67,7 @@ class _Dealer:
         op.attrs["step"] = step * self.teams
         base = op.body.args[0]
         b = Builder.before(op.body.ops[0])
-        start = self.last_first(op, b) if _is_read_again(op) else base
-        mine = index_op(b, "add", start, index_op(b, "mul", self.team, dim_value(b, step)), "mine")
+        mine = index_op(b, "add", base, index_op(b, "mul", self.team, dim_value(b, step)), "mine")
         _replace_uses(base, mine)
         self.own_stores(op.body)
         end = op.body.terminator
@@ -65,13 +78,6 @@ class _Dealer:
             end.set_operand(position, kept)
         for position, fold in enumerate(folds):
             self.join(op, op.results[position], fold)
-
-    def last_first(self, loop: Op, b: Builder) -> Value:
-        """Where a round begins if the last comes first: see Note [Rows that are read again]."""
-        outer, step = Builder.before(loop), integer(loop, "step")
-        rounds = index_op(outer, "ceil_div", loop.operands[1], dim_value(outer, step))
-        last = index_op(outer, "mul", index_op(outer, "sub", rounds, dim_value(outer, 1)), dim_value(outer, step))
-        return index_op(b, "sub", last, loop.body.args[0], "start")
 
     def own_stores(self, block: Block) -> None:
         """Teams hold different blocks now, so each of them writes."""
