@@ -53,6 +53,9 @@ SORT_WARPS = 32
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
+RUN_BYTES = 4096
+"""Of the widest memory of a map, those that a program of a GPU takes of one run: many programs wait for memory while
+others compute."""
 GATHERED = 1024
 """Elements that a program of a GPU gathers, at most: reads that hit anywhere want many programs at once."""
 WARP = 32
@@ -138,6 +141,7 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     loops, elements = launch_loops(launch), _block_elements(launch, machine, len(found))
     if machine.warps:
         bind(launch, machine.warps, "uniform")
+        elements = min(elements, _run_elements(launch)) if len(loops) == 1 else elements
     if not loops:
         because(launch, "one element")
         return
@@ -158,6 +162,11 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     several = machine.cheap_rows if last and _is_cheap(launch) else 1
     inner = _even_run(loops[last].size.constant, elements) if machine.warps and last else elements // several
     _walk_elements(launch, elements, inner)
+
+
+def _run_elements(launch: Op) -> int:
+    """Elements of one run in memory that a program of a GPU takes."""
+    return RUN_BYTES // max(element_bytes(memory(value).dtype) for value in launch.operands)
 
 
 def _even_run(size: int | None, elements: int) -> int:

@@ -97,6 +97,7 @@ def translated(text: str) -> str:
     text = re.sub(r'call ptr asm "mov\.b64 \$0, \$1;", "=l,l"\(ptr (\S+)\)', r"getelementptr i8, ptr \1, i64 0", text)
     text = re.sub(r'call i32 asm sideeffect "mov\.b32 \$0, \$1;", "=r,r"\(i32 (\S+)\)', r"add i32 \1, 0", text)
     text = re.sub(r'.*call void asm sideeffect "", ""\(\)\n', "", text)
+    text = re.sub(r'.*call void asm sideeffect "griddepcontrol\.\w+;", "~\{memory\}"\(\)\n', "", text)
     text = re.sub(r".*call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", text)
     text = re.sub(r"declare .*@llvm\.nvvm\..*\n", "", text)
     helpers = HELPERS if "@llvm.fabs.f64" in text else HELPERS + "declare double @llvm.fabs.f64(double)\n"

@@ -22,6 +22,7 @@ from tesserac.schedule.machine import Machine as Record
 from tesserac.target.artifact import Locate, signature_of
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, host_machine
 from tesserac.target.cpu.system import machine_of
+from tesserac.target.nvptx.host_calls import starts_early
 from tesserac.target.nvptx.host_code import host_image
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
@@ -68,7 +69,8 @@ def ptx_text(tile: Module, gpu: GpuPlatform, *, verify: bool = False) -> str:
     Raises `LoweringError` for a kernel that has no rule on a GPU.
     """
     lowered = run_passes(tile, [gpu.lowering], verify=verify)
-    return join_ptx([emit_ptx(emit_kernel(op).llvm, gpu.schedule.arch) for op in kernels_of(lowered)])
+    arch = gpu.schedule.arch
+    return join_ptx([emit_ptx(emit_kernel(op, starts_early(arch)).llvm, arch) for op in kernels_of(lowered)])
 
 
 def join_ptx(texts: list[str]) -> str:

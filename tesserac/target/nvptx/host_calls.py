@@ -22,6 +22,7 @@ from tessera import cuda_driver, gpu_abi
 from tessera.gpu_effects import NO_BAD_INDEX
 from tessera.gpu_program import CheckIndices
 from tessera.signature import STATUS_BAD_INDEX
+from tesserac.schedule.machine import MACHINES
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import for_loop, if_return, if_then
@@ -34,6 +35,15 @@ MOST_PROGRAMS = 2**31 - 1
 _CONFIG_WORDS = 7
 """Of `CUlaunchConfig`, see `tessera.cuda_driver`."""
 _STREAM_AT = 4
+_EARLY = (6, 0, 1, *[0] * 15)
+"""`CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION` as a `CUlaunchAttribute`, in words of 32 bits."""
+MOST_EARLY = 2
+"""Programs for each multiprocessor up to which a launch begins early: see Note [Early launches]."""
+
+
+def starts_early(arch: str) -> bool:
+    """Whether kernels wait themselves for the launch before theirs."""
+    return MACHINES[arch].has_async_matrix_unit
 
 
 def word(b: Builder, call: Value, number: Value | int) -> Value:
@@ -83,7 +93,7 @@ def failure_code(b: Builder, call: Value) -> Value:
 # --- launches -------------------------------------------------------------------------------------------------------
 
 
-def emit_start(module: Module, most_parameters: int) -> Function:
+def emit_start(module: Module, most_parameters: int, early: bool) -> Function:
     parameters = [PTR, I64, I64, I64, I64, I1, PTR, I64]
     function = module.function("tessera.start", VOID, parameters, attributes=HOST_ATTRIBUTES, linkage="internal")
     b = function.builder
@@ -98,7 +108,11 @@ def emit_start(module: Module, most_parameters: int) -> Function:
     if_return(b, b.icmp("sgt", programs, const_i64(MOST_PROGRAMS)), too_many)
     _load(b, call, kernel, shared)
     resident = b.minimum_int(programs, read(b, call, gpu_abi.MULTIPROCESSORS))
-    config = _config(b, call, b.select(persistent, resident, programs), threads, shared)
+    started = b.select(persistent, resident, programs)
+    config = _config(b, call, started, threads, shared)
+    if early:
+        most = b.mul(read(b, call, gpu_abi.MULTIPROCESSORS), const_i64(MOST_EARLY))
+        _allow_early(b, config, b.icmp("sle", started, most))
     pointers = b.alloca(array(PTR, max(most_parameters, 1)), 8)
 
     def point(number: Value, _: list[Value]) -> Sequence[Value]:
@@ -140,6 +154,14 @@ def _config(b: Builder, call: Value, programs: Value, threads: Value, shared: Va
     b.store(const_i64(0), b.gep(I64, config, _STREAM_AT + 1), 8)
     b.store(const_i64(0), b.gep(I64, config, _STREAM_AT + 2), 8)
     return config
+
+
+def _allow_early(b: Builder, config: Value, allowed: Value) -> None:
+    type_ = array(I32, len(_EARLY))
+    content = ", ".join(f"i32 {number}" for number in _EARLY)
+    attributes = b.module.variable("tessera.early", type_, f"[{content}]", constant=True, align=8)
+    b.store(attributes, b.gep(I64, config, _STREAM_AT + 1), 8)
+    b.store(b.select(allowed, const_int(I32, 1), const_int(I32, 0)), b.gep(I64, config, _STREAM_AT + 2), 4)
 
 
 def emit_scratch(module: Module) -> Function:
@@ -263,3 +285,11 @@ def emit_replay(module: Module) -> None:
     driver(b, call, cuda_driver.REPLAY, [graph, stream])
     driver(b, call, cuda_driver.POP, [b.alloca(PTR, 8)])
     b.ret(failure_code(b, call))
+
+
+# Note [Early launches]
+# Between two launches of a stream a GPU waits until all of the first is written, then begins the second: more than a
+# microsecond for kernels that take no longer. A launch with this attribute may begin when all programs of the one
+# before are under way; its kernel waits, as the first thing it does, until that one has ended and all it wrote is seen.
+# Programs that wait have a place on a multiprocessor already, so that launches of many programs, which need several
+# turns of them, do not begin early.

@@ -61,7 +61,8 @@ class KernelText:
     symbols: tuple[str, ...]
 
 
-def emit_kernel(kernel: Op) -> KernelText:
+def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
+    """`early`: the launch may begin before the one before it has ended, for which the kernel waits itself."""
     name = entry_name(kernel.symbol)
     module = Module(name, NVPTX, DATA_LAYOUT)
     parameters, symbols = kernel_parameters(kernel), kernel_symbols(kernel)
@@ -78,6 +79,9 @@ def emit_kernel(kernel: Op) -> KernelText:
         parameter_attributes=[f"byval({array(I64, words)}) align 8"] if tensors else (),
         convention="ptx_kernel",
     )
+    if early:  # nothing is read or written before; then the next launch may get ready
+        for instruction in ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;"):
+            function.builder.asm(VOID, instruction, "~{memory}", [])
     given, own = _row(function, tensors, types) if tensors else (function.args, None)
     ctx = Context(module, function, kernel, dict(zip(symbols, given[len(parameters) :], strict=True)))
     _bind_parameters(ctx, parameters, given)

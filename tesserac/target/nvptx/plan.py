@@ -35,6 +35,7 @@ from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
+from tesserac.target.nvptx.host_calls import starts_early
 from tesserac.target.nvptx.host_steps import HostSteps, condition
 from tesserac.target.nvptx.kernel import (
     block_count,
@@ -124,7 +125,7 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
 
     @cache
     def llvm() -> str:
-        written = emit_kernel(kernel).llvm
+        written = emit_kernel(kernel, starts_early(arch)).llvm
         check_selectable(written)
         return written
 
