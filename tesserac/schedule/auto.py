@@ -57,7 +57,7 @@ RUN_BYTES = 4096
 """Of the widest memory of a map, those that a program of a GPU takes of one run: many programs wait for memory while
 others compute."""
 GATHERED = 1024
-"""Elements that a program of a GPU gathers, at most: reads that hit anywhere want many programs at once."""
+"""Elements that a program of a GPU gathers or scatters, at most: what hits anywhere wants many programs at once."""
 WARP = 32
 """Points of a form of lines that a warp takes at least: a thread holds one, with all its elements."""
 FOLD_COLUMNS = 64
@@ -131,7 +131,7 @@ def _block_elements(launch: Op, machine: Machine, read: int = 1) -> int:
     else:
         room = machine.near_bytes * 0.75 / _bytes_per_point(launch)
     lines = launch_kind(launch) == "lines" and machine.warps
-    gathers = machine.warps and any(op.name == "form.gather" for op in computing(launch))
+    gathers = machine.warps and any(op.name in ("form.gather", "form.scatter") for op in computing(launch))
     return power_of_two_below(room, WARP * machine.warps if lines else SMALLEST, GATHERED if gathers else LARGEST)
 
 

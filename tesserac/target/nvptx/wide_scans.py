@@ -45,7 +45,8 @@ def emit_totals(ctx: Context, op: Op) -> None:
 
 
 def emit_blocks(ctx: Context, op: Op) -> None:
-    scan = _Scan(ctx, op)
+    """The last first: what the totals have read last is still in the second cache."""
+    scan = _Scan(ctx, op, last_first=True)
     scan.bring()
 
     def walk() -> None:
@@ -84,7 +85,7 @@ class _Line:
 
 
 class _Scan:
-    def __init__(self, ctx: Context, op: Op) -> None:
+    def __init__(self, ctx: Context, op: Op, last_first: bool = False) -> None:
         self.ctx, self.b, self.kind = ctx, ctx.b, text(op, "kind")
         number, room, tops, levels, *rest = op.operands
         rows, source = len(memory(levels).dims) - 2, memory(rest[len(memory(levels).dims) - 2])
@@ -97,7 +98,12 @@ class _Scan:
         self.target = _Line(ctx, put[0], [ctx.indices[v] for v in put[1:]], dims[1]) if put else None
         self.size = ctx.dim(source.dims[dims[0]])
         self.blocks = ctx.dim(memory(levels).dims[-1])
-        self.first = self.b.mul(ctx.indices[number], const_i64(self.chains))
+        turn = ctx.indices[number]
+        if last_first:
+            rounded = self.b.add(self.blocks, const_i64(self.chains - 1))
+            programs = self.b.binary("udiv", rounded, const_i64(self.chains))
+            turn = self.b.sub(self.b.sub(programs, const_i64(1)), turn)
+        self.first = self.b.mul(turn, const_i64(self.chains))
         self.mine = self.b.cast("zext", ctx.thread, I64)
 
     def fold(self, left: Value, right: Value) -> Value:
