@@ -25,6 +25,8 @@ def instruction(opcode: str, ty: str) -> tuple[str, str]:
     """A line that computes %r from %x and %y of a type, and the type of %r."""
     if opcode in PREDICATES:
         return f"%r = {opcode} {PREDICATES[opcode]} {ty} %x, %y", "i1"
+    if opcode == "atomicrmw":
+        return "%r = atomicrmw add ptr addrspace(1) %p, i32 1 monotonic", "i32"
     if opcode == "fneg":
         return f"%r = fneg {ty} %x", ty
     if opcode == "bitcast":

@@ -1,7 +1,8 @@
 """Digits of keys: how often each stands in a block, where its keys go, and the keys on their way.
 
-A warp has 512 keys of a block, 32 side by side at a time. Lanes with equal digits find each other by ballots; each
-has its rank among them, behind those that the warp has counted before. So ranks follow the order of the keys.
+A warp has 512 keys of a block, 32 side by side at a time. Where keys are moved, lanes with equal digits find each other
+by ballots; each has its rank among them, behind those that the warp has counted before. So ranks follow the order of
+the keys. Where they are counted alone, counters have no order, and all lanes add to them at once.
 """
 
 from __future__ import annotations
@@ -101,6 +102,9 @@ class _Words:
     def store(self, value: Value, i: Value) -> None:
         self.b.store(value, self.b.gep(I32, self.pointer, i), 4)
 
+    def increase(self, i: Value) -> None:
+        self.b.atomic_rmw("add", self.b.gep(I32, self.pointer, i), const_int(I32, 1), "monotonic")
+
 
 class _Ranks:
     """Ranks of the keys of a block among those of a warp with the same digit; how many each warp has."""
@@ -115,6 +119,19 @@ class _Ranks:
 
     def items(self) -> list[_Item]:
         """Keys in the order of the row, lane by lane; behind it all counters are complete."""
+        items = [self._ranked(*key) for key in self._keys()]
+        barrier(self.ctx)
+        return items
+
+    def count(self) -> None:
+        """All digits: the hardware joins lanes that add one to the same counter."""
+        for _, exists, key in self._keys():
+            digit = self.b.select(exists, self.given.digit(key), const_int(I32, DIGITS))
+            self.mine.increase(wide(self.ctx, digit))
+        barrier(self.ctx)
+
+    def _keys(self) -> list[tuple[Value, Value, Value]]:
+        """Those of the thread; behind it all counters are zero."""
         ctx, b = self.ctx, self.b
 
         def clear(i: Value, _: list[Value]) -> list[Value]:
@@ -125,10 +142,7 @@ class _Ranks:
         barrier(ctx)
         start = b.add(b.mul(self.given.block, const_i64(BLOCK)), b.mul(self.warp, const_i64(32 * ITEMS)))
         first = b.add(start, wide(ctx, ctx.lane))
-        keys = [self._key(b.add(first, const_i64(32 * i))) for i in range(ITEMS)]
-        items = [self._ranked(*key) for key in keys]
-        barrier(ctx)
-        return items
+        return [self._key(b.add(first, const_i64(32 * i))) for i in range(ITEMS)]
 
     def _key(self, place: Value) -> tuple[Value, Value, Value]:
         """An absent key is that of the first element, which is read instead."""
@@ -173,7 +187,7 @@ def emit_counts(ctx: Context, op: Op) -> None:
     given = _Operands(ctx, op)
     counts, row, counters = given.rest
     ranks = _Ranks(ctx, given, counters)
-    ranks.items()
+    ranks.count()
     b, sum_, digit = ctx.b, const_int(I32, 0), wide(ctx, ctx.thread)
     for warp in range(WARPS):
         sum_ = b.add(sum_, ranks.all.load(b.add(digit, const_i64(warp * COUNTERS))))

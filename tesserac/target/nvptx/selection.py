@@ -24,6 +24,7 @@ INSTRUCTIONS: dict[str, tuple[str, ...]] = {
     "fmul": (*FLOATS, "<2 x bfloat>"),
     **dict.fromkeys(("zext", "sext", "uitofp", "sitofp"), WHOLE),
     "trunc": NUMBERS,
+    "atomicrmw": ("ptr",),
     "fpext": ("float", *NARROW),
     "fptrunc": (*FLOATS, "<2 x float>"),
     "bitcast": ("i16", "i32", "i64", *FLOATS, *NARROW, *(f"<2 x {narrow}>" for narrow in NARROW)),
