@@ -309,6 +309,12 @@ def test_calls_from_threads(fake: FakeCuda, module) -> None:  # type: ignore[no-
     assert not wrong and not fake.contexts
 
 
+def test_launches_of_few_programs_begin_early(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
+    for size in (100, 1_000_000):
+        module.double(tessera.to_device(np.ones(size, np.float32)))
+    assert [early for _, early in fake.launched_early] == [True, False], fake.launched_early
+
+
 @pytest.mark.one_in(2)
 def test_repeated_calls_are_replayed_as_graphs(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     x = tessera.to_device(np.ones(100, np.float32))

@@ -35,7 +35,8 @@ MULTIPROCESSORS = 4
 
 
 class FakeCuda:
-    """`calls` counts the functions that were called, `launched` lists the kernels that ran, `launched_on` where."""
+    """`calls` counts the functions that were called, `launched` lists the kernels that ran, `launched_on` where,
+    `launched_early` how many programs, and whether they may begin before what runs has ended."""
 
     def __init__(self, *, devices: int = 1, capability: tuple[int, int] = (9, 0), bytes_: int = 1 << 30) -> None:
         self.devices, self.capability, self.total = devices, capability, bytes_
@@ -44,6 +45,7 @@ class FakeCuda:
         self.calls: Counter[str] = Counter()
         self.launched: list[str] = []
         self.launched_on: list[int | None] = []
+        self.launched_early: list[tuple[int, bool]] = []
         self.contexts: list[int] = []
         self.memory: dict[int, ctypes.Array[ctypes.c_char]] = {}
         self.pinned: list[ctypes.Array[ctypes.c_char]] = []
@@ -187,10 +189,13 @@ class FakeCuda:
         values = values if held is None else [ctypes.addressof(held)]
         self._kept.append(held)
         programs, threads, launch_stream = launch.grid_x, launch.block_x, launch.stream
+        said = (ctypes.c_int32 * 3).from_address(launch.attributes)[:] if launch.attributes else []
+        early = launch.attribute_count == 1 and said == [6, 0, 1]
 
         def run() -> None:
             self.launched.append(name)
             self.launched_on.append(launch_stream)
+            self.launched_early.append((programs, early))
             if name in self.kernels:
                 self.kernels[name](values, programs, threads)
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx, find_ptxas
 from tesserac.target.nvptx.selection import NotSelectableError
 from tests.support.folding import folded
@@ -79,8 +80,19 @@ def test_f32_product_is_one_chain_per_output() -> None:
 
 def test_maps_use_16_byte_accesses() -> None:
     code = ptx("add", "sm_80", "$0")
-    assert len(re.findall(r"ld\.global\.(?:nc\.)?v4", code)) == 2 * 8
-    assert len(re.findall(r"st\.global\.v4", code)) == 8
+    assert len(re.findall(r"ld\.global\.(?:nc\.)?v4", code)) == 2 * 2
+    assert len(re.findall(r"st\.global\.v4", code)) == 2
+
+
+@pytest.mark.one_in(6)
+def test_kernels_that_begin_early_wait_before_they_touch_memory() -> None:
+    """For the launch before theirs; then the next one may begin to wait."""
+    for name, variant in (("add", "$0"), ("softmax_rows", "$0"), ("matmul_bf16", "$0"), ("matmul_bf16", "$0_mma")):
+        code = emit_ptx(emit_kernel(lowered(name, "sm_90a")[variant], early=True).llvm, "sm_90a")
+        waits, lets = (code.index(f"griddepcontrol.{word};") for word in ("wait", "launch_dependents"))
+        touched = re.search(r"\b(ld|st)\.global|cp\.async|mbarrier", code)
+        assert touched is not None and waits < lets < touched.start()
+    assert "griddepcontrol" not in ptx("add", "sm_80", "$0")
 
 
 def test_softmax_folds_by_lanes() -> None:
