@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from tesserac.ir.core import Attr
 from tesserac.schedule.space import computing, read_reach, write_reach
 from tesserac.tile.frame import Frame
 from tesserac.types.dims import ZERO
@@ -22,5 +23,6 @@ def build_sort(frame: Frame) -> None:
         row = (frame.memory_of(source), *frame.coordinates(source))
         places = (frame.memory_of(target), *frame.coordinates(target))
         dims = (source.loops.index(fold), target.loops.index(fold))
-        attrs = {"dims": dims, **{key: op.attrs[key] for key in ("descending", "below") if key in op.attrs}}
+        attrs: dict[str, Attr] = {key: op.attrs[key] for key in ("descending", "below") if key in op.attrs}
+        attrs["dims"] = dims
         frame.builder.op("tile.sort", (*row, *places), (), attrs)
