@@ -198,6 +198,8 @@ def constant(v: Tensor[3, f32]): return twice(shifted(A, 2.0), v)
 def wide(m: Tensor[M, N, f32], v: Tensor[N, f32]): return moved(op.dense(m), v), op.dense(m)(v), apply(m, v)
 def moved(B: Operator[Din, Dout], v: Tensor[Din, f32]) -> Tensor[Dout, f32]: return B @ v
 def general(m: Tensor[N, N, f32], v: Tensor[N, f32]): return twice(shifted(op.dense(m), 0.5), v)
+def several(m: Tensor[N, N, f32], v: Tensor[N, f32]):
+    return moved(op.dense(m), v), moved(op.dense(m).H, v), moved(op.triangular(m), v), moved(2.0 * op.dense(m), v)
 def piped(v: Tensor[3, f32]): return op.pipeline([v, A, relu, A.H])
 def in_loop(m: Tensor[N, N, f32], v: Tensor[N, f32]):
     B = op.dense(m)
@@ -217,6 +219,8 @@ def test_operators_go_through_functions() -> None:
     assert all(np.array_equal(y, m @ v) for y in module.wide(m, v))
     g = a + 0.5 * np.eye(3)
     assert np.allclose(module.general(a, v), g @ g @ v, rtol=1e-6)
+    forms = (a, a.T, np.tril(a), 2 * a)  # each operator has its own instance of a function
+    assert all(np.allclose(y, form @ v, rtol=1e-6) for y, form in zip(module.several(a, v), forms, strict=True))
     assert np.allclose(module.piped(v), a.T @ np.maximum(a @ v, 0), rtol=1e-6)
     assert np.allclose(module.in_loop(a, v), a @ a @ a @ v, rtol=1e-6)
     signal = np.arange(8, dtype="f4")

@@ -60,6 +60,7 @@ from tesserac.types.ty import (
     IntType,
     ListType,
     NoneType,
+    OperatorType,
     StrType,
     StructType,
     TensorType,
@@ -380,11 +381,13 @@ def instance_symbol(module: str, signature: Signature, types: tuple[Type, ...]) 
 
 
 def _key(type_: Type) -> str:
-    """The type in full: what a struct holds and a function captured count too."""
+    """The type in full: what a struct holds and a function captured count too, and the expression that an operator
+    is."""
     inner = parts(type_)
     if inner is None:
         return type_.show()
     of = f"{type_.module}." if isinstance(type_, FunctionType | StructType) else ""
+    of = repr(type_.tree) if isinstance(type_, OperatorType) else of
     settings = type_.settings if isinstance(type_, TransformType) else ()
     named = [f"{name}={_key(setting)}" for name, setting in settings]
     return f"{of}{type_.show()}({'; '.join([*map(_key, inner), *named])})"
