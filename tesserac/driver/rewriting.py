@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tesserac.base.source import Span
-from tesserac.check.model.library_annotations import APPLIED, DIAGONAL, KRONECKER, LOWER, UPDATE, UPPER
+from tesserac.check.model.library_annotations import (
+    APPLIED,
+    DIAGONAL,
+    KRONECKER,
+    LOWER,
+    ORTHONORMAL,
+    POSITIVE,
+    UPDATE,
+    UPPER,
+)
 from tesserac.check.model.typed import TypedFunction
 from tesserac.graph.algebra.costs import Facts, beats
 from tesserac.graph.algebra.engine import Choice
@@ -76,6 +85,8 @@ _WORDS = {
     UPPER: "upper triangular",
     KRONECKER: "a Kronecker product",
     UPDATE: "a diagonal one and a product",
+    ORTHONORMAL: "unitary",
+    POSITIVE: "positive semidefinite",
 }
 
 

@@ -14,6 +14,7 @@ from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     elementwise,
     error_functions,
     exponents,
+    held,
     index,
     join,
     powers,

@@ -116,6 +116,13 @@ class LostPart(Mismatch):
     dtype: DType
 
 
+@dataclass(eq=False)
+class UnknownWord(Mismatch):
+    """The operator says of itself what nobody reads."""
+
+    word: str
+
+
 def choose(signatures: Sequence[Signature], ranks: tuple[int, ...]) -> Signature:
     """The alternative for these ranks; signatures of one operator differ in nothing else."""
     for signature in signatures:

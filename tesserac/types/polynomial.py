@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.once import once
 from tesserac.types.terms import (
     MAX_NESTING,
     MAX_TERMS,
@@ -124,7 +124,7 @@ class Dim:
     def max(self, other: Dim | int) -> Dim:
         return _extreme("max", self, _dim(other))
 
-    @cached_property
+    @once
     def _hash(self) -> int:
         return hash(self.terms)
 
@@ -156,11 +156,11 @@ class Dim:
     def atoms(self) -> frozenset[Atom]:
         return self._atoms
 
-    @cached_property
+    @once
     def _atoms(self) -> frozenset[Atom]:
         return atoms_of(self.terms)
 
-    @cached_property
+    @once
     def nesting(self) -> int:
         """How deep functions stand in functions: 0 for a polynomial."""
         return max((atom.nesting for atom in self.atoms() if isinstance(atom, Opaque)), default=0)
@@ -179,7 +179,7 @@ class Dim:
     def symbols(self) -> frozenset[str]:
         return self._symbols
 
-    @cached_property
+    @once
     def _symbols(self) -> frozenset[str]:
         names: set[str] = set()
         for atom in self.atoms():
@@ -220,7 +220,7 @@ class Dim:
     def __str__(self) -> str:
         return self._text
 
-    @cached_property
+    @once
     def _text(self) -> str:
         match self.terms:
             case ():

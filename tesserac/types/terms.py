@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.once import once
 
 if TYPE_CHECKING:
     from tesserac.types.polynomial import Dim
@@ -52,12 +53,12 @@ class Opaque:
     function: Function
     args: tuple[Dim, ...]
 
-    @cached_property
+    @once
     def nesting(self) -> int:
         """How deep functions stand in functions."""
         return 1 + max(arg.nesting for arg in self.args)
 
-    @cached_property
+    @once
     def rounded_up(self) -> Dim | None:
         """What `(a + n - 1) // n` rounds up the n-th part of; it is written so."""
         if self.function != "floor_div" or self.args[1].constant is None:
@@ -65,7 +66,7 @@ class Opaque:
         left, more = self.args[0], self.args[1] - 1
         return left - more if more.terms and dict(left.terms).get((), 0) == more.constant else None
 
-    @cached_property
+    @once
     def bare(self) -> str:
         """Text that may stand alone; `str()` adds the brackets it needs inside a product."""
         if self.rounded_up is not None:

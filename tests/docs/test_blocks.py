@@ -51,6 +51,20 @@ def says(command: str, block: str) -> None:
     assert any(printed[i : i + len(wanted)] == wanted for i in range(len(printed))), "\n".join(printed)
 
 
+# ------------------------------------------------------------------------------------------------------ operators
+
+OPERATORS = """def f(m: Tensor[N, N, f32], x: Tensor[N, f32]):
+    A = op.dense(m)
+    return op.dense(m, unitary=True) @ x, solve(A.H ∘ A + op.eye(N), x)
+"""
+
+
+def operators_in_the_graph(block: str) -> None:
+    write("p.tess", OPERATORS)
+    printed = shown("tesserac inspect p.tess:f --level graph")
+    assert all(re.sub(r"%\d+ = graph.operator\(%\w+\)", "", line) in printed for line in block.splitlines()), printed
+
+
 # ---------------------------------------------------------------------------------------------------------- sizes
 
 
@@ -201,6 +215,7 @@ def costs_of_a_product(block: str) -> None:
 
 
 HELD: dict[str, list[Callable[[str], None]]] = {
+    "algebra.md": [operators_in_the_graph],
     "dims.md": [guards_on_entry, checks_on_the_way, chain_of_reasons, where_a_dim_came_from],
     "editor.md": [extension, starts_the_server, starts_the_server, helix, starts_the_server],
     "fixes.md": [fixes],

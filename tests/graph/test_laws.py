@@ -12,14 +12,16 @@ import pytest
 
 from tesserac.graph.algebra.laws import CONSTANTS, LAWS, RULES, Law, Rule
 from tesserac.graph.algebra.terms import HEADS, Term, make
-from tesserac.ir.core import Value
+from tesserac.ir.core import OPDEFS, Op, Value
 from tesserac.ir.forms import TensorType
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import F32
+from tesserac.types.dtype import C64, F32
 from tests.support.field import Number, random_numbers, root_of_unity
 from tests.support.folding import folded
 
 ATTEMPTS, WANTED = 4000, 3
+KNOWN = ("S", "U")
+"""Names of a law that stand for matrices of which the graph knows something."""
 SIZES = (1, 2, 3, 4, 6)
 
 
@@ -148,6 +150,8 @@ class Sample:
         return make(side.func.id, *args)
 
     def _leaf(self, name: str) -> Term:
+        if name in KNOWN:
+            return self._known_leaf(name)
         rank = 2 if name.isupper() else 0 if name == "s" else 1
         shape = tuple(self._size() for _ in range(rank))
         dims = tuple(map(Dim.const, shape))
@@ -156,6 +160,60 @@ class Sample:
         array = self._rng.integers(0, 4, size=shape) if is_index else random_numbers(self._rng, shape)
         self.values[value] = array
         return Term("", (), dims, value)
+
+
+    def _known_leaf(self, name: str) -> Term:
+        """A matrix of which the graph says what it is: self-adjoint, or unitary, now and then both, or with orthonormal
+        columns only; real or complex."""
+        size, is_real, kind = self._size(), bool(self._rng.integers(2)), int(self._rng.integers(3))
+        made = orthonormal(self._rng, size, is_real)
+        flags: tuple[str, ...] = ("unitary",)
+        if name == "S":
+            half = random_matrix(self._rng, size, is_real)
+            made, flags = half + conjugated(half).T, ("self_adjoint",)
+        elif kind == 1:
+            made, flags = made[:, : max(size // 2, 1)], ("isometry",)
+        elif kind == 2:
+            made, flags = reflection(self._rng, size, is_real), ("unitary", "self_adjoint")
+        dims = tuple(map(Dim.const, made.shape))
+        ty = TensorType(dims, F32 if is_real else C64)
+        source = Value(ty, None, 0, name)  # type: ignore[arg-type]
+        held = Op(OPDEFS["graph.operator"], (source,), (ty,), {"kind": "dense", "flags": flags})
+        self.values[held.result] = made
+        return Term("", (), dims, held.result)
+
+
+def random_matrix(rng: np.random.Generator, size: int, is_real: bool) -> Any:
+    found = random_numbers(rng, (size, size))
+    return np.vectorize(lambda x: Number(x.re), otypes=[object])(found) if is_real else found
+
+
+def inverse(matrix: Any) -> Any:
+    """By elimination, exactly."""
+    size = len(matrix)
+    rows = np.concatenate([matrix, identity((size, size))], axis=1)
+    for k in range(size):
+        pivot = next(i for i in range(k, size) if rows[i, k] != Number(0))
+        rows[[k, pivot]] = rows[[pivot, k]]
+        rows[k] = rows[k] * rows[k, k].power((2**31 - 1) ** 2 - 2)
+        for i in range(size):
+            if i != k:
+                rows[i] = rows[i] - rows[k] * rows[i, k]
+    return rows[:, size:]
+
+
+def orthonormal(rng: np.random.Generator, size: int, is_real: bool) -> Any:
+    """(1 - K) (1 + K)^-1 of what is its own negative adjoint."""
+    half = random_matrix(rng, size, is_real)
+    skew, one = half - conjugated(half).T, identity((size, size))
+    return np.dot(one - skew, inverse(one + skew))
+
+
+def reflection(rng: np.random.Generator, size: int, is_real: bool) -> Any:
+    """U D U.H with 1 and -1 on the diagonal."""
+    turned = orthonormal(rng, size, is_real)
+    signs = on_diagonal(np.array([Number(1) if i % 2 else -Number(1) for i in range(size)], object))
+    return np.dot(turned, np.dot(signs, conjugated(turned).T))
 
 
 def fits(term: Term, values: dict[Value, Any]) -> bool:
@@ -210,6 +268,10 @@ FALSE_LAWS = (
     Law("triangle of a product", "tril(mm(A, B))", "mm(tril(A), tril(B))"),
     Law("diagonal of a product", "diagonal(mm(A, B))", "times(diagonal(A), diagonal(B))"),
     Law("identity added to all", "add(diag(d), eye)", "diag(d)"),
+    Law("a transpose for an adjoint", "t(S)", "S", when="self_adjoint"),
+    Law("every matrix its own inverse", "mm(U, U)", "eye"),
+    Law("rows for columns", "mm(U, t(conj(U)))", "eye"),
+    Law("a conjugate forgotten", "mm(t(U), U)", "eye"),
     Law("difference exchanged", "mm(sub(A, B), x)", "sub(mm(B, x), mm(A, x))"),
 )
 

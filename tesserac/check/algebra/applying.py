@@ -14,7 +14,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.elements import element
-from tesserac.check.algebra.flags import is_diagonal
+from tesserac.check.algebra.flags import flags_of, is_diagonal
 from tesserac.check.algebra.kinds import Dense
 from tesserac.check.algebra.measures import as_grid, as_update, diagonal
 from tesserac.check.algebra.operands import refuse_matrix
@@ -30,7 +30,9 @@ from tesserac.check.values.scalars import to_float
 from tesserac.ops.convert import Cast
 from tesserac.ops.create import Eye as EyeTensor
 from tesserac.ops.elementwise import Div, Mul
-from tesserac.types.algebra import Leaf, Tree
+from tesserac.ops.held import FLAGS as HELD_FLAGS
+from tesserac.ops.held import Held
+from tesserac.types.algebra import Leaf, Tree, outline
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import C64, C128, F32, F64, DType
 from tesserac.types.ty import ErrorType, IntType, TensorType
@@ -40,6 +42,7 @@ _ELIMINATION, _POWER = "stdlib.linalg.elimination", "stdlib.linalg.power"
 _OUTSIDE = {
     **dict.fromkeys(("solve", "slogdet", "det", "inv"), _ELIMINATION),
     **dict.fromkeys(("_solve_update", "_slogdet_update", "_det_update"), _ELIMINATION),
+    "_promised_positive": "stdlib.linalg.with_structure",
     "expm": _POWER,
 }
 """Functions of matrices that the compiler may replace by those for the structure of their matrix."""
@@ -86,6 +89,11 @@ class Application:
         op = Div() if divide else Mul()
         return apply_operator(self.pool.body, op, [y, factor], self.callee.at, self.span)
 
+    def held(self, matrix: typed.Expr, tree: Kind, *flags: str) -> typed.Expr:
+        """A matrix of an operator with what is known of it: laws use that where its tree is not seen any more."""
+        made = Held(outline(tree), tuple(flag for flag in HELD_FLAGS if flag in flags))
+        return apply_operator(self.pool.body, made, [matrix], self.callee.at, self.span) if flags else matrix
+
     def dense(self, tree: Kind) -> typed.Expr:
         """The operator as a matrix, for a function that needs all of it."""
         if isinstance(tree, Dense):
@@ -93,7 +101,8 @@ class Application:
         if refuse_matrix(self.pool, tree, self.callee):
             return self.pool.body.error(self.span)
         limit = typed.Static(IntType(Dim.const(materialize_limit())), self.span)
-        return self.call("measures._bounded", tree.matrix_of(self), limit)
+        matrix = self.call("measures._bounded", tree.matrix_of(self), limit)
+        return self.held(matrix, tree, *(flag for flag in flags_of(self.pool, tree) if flag in HELD_FLAGS))
 
     def applied_to_identity(self, tree: Kind) -> typed.Expr:
         size = tree.shape(self.pool.types)[0]
@@ -115,9 +124,7 @@ class Application:
 
     def solve(self, matrix: typed.Expr, y: typed.Expr) -> typed.Expr:
         """A system of a matrix; the compiler sees what that is made of."""
-        matrix, y = _met(self.pool.body, [matrix, y], self.callee)
-        is_complex = isinstance(matrix.type, TensorType) and matrix.type.dtype.is_complex
-        return self.call("_solve" if is_complex else "solve", matrix, y)
+        return self.call("solve", *_met(self.pool.body, [matrix, y], self.callee))
 
 
 def _met(body: Body, args: Sequence[typed.Expr], callee: Callee) -> list[typed.Expr]:

@@ -5,6 +5,8 @@ Enters: checked arguments by name. Leaves: an operator value, or an error expres
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero, added
@@ -47,10 +49,12 @@ def dense(body: Body, callee: Callee, given: Given) -> typed.Expr:
     tree = Dense(matrix, *map(bool, flags))
     if any(flags) and not require_square(pool, tree, given["matrix"], callee):
         return body.error(callee.span)
-    said = [name for name, flag in zip(PROMISES, flags, strict=True) if flag]
-    leaf = pool.add(promised(pool, callee, use_value(pool, matrix), said))
     unitary, self_adjoint, psd = map(bool, flags)
-    return pool.value(Dense(leaf, unitary, self_adjoint or psd, psd), callee.span)
+    said = [name for name, flag in zip(PROMISES, (unitary, self_adjoint and not psd, psd), strict=True) if flag]
+    leaf = pool.add(promised(pool, callee, use_value(pool, matrix), said))
+    looked_at = Dense(leaf, unitary, self_adjoint or psd, psd)
+    held = looked_at.matrix_of(Application(pool, callee))  # `matrix` beside the operator is what was promised, too
+    return pool.value(replace(looked_at, matrix=pool.add(held)), callee.span)
 
 
 PROMISES = ("unitary", "self_adjoint", "psd")
@@ -63,9 +67,17 @@ def use_value(pool: Pool, leaf: Leaf) -> typed.Expr:
 def promised(pool: Pool, callee: Callee, matrix: typed.Expr, said: list[str]) -> typed.Expr:
     """The matrix, of which what is said of it holds: it is looked at once, where the operator is made."""
     for name in said:
-        if not (name == "self_adjoint" and "psd" in said):
-            matrix = Application(pool, callee).call(f"measures._promised_{name}", matrix)
+        for check in _LOOKED_AT[name]:
+            matrix = Application(pool, callee).call(check, matrix)
     return matrix
+
+
+_LOOKED_AT = {
+    "unitary": ["measures._promised_unitary"],
+    "self_adjoint": ["measures._promised_self_adjoint"],
+    "psd": ["measures._promised_hermitian", "_promised_positive"],
+    "basis": ["measures._promised_basis"],
+}
 
 
 def diag(body: Body, callee: Callee, given: Given) -> typed.Expr:

@@ -12,6 +12,7 @@ from tesserac.check.algebra.combined import Eye, Factor, scaled, size_at
 from tesserac.check.algebra.crossover import pays_to_transform
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
+from tesserac.ops.held import ISOMETRY, PSD, SELF_ADJOINT, UNITARY
 from tesserac.types.algebra import Leaf, Shape
 from tesserac.types.dims import Dim
 from tesserac.types.ty import TensorType, Type
@@ -40,10 +41,11 @@ class Dense(Kind):
         return self.unitary
 
     def matrix_of(self, use: Use) -> typed.Expr:
-        return use.value(self.matrix)
+        promises = {UNITARY: self.unitary, SELF_ADJOINT: self.self_adjoint, PSD: self.psd}
+        return use.held(use.value(self.matrix), self, *(flag for flag, said in promises.items() if said))
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("_dense", use.value(self.matrix), x)
+        return use.call("_dense", self.matrix_of(use), x)
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,8 @@ class Adjoint(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         match self.of:
-            case Dense(matrix=leaf):
-                return use.call("_dense_adjoint", use.value(leaf), x)
+            case Dense() as dense:
+                return use.call("_dense_adjoint", dense.matrix_of(use), x)
             case Diag(entries=leaf):
                 return use.call("_diag_adjoint", use.value(leaf), x)
             case Conv1d() as convolution:
@@ -162,11 +164,11 @@ class Projector(Kind):
         return self if right == self else None
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        basis = use.value(self.basis)
+        basis = orthonormal(use, self, self.basis)
         return use.call("_low_rank", basis, basis, x)
 
     def matrix_of(self, use: Use) -> typed.Expr:
-        basis = use.value(self.basis)
+        basis = orthonormal(use, self, self.basis)
         return use.call("measures._low_rank_matrix", basis, basis)
 
 
@@ -218,7 +220,7 @@ class Spectral(Kind):
         return self
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("_spectral", use.value(self.values), use.value(self.vectors), x)
+        return use.call("_spectral", use.value(self.values), orthonormal(use, self, self.vectors), x)
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,8 @@ class Singular(Kind):
         return Singular(self.right, self.values, self.left, self.unitary)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("_singular", *(use.value(leaf) for leaf in (self.left, self.values, self.right)), x)
+        left, right = (orthonormal(use, self, leaf) for leaf in (self.left, self.right))
+        return use.call("_singular", left, use.value(self.values), right, x)
 
 
 @dataclass(frozen=True)
@@ -297,6 +300,11 @@ class Implicit(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_as_declared", use.function(use.value(self.forward), x), x, use.value(self.codomain))
+
+
+def orthonormal(use: Use, tree: Kind, leaf: Leaf) -> typed.Expr:
+    """A matrix whose columns are orthonormal, since its operator was made so."""
+    return use.held(use.value(leaf), tree, ISOMETRY)
 
 
 def dims_at(types: Sequence[Type], leaf: Leaf) -> tuple[Dim, ...]:

@@ -7,6 +7,8 @@ replaced by once the structure is known. A form takes the parts of the matrix an
     lower       the matrix, of which only the lower triangle is read; likewise upper
     kronecker   a[M, M] and b[P, P], of kron(a, b)
     update      d[N], u[N, K] and v[K, N], of diag(d) + u @ v
+    unitary     the matrix, whose inverse is its adjoint
+    positive    the matrix, which is self-adjoint and has no negative eigenvalue
     applied     the matrix and x[N, R]: what f of the matrix, which is a matrix, is times x
 """
 
@@ -19,7 +21,16 @@ from tesserac.base.resources import of_library
 from tesserac.check.instances.binding import CallBinding, substitute_type
 from tesserac.check.instances.checking import instance_symbol
 from tesserac.check.model import typed
-from tesserac.check.model.library_annotations import APPLIED, DIAGONAL, KRONECKER, LOWER, UPDATE, UPPER
+from tesserac.check.model.library_annotations import (
+    APPLIED,
+    DIAGONAL,
+    KRONECKER,
+    LOWER,
+    ORTHONORMAL,
+    POSITIVE,
+    UPDATE,
+    UPPER,
+)
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.kernels import E0508
@@ -101,6 +112,8 @@ _PARTS: dict[str, Callable[[TensorType], list[Type]]] = {
     DIAGONAL: lambda a: [_like(a, a.dims[0])],
     LOWER: _whole,
     UPPER: _whole,
+    ORTHONORMAL: _whole,
+    POSITIVE: _whole,
     KRONECKER: lambda a: [_like(a, *(Dim.sym(name),) * 2) for name in (ROWS_OF_FIRST, ROWS_OF_SECOND)],
     UPDATE: lambda a: [_like(a, a.dims[0]), _like(a, a.dims[0], Dim.sym(RANK)), _like(a, Dim.sym(RANK), a.dims[0])],
     APPLIED: lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from tesserac.graph.algebra.costs import Facts, counted, counted_all, never_above
+from tesserac.graph.algebra.costs import Facts, counted, counted_all, never_above, total
 from tesserac.graph.algebra.terms import Term
 from tesserac.types.dims import ONE, ZERO, Dim
 
@@ -125,14 +125,35 @@ def _per_vector(factor: Term) -> Dim:
     return size
 
 
-def pays_alone(factor: Term, vectors: Dim) -> bool:
-    """Whether it may cost less to apply a factor by what it is made of than to form it first."""
-    return _may_pay(_per_vector(factor), _forming(factor), counted_all(factor.shape), counted(vectors))
+def pays_apart(summands: Sequence[Term], vectors: Dim) -> bool:
+    """Whether it may cost less to apply the terms of a sum by what they are made of, and to add what they give, than to
+    form the sum first."""
+    size, count = counted_all(summands[0].shape), counted(vectors)
+    costs = tuple((_per_vector(part), _forming(part)) for part in summands)
+    return _may_pay(costs, size, counted(summands[0].shape[0]), count)
 
 
 @lru_cache(maxsize=2048)
-def _may_pay(per_vector: Dim, forming: Dim, size: Dim, vectors: Dim) -> bool:
+def _may_pay(costs: tuple[tuple[Dim, Dim], ...], size: Dim, rows: Dim, vectors: Dim) -> bool:
+    if not any(_pays_alone(cost, forming, size, vectors) for cost, forming in costs):
+        return False
+    formed = total([size * (len(costs) - 1), size * vectors, *(forming for _, forming in costs)])
+    least = total([rows * vectors * (len(costs) - 1), *(_least(cost, size) * vectors for cost, _ in costs)])
+    return not never_above(formed, least, Facts())
+
+
+@lru_cache(maxsize=2048)
+def _pays_alone(per_vector: Dim, forming: Dim, size: Dim, vectors: Dim) -> bool:
+    """Whether it may cost less to apply a term by what it is made of than to form it first."""
     return per_vector != size and not never_above(forming + size * vectors, per_vector * vectors, Facts())
+
+
+@lru_cache(maxsize=2048)
+def _least(per_vector: Dim, size: Dim) -> Dim:
+    """What applying a term to one vector costs at least, whichever way; 0 where sizes decide between them."""
+    if per_vector == size or never_above(size, per_vector, Facts()):
+        return size
+    return per_vector if never_above(per_vector, size, Facts()) else ZERO
 
 
 @lru_cache(maxsize=4096)

@@ -6,15 +6,17 @@ Arguments come first; chains of products are taken as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.algebra.chains import Tree, may_reassociate, trees
 from tesserac.graph.algebra.costs import Facts, beats, is_open
+from tesserac.graph.algebra.known import undoes
 from tesserac.graph.algebra.laws import rules_for
-from tesserac.graph.algebra.terms import Term, make
+from tesserac.graph.algebra.terms import Term, eye, make
 
 ASSOCIATIVITY = "associativity"
+UNDONE = "orthonormal columns"
 MAX_STEPS = 400
 """Of one expression: more only laws that undo each other could need."""
 
@@ -49,7 +51,7 @@ class Engine:
     def simplify(self, term: Term) -> Term:
         """The expression in its cheapest form; the same term where none is surely cheaper."""
         found = self.normal(term)
-        if found == term or not self._is_gain(found, term):
+        if found == term or not self.is_gain(found, term):
             self.steps = []
             return term
         return found
@@ -59,7 +61,7 @@ class Engine:
         self.steps, self.choices, self._known, self._products = [], [], {}, {}
         return self._simplified(term)
 
-    def _is_gain(self, new: Term, old: Term) -> bool:
+    def is_gain(self, new: Term, old: Term) -> bool:
         """Whether a form is cheaper, or as cheap and shorter; what only looks otherwise is not worth other bits."""
         if beats(new.cost, old.cost, self._facts):
             return True
@@ -124,7 +126,25 @@ class Engine:
             again = _joined(tree, simple)
             simple = []
             tree = _open(again, simple)
-        return tree, simple
+        return self._without_undone(tree, simple)
+
+    def _without_undone(self, tree: Tree, factors: list[Term]) -> tuple[Tree, list[Term]]:
+        """A product without neighbours that are known to undo each other, in whatever order they would be multiplied,
+        and without those that are neighbours then."""
+        kept: list[int] = []
+        for place, factor in enumerate(factors):
+            if not kept or factor.rank != 2 or not undoes(factors[kept[-1]], factor):
+                kept.append(place)
+                continue
+            product = make("mm", factors[kept.pop()], factor)
+            self.steps.append(Step(UNDONE, product, eye(product.shape[0])))
+        if len(kept) == len(factors):
+            return tree, factors
+        if not kept:
+            return 0, [eye(factors[0].shape[0])]
+        left = _pruned(tree, {place: number for number, place in enumerate(kept)})
+        assert left is not None, "a factor that is kept stands in the tree"
+        return left, [factors[place] for place in kept]
 
     def _built(self, tree: Tree, factors: Sequence[Term]) -> Term:
         if isinstance(tree, int):
@@ -160,6 +180,16 @@ def _open(term: Term, factors: list[Term]) -> Tree:
             factors.append(part)
             found.append(len(factors) - 1)
     return found[0], found[1]
+
+
+def _pruned(tree: Tree, numbers: Mapping[int, int]) -> Tree | None:
+    """The tree over the factors that have a number, under that."""
+    if isinstance(tree, int):
+        return numbers.get(tree)
+    left, right = (_pruned(part, numbers) for part in tree)
+    if left is None or right is None:
+        return right if left is None else left
+    return left, right
 
 
 def _joined(tree: Tree, factors: Sequence[Term]) -> Term:

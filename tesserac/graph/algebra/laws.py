@@ -14,11 +14,14 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from tesserac.base.dataclass import dataclass
-from tesserac.graph.algebra.chains import pays_alone
+from tesserac.base.once import once
+from tesserac.graph.algebra.chains import pays_apart
+from tesserac.graph.algebra.known import flags_of, is_real, undoes
 from tesserac.graph.algebra.terms import Term, make, ones
+from tesserac.ops.held import SELF_ADJOINT
 from tesserac.types.dims import Dim
 
 Bound = dict[str, Term]
@@ -61,6 +64,14 @@ LAWS: tuple[Law, ...] = (
     _normal("transpose of scaled columns", "t(columns(A, d))", "rows(d, t(A))"),
     _normal("transpose of a lower triangle", "t(tril(A))", "triu(t(A))", "square"),
     _normal("transpose of an upper triangle", "t(triu(A))", "tril(t(A))", "square"),
+    # ------------------------------------------------------------------------------- what is known of a matrix
+    _normal("transpose of a self-adjoint matrix", "t(S)", "S", "real self_adjoint"),
+    _normal("adjoint of a self-adjoint matrix", "t(conj(S))", "S", "self_adjoint"),
+    _normal("orthonormal columns", "mm(t(U), U)", "eye", "undone"),
+    _normal("orthonormal complex columns", "mm(t(conj(U)), U)", "eye", "undone"),
+    _normal("orthonormal rows", "mm(U, t(U))", "eye", "undone"),
+    _normal("orthonormal complex rows", "mm(U, t(conj(U)))", "eye", "undone"),
+    _normal("its own inverse", "mm(U, U)", "eye", "undone"),
     # -------------------------------------------------------------------------------------------------- products
     _normal("identity on the left", "mm(eye, M)", "M"),
     _normal("identity on the right", "mm(M, eye)", "M"),
@@ -74,6 +85,9 @@ LAWS: tuple[Law, ...] = (
     Law("diagonal on the right", "mm(M, diag(d))", "columns(M, d)"),
     Law("multiple applied", "mm(scale(s, A), x)", "scale(s, mm(A, x))"),
     Law("multiple applied from the right", "mm(x, scale(s, A))", "scale(s, mm(x, A))"),
+    Law("multiple of a vector", "mm(A, scale(s, x))", "scale(s, mm(A, x))"),
+    Law("multiple of a vector from the right", "mm(scale(s, x), A)", "scale(s, mm(x, A))"),
+    Law("a row as a column", "mm(mm(B, x), A)", "mm(t(A), mm(B, x))"),
     Law("permuted rows", "mm(perm(p), A)", "take(A, p)"),
     Law("permuted elements", "mm(perm(p), x)", "take(x, p)"),
     Law("mixed product", "mm(kron(A, B), kron(C, D))", "kron(mm(A, C), mm(B, D))", when="conformal"),
@@ -104,6 +118,7 @@ LAWS: tuple[Law, ...] = (
     _normal("multiple of a Kronecker product", "scale(s, kron(A, B))", "kron(scale(s, A), B)"),
     _normal("negative of a Kronecker product", "neg(kron(A, B))", "kron(neg(A), B)"),
     _normal("Kronecker product of diagonals", "kron(diag(d), diag(e))", "diag(outer_kron(d, e))"),
+    _normal("Kronecker product of two identities", "kron(eye, eye)", "eye"),
     _normal("Kronecker product of identities", "kron(eye, diag(d))", "diag(outer_kron(ones, d))", "square"),
     _normal("Kronecker product with the identity", "kron(diag(d), eye)", "diag(outer_kron(d, ones))", "square"),
     # ------------------------------------------------------------------------------------------------- triangles
@@ -171,11 +186,22 @@ def _summands(term: Term) -> Iterator[Term]:
         yield term
 
 
+def _self_adjoint(bound: Mapping[str, Term], term: Term) -> bool:
+    return SELF_ADJOINT in flags_of(bound["S"])
+
+
+def _undone(bound: Mapping[str, Term], term: Term) -> bool:
+    return undoes(*term.args)
+
+
 CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
     "": lambda bound, term: True,
     "square": _square,
     "squares": _squares,
     "conformal": _conformal,
+    "self_adjoint": _self_adjoint,
+    "real self_adjoint": lambda bound, term: is_real(term) and _self_adjoint(bound, term),
+    "undone": _undone,
 }
 
 
@@ -187,7 +213,7 @@ class Rule:
     left: ast.expr
     right: ast.expr
 
-    @cached_property
+    @once
     def heads(self) -> tuple[str | None, ...]:
         """Of the arguments of the left side, where it says them: most terms differ there already."""
         assert isinstance(self.left, ast.Call)
@@ -201,7 +227,7 @@ class Rule:
         if self.law.sum_at is None:
             return True
         sum_, other = term.args[self.law.sum_at], term.args[1 - self.law.sum_at]
-        return any(pays_alone(part, other.shape[self.law.sum_at - 1]) for part in _summands(sum_))
+        return bool(flags_of(other)) or pays_apart(tuple(_summands(sum_)), other.shape[self.law.sum_at - 1])
 
     def apply(self, term: Term) -> Term | None:
         """The right side, where the term is a left side of the law."""
@@ -241,12 +267,11 @@ CONSTANTS = ("eye", "ones")
 
 
 def _build(side: ast.expr, bound: Bound, term: Term) -> Term:
-    """The identity and the vector of ones have the sizes of the matrix that the left side is or has."""
+    """The identity has the sizes of the left side, a vector of ones those of the identity that this has."""
     if isinstance(side, ast.Name) and side.id in bound:
         return bound[side.id]
     if isinstance(side, ast.Name):
-        size = _edge(bound, term)
-        return ones(size) if side.id == "ones" else Term("eye", (), (size, size))
+        return ones(_edge(bound, term)) if side.id == "ones" else Term("eye", (), term.shape)
     assert isinstance(side, ast.Call) and isinstance(side.func, ast.Name)
     args = [_build(arg, bound, term) for arg in side.args]
     if side.func.id == "perm":

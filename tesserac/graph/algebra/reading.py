@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tesserac.graph.algebra.known import best_known, flags_of, held_flags
 from tesserac.graph.algebra.masks import mask_of
 from tesserac.graph.algebra.terms import HEADS, Term, eye, leaf, make, ones, permutation
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_of
@@ -16,6 +17,7 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.create import Eye, Full
 from tesserac.ops.einsum import Einsum
+from tesserac.ops.held import ISOMETRY, UNITARY, Held
 from tesserac.ops.index import Gather
 from tesserac.ops.reduce import Sum
 from tesserac.ops.shape import Permute
@@ -27,11 +29,14 @@ MAX_DEPTH = 64
 
 class Reader:
     """Reads what leads to one operation; where it is `shared`, also what others need too, since what the expression is
-    replaced by costs less than it alone."""
+    replaced by costs less than it alone. With `undone`, that only of products that another factor may undo; whether
+    there were any, `has_shared` says."""
 
-    def __init__(self, root: Op, *, shared: bool = False) -> None:
+    def __init__(self, root: Op, *, shared: bool = False, undone: bool = False) -> None:
         self._root = root
         self._shared = shared
+        self._undone = undone
+        self.has_shared = False
         self._mode = root.attrs.get(NUMERICS)
         self._known: dict[Value, Term] = {}
 
@@ -42,20 +47,23 @@ class Reader:
     def term(self, value: Value, depth: int) -> Term:
         found = self._known.get(value)
         if found is None:
-            found = self._known[value] = self._opened(value, depth) or self.atom(value)
+            found = self._known[value] = self.opened(value, depth) or self.atom(value)
         return found
 
     def atom(self, value: Value) -> Term:
-        return leaf(value, tensor_type(value).dims)
+        return leaf(best_known(value, self._root), tensor_type(value).dims)
 
-    def _opened(self, value: Value, depth: int) -> Term | None:
+    def opened(self, value: Value, depth: int) -> Term | None:
         op = value.defining_op
         if op is None or depth > MAX_DEPTH or op.attrs.get(NUMERICS) != self._mode:
             return None
         term = self._read(op, depth)
-        if term is None or is_structure(term):
+        if term is None or is_structure(term) or self._is_alone(value, op):
             return term
-        return term if self._is_alone(value, op) else None
+        if self._undone and term.head in ("mm", "scale") and _may_be_undone(term):
+            self.has_shared = True
+            return term
+        return None
 
     def _is_alone(self, value: Value, op: Op) -> bool:
         """Whether nobody else needs the value, so that it need not be computed; what stands outside of a loop is
@@ -68,6 +76,11 @@ class Reader:
 
     def operand(self, op: Op, position: int, depth: int) -> Term:
         return self.term(op.operands[position], depth)
+
+
+def _may_be_undone(term: Term) -> bool:
+    product = term.args[1] if term.head == "scale" else term
+    return product.head == "mm" and any(flags_of(arg) & _OF_COLUMNS for arg in product.args)
 
 
 def is_structure(term: Term) -> bool:
@@ -189,6 +202,15 @@ def _is_kronecker(a: TensorType, b: TensorType, left: TensorType, right: TensorT
     return left.dims == (a.dims[0], ONE, a.dims[1], ONE) and right.dims == (ONE, b.dims[0], ONE, b.dims[1])
 
 
+def _held(reader: Reader, op: Op, depth: int) -> Term | None:
+    """A matrix of which something is known: what it is made of says more, where that is seen."""
+    found = reader.opened(op.operands[0], depth)
+    return found if found is not None and (is_structure(found) or not held_flags(op.result) & _OF_COLUMNS) else None
+
+
+_OF_COLUMNS = {UNITARY, ISOMETRY}
+
+
 def _gather(reader: Reader, op: Op, depth: int) -> Term | None:
     """Rows of the identity: a permutation, or any choice of rows."""
     operator = operator_of(op)
@@ -219,14 +241,31 @@ def _sum_of_two(head: str) -> Callable[[Reader, Op, int], Term | None]:
 
 
 def _mul(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A multiple of a matrix, where it is the factor of a product or has a known structure; other products of elements
-    are no linear algebra."""
-    for scalar, matrix in (op.operands, op.operands[::-1]):
-        if tensor_type(scalar).rank == 0 and tensor_type(matrix).rank == 2:
-            found = reader.term(matrix, depth)
+    """A multiple of a matrix, where it is the factor of a product or has a known structure, or of a vector between two
+    products; other products of elements are no linear algebra."""
+    for scalar, other in (op.operands, op.operands[::-1]):
+        number = _number(scalar)
+        if number is not None and tensor_type(other).rank in (1, 2):
+            found = reader.term(other, depth)
             known = is_structure(found) and found.head != "t"
-            return make("scale", reader.atom(scalar), found) if known or _is_factor(op) else None
+            counts = known or (_is_factor(op) if found.rank == 2 else _innermost(found).head == "mm")
+            return make("scale", reader.atom(number), found) if counts else None
     return None
+
+
+def _number(value: Value) -> Value | None:
+    """One number, or the one that a vector has everywhere."""
+    op = value.defining_op
+    while op is not None and tensor_type(value).rank == 1 and op.name in (PREFIX + "reshape", PREFIX + "expand"):
+        value = op.operands[0]
+        op = value.defining_op
+    return value if tensor_type(value).rank == 0 else None
+
+
+def _innermost(term: Term) -> Term:
+    while term.head == "scale":
+        term = term.args[1]
+    return term
 
 
 def _is_factor(op: Op) -> bool:
@@ -281,6 +320,10 @@ def _same(reader: Reader, op: Op, depth: int) -> Term | None:
     return reader.operand(op, 0, depth) if op.operands[0].type == op.result.type else None
 
 
+def _power(reader: Reader, op: Op, depth: int) -> Term | None:
+    return _same(reader, op, depth) if op.attrs["exponent"] == 1 else None
+
+
 _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
     PREFIX + name: reader
     for name, reader in {
@@ -302,6 +345,8 @@ _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
         "conj": _conj,
         "wide": _same,
         "cast": _same,
+        "power": _power,
+        Held.name: _held,
     }.items()
 }
 

@@ -5,15 +5,27 @@ Enters: a call with forms (`solve(a, b)`). Leaves: the name of the structure of 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from tesserac.base.dataclass import dataclass
-from tesserac.check.model.library_annotations import DIAGONAL, KRONECKER, LOWER, UPDATE, UPPER
+from tesserac.check.model.library_annotations import (
+    DIAGONAL,
+    KRONECKER,
+    LOWER,
+    ORTHONORMAL,
+    POSITIVE,
+    UPDATE,
+    UPPER,
+)
 from tesserac.check.transforms.form_rules import RANK, ROWS_OF_FIRST, ROWS_OF_SECOND
 from tesserac.graph.algebra.costs import Facts, counted, counted_all
 from tesserac.graph.algebra.engine import Engine
+from tesserac.graph.algebra.known import best_known, flags_of, held_flags
 from tesserac.graph.algebra.reading import Reader
-from tesserac.graph.algebra.terms import Term, make, ones
+from tesserac.graph.algebra.terms import Term, leaf, make, ones
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
+from tesserac.ops.held import PSD, UNITARY
 from tesserac.types.dims import ONE, ZERO, Dim
 
 
@@ -29,9 +41,22 @@ class Structure:
     whole: Dim = ONE
 
 
-def structure_of(call: Op, facts: Facts) -> Structure | None:
-    """Of the first operand of a call; None where nothing is known of it."""
-    term = Engine(facts).normal(Reader(call, shared=True).term(call.operands[0], 0))
+def structures_of(call: Op, facts: Facts) -> Iterator[Structure]:
+    """Of the first operand of a call: what it is made of, then what is known of it as a whole."""
+    matrix = call.operands[0]
+    term = Engine(facts).normal(Reader(call, shared=True).term(matrix, 0))
+    made = _made_of(call, term)
+    if made is not None:
+        yield made
+    flags = flags_of(term) | held_flags(best_known(matrix, call))
+    whole = (leaf(matrix, tensor_type(matrix).dims),)
+    if UNITARY in flags:
+        yield Structure(ORTHONORMAL, whole)
+    if PSD in flags:
+        yield Structure(POSITIVE, whole)
+
+
+def _made_of(call: Op, term: Term) -> Structure | None:
     match term:
         case Term(head="eye"):
             return Structure(DIAGONAL, (ones(term.shape[0]),))

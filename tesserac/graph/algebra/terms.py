@@ -8,9 +8,10 @@ it costs, and whether it says something about the structure of a matrix.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.once import once
 from tesserac.graph.algebra.costs import counted, counted_all, joined, total
 from tesserac.graph.dialect import PREFIX
 from tesserac.ir.core import Value
@@ -32,7 +33,7 @@ class Term:
     shape: Shape
     leaf: Value | None = None
 
-    @cached_property
+    @once
     def _hash(self) -> int:
         return hash((self.head, self.args, self.shape, id(self.leaf)))
 
@@ -58,19 +59,19 @@ class Term:
                 waiting.append((term, True))
                 waiting += [(arg, False) for arg in reversed(term.args)]
 
-    @cached_property
+    @once
     def distinct(self) -> frozenset[Term]:
         """This term and all in it, in no order."""
         return frozenset((self,)).union(*[arg.distinct for arg in self.args])
 
-    @cached_property
+    @once
     def cost(self) -> Dim:
         """Of the whole expression; what stands in it twice is computed once."""
         if len(self.distinct) == 1 + sum([len(arg.distinct) for arg in self.args]):
             return joined(self.own_cost, *[arg.cost for arg in self.args])
         return total([part.own_cost for part in self.distinct])
 
-    @cached_property
+    @once
     def own_cost(self) -> Dim:
         """Of its head alone."""
         return _cost_of(self.head, self.shape, tuple(arg.shape for arg in self.args)) if self.head else ZERO

@@ -90,13 +90,25 @@ def _rewrite_function(function: Op, observe: Observe | None) -> None:
     for op in reversed(roots):  # what is part of a larger expression is looked at with it
         if op in done or op.parent is None or not op.result.uses:
             continue
-        before = Reader(op).read()
+        before, after = _simplified(op, engine)
         done.update(_inside(before, op))
-        after = engine.simplify(before)
         if observe is not None and (after != before or engine.choices):
             observe(Rewrite(function.symbol, op, before, after, tuple(engine.steps), tuple(engine.choices), facts))
         if after != before:
             done.update(_replace(op, after))
+
+
+def _simplified(op: Op, engine: Engine) -> tuple[Term, Term]:
+    """An expression and its cheapest form. A product that others need too is taken apart only where what undoes it
+    costs less than what is beside it alone."""
+    reader = Reader(op, undone=True)
+    before = reader.read()
+    after = engine.simplify(before)
+    if reader.has_shared:
+        alone = Reader(op).read()
+        if after == before or not engine.is_gain(after, alone):
+            return alone, engine.simplify(alone)
+    return before, after
 
 
 def _inside(term: Term, root: Op) -> list[Op]:

@@ -36,10 +36,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.model.library_annotations import APPLIED, UPDATE
+from tesserac.check.model.library_annotations import APPLIED, POSITIVE, UPDATE
 from tesserac.check.transforms.form_rules import COLUMNS
 from tesserac.graph.algebra.costs import Facts, beats, facts_of, is_open
-from tesserac.graph.algebra.structures import Structure, structure_of
+from tesserac.graph.algebra.structures import Structure, structures_of
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
@@ -60,6 +60,8 @@ from tesserac.ops.calculus import Writer
 from tesserac.types.dims import ONE, Dim
 
 MATMUL = PREFIX + "matmul"
+BRANCHES = (UPDATE, POSITIVE)
+"""Structures whose forms look at what they found, and solve the whole system where that is not enough."""
 MAX_FORMS = 64
 """In one function: forms may call what has forms again, and each time parts are smaller."""
 
@@ -139,10 +141,13 @@ class _Chooser:
             inline_call(op, callee, self._function, _told(op, callee))
 
     def _by_structure(self, op: Op, forms: Mapping[str, Attr]) -> bool:
-        found = structure_of(op, self._facts) if forms else None
-        if found is None or found.name not in forms or not self._may_assert(op, forms[found.name]):
+        found = structures_of(op, self._facts) if forms else ()
+        return any(self._takes(op, forms, structure) for structure in found)
+
+    def _takes(self, op: Op, forms: Mapping[str, Attr], found: Structure) -> bool:
+        if found.name not in forms or not self._may_assert(op, forms[found.name]):
             return False
-        if found.name == UPDATE and _is_mapped(op):  # its branches would both be computed for all
+        if found.name in BRANCHES and _is_mapped(op):  # both would be computed for all
             return False
         if not beats(found.cost, found.whole, self._facts):
             self._tell_left(op, found)
