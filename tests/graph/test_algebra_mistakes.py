@@ -46,6 +46,8 @@ WRONG = [
     ("E0801", "op.coo(arange(3), arange(3), x, N)"),
     ("E0802", "op.dense(m) @ cast(x, f64)"),
     ("E0802", "op.eye(N) % op.eye(N)"),
+    ("E0804", "fft ∘ fft == ifft ∘ ifft"),
+    ("E0804", "(fft ∘ fft).psd"),
     ("E0803", "adjoint(fft)"),
     ("E0803", "tensor(fft, op.eye(N))"),
     ("E0803", "norm(op.fft())"),

@@ -14,7 +14,7 @@ from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Scaled, Zero, added, canonical, inverse, scaled
 from tesserac.check.algebra.constructors import Given
 from tesserac.check.algebra.flags import CHECKS, proven, refuted
-from tesserac.check.algebra.operands import lacks_size, read_both, require_fit
+from tesserac.check.algebra.operands import lacks_size, read_both, refuse, require_fit
 from tesserac.check.algebra.operations import applied
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.spectra import of_sized
@@ -83,10 +83,15 @@ def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> ty
     if not all(require_fit(body, callee, sizes, left, right, what) for sizes in ((a, c), (b, d))):
         return body.error(callee.span)
     known = _known_equal(pool, *both)
-    if known is not None or any(map(lacks_size, both)):
-        return typed.Static(BoolType(bool(known)), callee.span)
+    if known is not None:
+        return typed.Static(BoolType(known), callee.span)
+    if any(map(lacks_size, both)):
+        return refuse(body, callee, callee.span, "whether these operators are equal is neither proven nor refuted", _SIZE)
     use = Application(pool, callee)
     return use.call("measures._same_matrices", *(use.dense(tree) for tree in both))
+
+
+_SIZE = "it has no size by which its matrix could be looked at: give one, as in `op.fft(N)`"
 
 
 def _known_equal(pool: Pool, left: Kind, right: Kind) -> bool | None:
@@ -110,8 +115,11 @@ def flag(use: Application, tree: Kind, name: str) -> typed.Expr:
     """Whether an operator is so: proven, refuted, or computed."""
     if proven(use.pool, tree, name):
         return typed.Static(BoolType(True), use.span)
-    if refuted(use.pool, tree, name) or lacks_size(tree):
+    if refuted(use.pool, tree, name):
         return typed.Static(BoolType(False), use.span)
+    if lacks_size(tree):
+        problem = f"whether this operator is `{name}` is neither proven nor refuted"
+        return refuse(use.pool.body, use.callee, use.span, problem, _SIZE)
     return use.call(CHECKS[name], use.dense(tree))
 
 
