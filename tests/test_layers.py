@@ -191,8 +191,8 @@ def test_only_rules_name_a_composite_function() -> None:
 
 AFTER_GRAPH = ("schedule", "tile", "target")
 OF_LOWER_LEVELS = {"bitcast", "scatter", "split", "full", "empty", "minimum", "maximum", "cast", "operator"}
-"""A form, a primitive of schedules, two barriers, intrinsics of LLVM, what an assertion is told of: what is called as an
-operator is."""
+"""A form, a primitive of schedules, two barriers, intrinsics of LLVM, what an assertion is told of: what is called as
+an operator is."""
 
 
 def test_nothing_after_graph_names_an_operator() -> None:

@@ -86,7 +86,8 @@ def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> ty
     if known is not None:
         return typed.Static(BoolType(known), callee.span)
     if any(map(lacks_size, both)):
-        return refuse(body, callee, callee.span, "whether these operators are equal is neither proven nor refuted", _SIZE)
+        problem = "whether these operators are equal is neither proven nor refuted"
+        return refuse(body, callee, callee.span, problem, _SIZE)
     use = Application(pool, callee)
     return use.call("measures._same_matrices", *(use.dense(tree) for tree in both))
 
