@@ -61,6 +61,9 @@ def from_scipy(matrix: Any) -> Operator:
         what = f"`from_scipy` takes a sparse matrix of SciPy's, not a `{type(matrix).__name__}`"
         raise failure(WRONG_KIND, what, ("`tessera.op.dense(matrix)` takes an array",))
     entries = matrix.tocoo()
+    if entries.data.dtype.kind not in "fc":
+        what = f"an operator has floats or complex numbers, and this matrix {entries.data.dtype}"
+        raise failure(WRONG_KIND, what, ('`matrix.astype("float32")` has floats',))
     rows, columns = (cast("Any", places).astype("int64") for places in (entries.row, entries.col))
     height, width = entries.shape
     return cast("Operator", _module()["coo"](rows, columns, entries.data, width, height))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tessera
+from tesserac.commands.inspection import signature
 from tesserac.graph.algebra.known import HELD, flags_of
 from tesserac.graph.algebra.terms import Term, eye, make
 from tesserac.graph.build import build_module
@@ -192,6 +193,21 @@ def test_it_is_printed_read_and_gone_after_generalize(module: Module) -> None:
     assert print_module(again).strip() == text.strip()
     lowered = run_passes(again, (generalize,), verify=True)
     assert not any(op.name == HELD for function in lowered.ops for op in function.walk())
+
+
+NAMED = """
+def f(m: Tensor[N, N, f32], x: Tensor[N, f32], y: Tensor[N*N, f32]):
+    K = op.kronecker(op.dense(m), op.diag(x))
+    S = op.dense(m, psd=True) + op.eye(N)
+    return K @ y, S @ x
+"""
+
+
+def test_inspect_says_what_an_operator_is_and_what_is_proven_of_it() -> None:
+    [function] = check_text(NAMED, "m", library()).module.functions
+    lines = signature(function).splitlines()
+    assert "K: Operator[N*N, N*N, f32], kronecker(dense, diag)" in lines
+    assert "S: Operator[N, N, f32], sum(dense, eye); self_adjoint, normal, psd" in lines
 
 
 WRONG = """graph.func @f {entry = true, guards = [], params = ["a"]} {

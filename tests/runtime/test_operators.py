@@ -128,6 +128,20 @@ def test_sparse_operators_come_from_scipy_and_go_back(monkeypatch: pytest.Monkey
     assert np.array_equal(A.to_scipy().toarray(), dense) and np.array_equal(A.H.to_scipy().toarray(), dense.conj().T)
     with pytest.raises(tessera.TesseraError, match="sparse matrix of SciPy's, not a `ndarray`"):
         tessera.op.from_scipy(dense)
+    with pytest.raises(tessera.TesseraError, match="floats or complex numbers, and this matrix int64"):
+        tessera.op.from_scipy(made((np.array([1, 2, 3, 4]), places), shape=(4, 3)))
+
+
+@pytest.mark.one_in(4)
+def test_every_format_of_scipy_is_taken() -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    dense = np.zeros((4, 6), "f4")
+    dense[[0, 1, 1, 3], [2, 0, 5, 3]] = 1.0, 2.0, -3.0, 4.0
+    x = np.arange(6, dtype="f4")
+    for name in ("csr", "csc", "coo", "bsr", "dia", "lil", "dok"):
+        for kind in ("matrix", "array"):
+            A = tessera.op.from_scipy(getattr(sparse, f"{name}_{kind}")(dense))
+            assert np.array_equal(A @ x, dense @ x) and np.array_equal(A.to_scipy().toarray(), dense), name
 
 
 def test_an_operator_of_functions_stays_inside() -> None:
