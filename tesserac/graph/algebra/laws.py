@@ -200,7 +200,7 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
     "squares": _squares,
     "conformal": _conformal,
     "self_adjoint": _self_adjoint,
-    "real self_adjoint": lambda bound, term: is_real(term) and _self_adjoint(bound, term),
+    "real self_adjoint": lambda bound, term: _self_adjoint(bound, term) and is_real(term),
     "undone": _undone,
 }
 
