@@ -99,6 +99,9 @@ STEP_START = 0.5e6
 """Those that its matrix unit misses while a program goes on to the next block of terms."""
 
 
+VERY_FEW_ROWS, MOST_ROWS = 8, "most_rows"
+"""Rows of which copies bring no more to a block, and the attribute of a launch, and of the kernel that it becomes, that
+has at most so many."""
 SPLIT_TERMS = "split_terms"
 """The attribute of a launch, and of the kernel that it becomes, in which so many segments of a product are programs of
 their own; they are joined in a second launch."""

@@ -47,6 +47,8 @@ from tesserac.schedule.tiles import (
     FEWEST_ROWS,
     FEWEST_TILED_BLOCK,
     LONG_RUN,
+    MOST_ROWS,
+    VERY_FEW_ROWS,
     Block,
     Problem,
     candidates,
@@ -88,7 +90,7 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
         _variant_for_few_channels(launch, plain, problem, machine)
     if not smaller or _programs(launch).constant is not None or ASKED in launch.attrs:
         return
-    choices, block_launch = list[tuple[Predicate, list[Op]]](), launch
+    choices, block_launch = _very_few_rows(plain, problem, machine), launch
     for block in smaller:
         enough = Predicate("at_least", _programs(block_launch), Dim.const(machine.cores * BUSY // 4))
         choices.append((enough, [block_launch]))
@@ -97,6 +99,19 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
         schedule_contract(block_launch, few, machine, block)
         because(block_launch, f"fewer than {machine.cores * BUSY // 4} larger blocks")
     select(choices, [block_launch], launch)
+
+
+def _very_few_rows(plain: Op, problem: Problem, machine: Machine) -> list[tuple[Predicate, list[Op]]]:
+    """A variant whose blocks have few rows of what copies would else fill with zeros; none where rows are known."""
+    rows = launch_space(plain)[-3]
+    if rows.constant is not None or problem.by_bytes or not (machine.has_async_matrix_unit and problem.narrow):
+        return []
+    few = clone_op(plain, {})
+    block = candidates(problem, machine)[-1]
+    schedule_contract(few, replace(problem, leads=1, rows=1, columns=block.columns), machine, block)
+    few.attrs[MOST_ROWS] = VERY_FEW_ROWS
+    because(few, f"at most {VERY_FEW_ROWS} rows")
+    return [(Predicate("at_least", Dim.const(VERY_FEW_ROWS), rows), [few])]
 
 
 def _variant_for_few_channels(launch: Op, plain: Op, problem: Problem, machine: Machine) -> None:

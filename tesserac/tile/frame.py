@@ -29,7 +29,7 @@ from tesserac.schedule.dialect import (
 from tesserac.schedule.row_lengths import ROW_BLOCKS
 from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
-from tesserac.schedule.tiles import SPLIT_TERMS
+from tesserac.schedule.tiles import MOST_ROWS, SPLIT_TERMS
 from tesserac.tile.dialect import Config, Stage, memref_type
 from tesserac.tile.status import checked_forms, status_type
 from tesserac.types.dims import ONE, ZERO, Dim, product
@@ -324,7 +324,8 @@ class Frame:
         units = launch_units(self.launch)
         config = Config(units.warps, units.roles)
         attrs: dict[str, Attr] = {"sym_name": name, "grid": tuple(self.grid), "config": config}
-        attrs.update({name: self.launch.attrs[name] for name in (ROW_BLOCKS, SPLIT_TERMS) if name in self.launch.attrs})
+        kept = (ROW_BLOCKS, SPLIT_TERMS, MOST_ROWS)
+        attrs.update({name: self.launch.attrs[name] for name in kept if name in self.launch.attrs})
         return attrs
 
     def touched(self) -> Dim:

@@ -21,6 +21,7 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
 from tesserac.schedule.row_lengths import ROW_BLOCKS
+from tesserac.schedule.tiles import MOST_ROWS
 from tesserac.tile.dialect import (
     APART,
     BUFFERS,
@@ -288,6 +289,7 @@ def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool
 
 
 _RENAMED = {"tile.alloc": "gpu.scratch"}
+_KERNEL_ATTRS = (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS, MOST_ROWS)
 _KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", "dims", "descending", APART)
 
 
@@ -310,7 +312,7 @@ class _Conversion:
             "takes": len(kernel_memrefs(kernel)),
             "mapped": (),
             **({TENSORS: kernel_tensors(kernel)} if TENSORS in kernel.attrs else {}),
-            **{name: kernel.attrs[name] for name in (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS) if name in kernel.attrs},
+            **{name: kernel.attrs[name] for name in _KERNEL_ATTRS if name in kernel.attrs},
         }
         return Op(OPDEFS["gpu.kernel"], (), (), attrs, [self.region(kernel.regions[0])], kernel.span)
 

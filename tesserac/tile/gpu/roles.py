@@ -28,13 +28,14 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType
+from tesserac.schedule.tiles import MOST_ROWS
 from tesserac.tile.dialect import ENDS
 from tesserac.tile.gpu.chains import behind
 from tesserac.tile.gpu.dialect import barriers, integer, kernel_grid, kernel_parameters, matrix_unit_of, memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import Staged, carry_more, fitting_depth, issued, ring_type, settled, staged_layout
-from tesserac.tile.gpu.shared import tensor_box
+from tesserac.tile.gpu.shared import ATOM_ROWS, tensor_box
 from tesserac.tile.gpu.shared_copies import by_stride, stride_order
 from tesserac.tile.gpu.types import BESIDE, COPY, MATRIX, BarriersType, FragmentType, StagesType, TensorMapType
 
@@ -66,10 +67,6 @@ class _Group:
     @property
     def bytes(self) -> int:
         return sum(staged_layout(load).bytes for load in self.loads)
-
-    @property
-    def filled_bytes(self) -> int:
-        return sum(staged_layout(load).filled_bytes for load in self.loads)
 
 
 @dataclass(frozen=True)
@@ -271,10 +268,15 @@ class _Split:
         room = self.rooms[group.ring]
         slot, parity = b.op("gpu.next", (room.empty,), (INDEX, INDEX), names=("slot", "parity")).results
         b.op("gpu.await", (room.empty, slot, index_op(b, "sub", dim_value(b, 1), parity)))
-        b.op("gpu.expect", (room.full, slot), attrs={"bytes": group.filled_bytes})
+        b.op("gpu.expect", (room.full, slot), attrs={"bytes": sum(map(self.copied_bytes, group.loads))})
         for load, ring in zip(group.loads, room.rings, strict=True):
             at = [known.get(v, v) for v in by_stride(load)]
             b.value("gpu.tensor_copy", (self.maps[load], *at, ring, slot, room.full), COPY)
+
+
+    def copied_bytes(self, load: Op) -> int:
+        layout, (rows, _) = staged_layout(load), _box(self.kernel, load)
+        return layout.filled_bytes // layout.stored.shape[0] * rows
 
 
 def _is_place(op: Op) -> bool:
@@ -358,12 +360,25 @@ def _readers(load: Op) -> tuple[Op, Op]:
     return min(dots, key=lambda dot: place[dot]), max(dots, key=lambda dot: place[dot])
 
 
+def _box(kernel: Op, load: Op) -> tuple[int, int]:
+    """What one tensor copy brings: all rows of a panel, of a left operand those that there are, in whole units of the
+    swizzle. What its stage has in the others meets only rows of the result that are not there either."""
+    layout = staged_layout(load)
+    rows, columns = tensor_box(layout)
+    mem, axes = memory(load.operands[0]), [isinstance(v.type, AxisType) for v in load.operands[1:]]
+    there = kernel.attrs.get(MOST_ROWS, mem.dims[axes.index(True)].constant)
+    users = [(user.name, place) for user, place in load.result.uses]
+    if layout.transposed or users != [("gpu.dot", 0)] or not isinstance(there, int):
+        return rows, columns
+    return min(rows, -(-there // ATOM_ROWS) * ATOM_ROWS), columns
+
+
 def _tensor_map(kernel: Op, load: Op) -> Value:
     """A new argument: how tensor copies read the memory of a staged block."""
     source = load.operands[0]
     mem = memory(source)
     order = stride_order(load)
     dims, strides = (tuple(sizes[i] for i in order) for sizes in (mem.dims, mem.strides))
-    ty = TensorMapType(dims, strides, mem.dtype, mem.policy, tensor_box(staged_layout(load)))
+    ty = TensorMapType(dims, strides, mem.dtype, mem.policy, _box(kernel, load))
     kernel.attrs["mapped"] = (*indices(kernel, "mapped"), kernel_parameters(kernel).index(source))
     return kernel.body.add_arg(ty, f"{source.name}_map")
