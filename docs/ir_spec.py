@@ -26,6 +26,7 @@ import tesserac.pipeline  # fills the table of operations with those that only p
 import tesserac.schedule.dialect
 import tesserac.tile.cpu.dialect
 import tesserac.tile.dialect
+import tesserac.tile.gpu.clusters
 import tesserac.tile.gpu.dialect
 from tesserac.ir.core import OPDEFS, OpDef
 from tesserac.ops.registry import OPERATORS
@@ -57,7 +58,7 @@ LEVELS = (
     Level("Schedule IR", (tesserac.schedule.dialect,), ("schedule",)),
     Level("Tile IR", (tesserac.tile.dialect, tesserac.ir.index), ("tile", "index")),
     Level("CPU tiles", (tesserac.tile.cpu.dialect,), ("cpu",)),
-    Level("GPU tiles", (tesserac.tile.gpu.dialect,), ("gpu",)),
+    Level("GPU tiles", (tesserac.tile.gpu.dialect, tesserac.tile.gpu.clusters), ("gpu",)),
 )
 HEAD = """\
 # The IR, level by level

@@ -81,7 +81,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
         because(launch, f"blocks of {block}: {programs(problem, block)} programs for {problem}")
         if split_block is not None:
             count = launch.attrs[SPLIT_TERMS] = segments(problem)
-            because(launch, f"{count} segments of terms are programs of their own, joined in a second launch")
+            because(launch, f"{count} segments of terms are programs of their own, joined at the end")
     if machine.packs_operands and given is None:
         cut_product(launch, machine.product_units(problem.dtype, problem.accum), rows_first=problem.laid_out)
         because(launch, "smaller ones where threads would have nothing to do")

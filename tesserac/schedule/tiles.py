@@ -83,6 +83,7 @@ ROWS_UNIT = 64
 
 ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 128))
 KNOWN_BLOCKS = ((128, 256, 64), (128, 192, 64), *ASYNC_BLOCKS[1:], (64, 32, 128))
+JOINED_BLOCKS = ((192, 192, 64), *KNOWN_BLOCKS)
 """Where all sizes are known: only groups of warps multiply blocks that are no power of two, or so narrow."""
 ASKED_BLOCKS = ((64, 64, 64),)
 """Those that a program may ask for besides."""
@@ -104,11 +105,11 @@ VERY_FEW_ROWS, MOST_ROWS = 8, "most_rows"
 has at most so many."""
 SPLIT_TERMS = "split_terms"
 """The attribute of a launch, and of the kernel that it becomes, in which so many segments of a product are programs of
-their own; they are joined in a second launch."""
-SPLIT_START = 8.0e6
-"""Multiply-adds that a multiprocessor misses while that launch begins, about 2 microseconds."""
-SPLIT_BYTE = 1.0
-"""Those that it could do while a byte of the parts is moved, which wait in memory."""
+their own; they are joined where they end, or in a second launch."""
+SPLIT_START = 4.0e6
+"""Multiply-adds that a multiprocessor misses while segments wait for each other, about a microsecond."""
+SPLIT_ELEMENT = 256
+"""Those that it could do while an element of a part is written to shared memory, and read there."""
 MOST_SEGMENTS = 8
 """Of those that wait for others where they are joined, registers hold a few."""
 
@@ -170,7 +171,7 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
         return Block(-(-m // rows) * rows, -(-n // columns) * columns, k)
     block, able = Block(m, n, k), candidates(problem, machine)
     if machine.has_async_matrix_unit and problem.narrow and not problem.by_bytes:
-        able += [Block(*shape) for shape in ASKED_BLOCKS]
+        able += [Block(*shape) for shape in (*ASKED_BLOCKS, *JOINED_BLOCKS[:1] * problem.known)]
     if block not in able:
         taken = ", ".join(map(str, able))
         why = f"products of {problem.dtype} on {machine.arch} have blocks of {taken}, not of {block}"
@@ -207,11 +208,10 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
 
 
 def split_time(problem: Problem, block: Block, machine: Machine) -> float:
-    """The cost if all segments are programs, and their parts are joined from memory."""
-    parts = segments(problem)
-    alone = replace(problem, leads=problem.leads * parts, terms=CONTRACTION.length)
-    moved = 2 * element_bytes(problem.accum) * parts * problem.leads * problem.rows * problem.columns
-    return time(alone, block, machine) + SPLIT_START + SPLIT_BYTE * moved
+    """The cost if all segments are programs, and each of them joins a part of all."""
+    alone = replace(problem, leads=problem.leads * segments(problem), terms=CONTRACTION.length)
+    waves = -(-programs(alone, block) // machine.cores)
+    return time(alone, block, machine) + waves * (SPLIT_START + SPLIT_ELEMENT * block.rows * block.columns)
 
 
 def segments(problem: Problem) -> int:
@@ -224,7 +224,8 @@ def best_split(problem: Problem, machine: Machine) -> Block | None:
         return None
     if not 1 < segments(problem) <= MOST_SEGMENTS:
         return None
-    block = min(candidates(problem, machine), key=lambda b: (split_time(problem, b, machine), -b.rows * b.columns))
+    able = [Block(*shape) for shape in JOINED_BLOCKS] if problem.known else candidates(problem, machine)
+    block = min(able, key=lambda b: (split_time(problem, b, machine), -b.rows * b.columns))
     whole = time(problem, best_block(problem, machine), machine)
     return block if split_time(problem, block, machine) < whole else None
 

@@ -10,10 +10,13 @@ from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module
 from tesserac.schedule.machine import SM_80, SM_90A
 from tesserac.schedule.tiles import SPLIT_TERMS, Problem, best_split
-from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.kernel import block_count, emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 from tesserac.tile.dialect import grid
+from tesserac.tile.gpu.dialect import fragment, is_persistent
+from tesserac.tile.gpu.matrix import WGMMA, MatrixUnit, accumulator_layout
 from tesserac.tile.gpu.split_terms import split_terms
+from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, F32
 from tests.support.gpu_kernels import tile_of, variants_of
 from tests.support.tile_eval import run_host
@@ -23,7 +26,10 @@ PROGRAMS = SourceFile(
     """
 half = bf16 @accum(f32)
 
-def three(a: Tensor[64, 9000, half], b: Tensor[9000, 48, half], c: Tensor[48, half]):
+def three(a: Tensor[8, 9000, half], b: Tensor[9000, 44, half], c: Tensor[44, half]):
+    return relu(a @ b + c)
+
+def biased(a: Tensor[64, 9000, half], b: Tensor[9000, 48, half], c: Tensor[48, half]):
     return relu(a @ b + c)
 
 def gradient(x: Tensor[8192, 768, half], y: Tensor[8192, 768, half]):
@@ -45,21 +51,42 @@ def kernel_grids(module: Module) -> dict[str, list[int | None]]:
 
 
 def test_segments_become_programs() -> None:
-    assert kernel_grids(split_terms(tiles("three"))) == {"three$0.segments": [3, 1, 2], "three$0.sums": [1, 2]}
+    assert kernel_grids(split_terms(tiles("three"), SM_90A)) == {"three$0.segments": [3, 1, 1], "three$0.sums": [1, 1]}
+
+
+def test_segments_of_whole_blocks_are_a_cluster() -> None:
+    """Three blocks of threads have 16 of 32 columns each: the last one has none."""
+    module = split_terms(tiles("biased"), SM_90A)
+    assert kernel_grids(module) == {"biased$0": [1, 2]} and not any(SPLIT_TERMS in op.attrs for op in module.ops)
+    (kernel,) = variants_of(tiles("biased"), "biased", "sm_90a").values()
+    (exchange,) = (op for op in kernel.walk() if op.name == "gpu.exchange")
+    assert [fragment(v).shape for v in exchange.results] == [(64, 16)] * 3
+    assert block_count(kernel) == Dim.const(6) and not is_persistent(kernel)
+    loads = [fragment(op.result) for op in kernel.walk() if op.name == "gpu.load"]
+    assert [ty.shape for ty in loads] == [(16,)], "the bias of its own columns"
+
+
+def test_a_cluster_hands_on_each_sum_once() -> None:
+    whole, own = (accumulator_layout(MatrixUnit(WGMMA, 16, 12), (192, n)) for n in (192, 32))
+    handed = [
+        whole.register_at({**at, 1: at.get(1, 0) + other * 32})
+        for other in range(8) for at in own.offsets if at.get(1, 0) + other * 32 < 192
+    ]  # fmt: skip
+    assert sorted(handed) == list(range(whole.count))
 
 
 def test_what_is_not_to_be_split_stays() -> None:
     module = tiles("unknown")
     assert not any(SPLIT_TERMS in op.attrs for op in module.ops)
-    assert split_terms(module) is module
+    assert split_terms(module, SM_90A) is module
 
 
 @pytest.mark.one_in(12)
 def test_bits_are_the_same() -> None:
     rng = np.random.default_rng(0)
-    args = [rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((64, 9000), (9000, 48), (48,))]
+    args = [rng.standard_normal(s).astype(ml_dtypes.bfloat16) for s in ((8, 9000), (9000, 44), (44,))]
     module = tiles("three")
-    (whole,), (split,) = (run_host(m, "main.three", list(args)) for m in (module, split_terms(module)))
+    (whole,), (split,) = (run_host(m, "main.three", list(args)) for m in (module, split_terms(module, SM_90A)))
     assert whole.tobytes() == split.tobytes() and np.any(whole)
 
 
@@ -67,7 +94,7 @@ def test_bits_are_the_same() -> None:
     ("sizes", "block"),
     [
         ((768, 768, 8192), "128x128x64"),  # 36 blocks, or 72 programs
-        ((768, 2304, 8192), None),  # 108 blocks are enough for what parts would cost
+        ((768, 2304, 8192), "128x256x64"),  # 54 blocks, or 108 programs
         ((768, 768, 32768), "128x128x64"),
         ((64, 4096, 16384), "64x128x64"),
         ((64, 4096, 4096), None),  # one segment, which nothing cuts
@@ -82,10 +109,19 @@ def test_when_it_pays(sizes: tuple[int, int, int], block: str | None) -> None:
 
 @pytest.mark.one_in(12)
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
+def test_a_cluster_assembles() -> None:
+    (kernel,) = variants_of(tiles("gradient"), "gradient", "sm_90a").values()
+    text = emit_ptx(emit_kernel(kernel).llvm, "sm_90a")
+    assert ".reqnctapercluster 2, 1, 1" in text and text.count("barrier.cluster.arrive") == 2
+    assert "wgmma.mma_async" in text and "st.shared::cluster.v4.f32" in text
+    assemble(text, "sm_90a")
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")
 def test_both_kernels_assemble() -> None:
-    kernels = variants_of(tiles("gradient"), "gradient", "sm_90a")
+    kernels = variants_of(tiles("three"), "three", "sm_90a")
     texts = {name: emit_ptx(emit_kernel(op).llvm, "sm_90a") for name, op in kernels.items()}
-    (segments,) = (text for name, text in texts.items() if name.endswith("segments"))
-    assert "wgmma.mma_async" in segments and sum(name.endswith("sums") for name in texts) == 1
+    assert sum("segments" in name for name in texts) and sum("sums" in name for name in texts) == 1
     for text in texts.values():
         assemble(text, "sm_90a")

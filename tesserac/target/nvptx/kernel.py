@@ -22,6 +22,7 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, const_int, pointer
 from tesserac.target.nvptx import (
+    clusters,
     control,
     copies,
     fragments,
@@ -75,7 +76,12 @@ def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
         name,
         VOID,
         [PTR] if tensors else types,
-        attributes=[f'"nvvm.maxntid"="{threads},1,1"', f'"nvvm.minctasm"="{resident}"', "nounwind"],
+        attributes=[
+            f'"nvvm.maxntid"="{threads},1,1"',
+            f'"nvvm.minctasm"="{resident}"',
+            *clusters.attributes(kernel),
+            "nounwind",
+        ],
         parameter_attributes=[f"byval({array(I64, words)}) align 8"] if tensors else (),
         convention="ptx_kernel",
     )
@@ -146,6 +152,8 @@ def _memory(ctx: Context, ty: MemRefType, base: Value, constant: bool) -> Memory
 
 def _first_program(ctx: Context) -> Value:
     number = ctx.b.cast("zext", ctx.sreg("ctaid.x"), I64)
+    if (together := clusters.size(ctx.kernel)) > 1:
+        return ctx.b.binary("udiv", number, const_i64(together))
     if (beside := programs_beside(ctx.kernel)) > 1:
         warp = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.sreg("tid.x"), const_int(I32, 5)), I64)
         number = ctx.b.add(ctx.b.mul(number, const_i64(beside)), warp)
@@ -276,7 +284,7 @@ def block_threads(kernel: Op) -> int:
 
 def block_count(kernel: Op) -> Dim:
     """How many blocks a launch has."""
-    return programs(kernel).ceil_div(programs_beside(kernel))
+    return programs(kernel).ceil_div(programs_beside(kernel)) * clusters.size(kernel)
 
 
 def _emit_role(ctx: Context, op: Op, emit_block: control.EmitBlock) -> None:
@@ -335,6 +343,8 @@ _EMIT: dict[str, Emit] = {
     "gpu.axis": control.emit_axis,
     "gpu.team": control.emit_team,
     "gpu.program": control.emit_program,
+    "gpu.rank": clusters.emit_rank,
+    "gpu.exchange": clusters.emit_exchange,
     "gpu.gather": gathers.emit_gather,
     "gpu.scatter": gathers.emit_scatter,
     "gpu.index": gathers.emit_index,

@@ -52,7 +52,7 @@ INTRINSICS: dict[str, tuple[str, ...]] = {
 
 VENDOR = (
     *("read.ptx.sreg", "shfl.sync.bfly", "vote.any.sync", "vote.ballot.sync", "barrier.cta", "bar.warp.sync"),
-    *("setmaxnreg", "shfl.sync.idx", "d2f.rz", "ff2bf16x2.rn"),
+    *("barrier.cluster", "setmaxnreg", "shfl.sync.idx", "d2f.rz", "ff2bf16x2.rn"),
     *("ex2.approx.ftz", "rcp.approx.ftz", "cp.async", "mbarrier", "fence", "ldmatrix", "mma"),
 )
 """Names behind `llvm.nvvm.`, each with all its forms; they are machine instructions."""

@@ -36,6 +36,7 @@ from tesserac.tile.dialect import (
 )
 from tesserac.tile.gpu.across import cut_operand, cut_turned, only_maps
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
+from tesserac.tile.gpu.clusters import CLUSTER
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES, VECTOR_BYTES, Layout, blocked, reduction, shared_reduction
 from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
@@ -289,7 +290,7 @@ def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool
 
 
 _RENAMED = {"tile.alloc": "gpu.scratch"}
-_KERNEL_ATTRS = (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS, MOST_ROWS)
+_KERNEL_ATTRS = (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS, MOST_ROWS, CLUSTER)
 _KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", "dims", "descending", APART)
 
 

@@ -14,6 +14,7 @@ from tesserac.schedule.row_lengths import row_blocks
 from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.ahead import load_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
+from tesserac.tile.gpu.clusters import CLUSTER, join_in_clusters
 from tesserac.tile.gpu.convert import expand_conversions
 from tesserac.tile.gpu.finish import finish_apart, planned_finish
 from tesserac.tile.gpu.gathers import cut_gathers
@@ -44,7 +45,7 @@ from tesserac.tile.gpu.variants import Variant, variants
 
 def lower_module(module: Module, machine: Machine) -> Module:
     ops: list[Op] = []
-    whole = split_terms(Module([clone_op(op, {}) for op in module.ops]))
+    whole = split_terms(Module([clone_op(op, {}) for op in module.ops]), machine)
     neutral = split_sorts(split_running(join_lines(whole, machine)))
     mark_pairs(neutral)
     for op in neutral.ops:
@@ -62,6 +63,7 @@ def lower_kernel(kernel: Op, machine: Machine) -> list[Op]:
 def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     # Layouts come first: all that follows is about which thread has what.
     lowered = assign_layouts(clone_op(kernel, {}), variant)
+    join_in_clusters(lowered)
     # Teams before reductions: a dealt loop joins the results of whole blocks.
     if reduces_by_teams(kernel):
         deal_to_teams(lowered, variant.team)
@@ -82,7 +84,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
             share_copies(lowered)
             load_ahead(lowered)
             pair_products(lowered)
-            finish = planned_finish(lowered)
+            finish = planned_finish(lowered) if CLUSTER not in lowered.attrs else None
             split_roles(lowered, machine.near_bytes - (finish.bytes if finish is not None else 0))
             finish_apart(lowered, finish)
         else:

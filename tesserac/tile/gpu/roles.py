@@ -31,6 +31,7 @@ from tesserac.ir.types import INDEX, AxisType, IndexType
 from tesserac.schedule.tiles import MOST_ROWS
 from tesserac.tile.dialect import ENDS
 from tesserac.tile.gpu.chains import behind
+from tesserac.tile.gpu.clusters import CLUSTER
 from tesserac.tile.gpu.dialect import barriers, integer, kernel_grid, kernel_parameters, matrix_unit_of, memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
@@ -39,8 +40,9 @@ from tesserac.tile.gpu.shared import ATOM_ROWS, tensor_box
 from tesserac.tile.gpu.shared_copies import by_stride, stride_order
 from tesserac.tile.gpu.types import BESIDE, COPY, MATRIX, BarriersType, FragmentType, StagesType, TensorMapType
 
-PRODUCER_REGISTERS, CONSUMER_REGISTERS = 40, 232
-"""With three warp groups these add up to what a block of 384 threads is given. Two groups have enough without it."""
+REGISTERS = {2: (40, 232), 3: (56, 152)}
+"""Of a thread of the producer and of one that computes, by how many groups of those there are: they add up to what a
+block of so many threads is given. One group has enough without it."""
 BARRIER_ROOM = 1024
 LOOPS = ("gpu.for", "gpu.tree")
 PRODUCTS = ("gpu.multiply", "gpu.multiply_held")
@@ -116,16 +118,16 @@ class _Split:
         body = self.kernel.body
         if _work_varies(self.kernel):
             self.kernel.attrs["descending"] = True
-        elif any(group.once for group in self.groups) or self.alone:
+        elif (any(group.once for group in self.groups) or self.alone) and CLUSTER not in self.kernel.attrs:
             self.kernel.attrs["persistent"] = True
         if len(kernel_grid(self.kernel)) > 1 and any(len(group.loads) > 1 for group in self.groups if not group.once):
             self.kernel.attrs[BESIDE] = ROWS_BESIDE
         *work, last = [op for op in body.ops if op.name not in ("gpu.alloc", "gpu.fill_ones", "gpu.barrier")]
         producer = self.producer(work)
         consumer = self.consumer(work)
-        shared = self.consumers > WARPGROUP
-        self.role(last, "consumer", 0, self.consumers, CONSUMER_REGISTERS if shared else 0, consumer)
-        self.role(last, "producer", self.consumers, WARPGROUP, PRODUCER_REGISTERS if shared else 0, producer)
+        copying, computing = REGISTERS.get(self.consumers // WARPGROUP, (0, 0))
+        self.role(last, "consumer", 0, self.consumers, computing, consumer)
+        self.role(last, "producer", self.consumers, WARPGROUP, copying, producer)
         self.kernel.attrs["warps"] = self.consumers + WARPGROUP
 
     def role(self, before: Op, name: str, first: int, warps: int, registers: int, block: Block) -> None:

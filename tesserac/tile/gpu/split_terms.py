@@ -9,7 +9,8 @@
   and its launch both in turn.
 
 A segment is one chain, never cut; they are joined by the aligned tree of the one kernel, so the bits are the same for
-every type. Schedule decides (`schedule/tiles.py`): only there are sizes and what else could be done.
+every type. Schedule decides (`schedule/tiles.py`): only there are sizes and what else could be done. Where groups of
+warps multiply, the segments of a block are a cluster instead, and the kernel stays one (`clusters.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, att
 from tesserac.ir.index import dim_value
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.types import INDEX, AxisType, MemRefType
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.tiles import SPLIT_TERMS
 from tesserac.tile.dialect import Config, grid, tile_type
+from tesserac.tile.gpu.clusters import CLUSTER, may_join
 from tesserac.tile.status import add_workspace
 from tesserac.types.dims import Dim
 
@@ -29,13 +32,16 @@ ELEMENTS = 32
 LANES = 32
 
 
-def split_terms(module: Module) -> Module:
+def split_terms(module: Module, machine: Machine) -> Module:
     """The module with split kernels; what it was given stays as it is."""
     if not any(SPLIT_TERMS in op.attrs for op in module.ops):
         return module
     ops = [clone_op(op, {}) for op in module.ops]
     made: list[Op] = []
     for kernel in [op for op in ops if SPLIT_TERMS in op.attrs]:
+        if may_join(kernel, machine):
+            kernel.attrs[CLUSTER] = kernel.attrs.pop(SPLIT_TERMS)
+            continue
         split = _Split(kernel)
         made += [split.segments(), split.sums()]
         for host in (op for op in ops if op.name != "tile.kernel"):
