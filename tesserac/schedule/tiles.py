@@ -106,10 +106,15 @@ has at most so many."""
 SPLIT_TERMS = "split_terms"
 """The attribute of a launch, and of the kernel that it becomes, in which so many segments of a product are programs of
 their own; they are joined where they end, or in a second launch."""
-SPLIT_START = 4.0e6
-"""Multiply-adds that a multiprocessor misses while segments wait for each other, about a microsecond."""
-SPLIT_ELEMENT = 256
-"""Those that it could do while an element of a part is written to shared memory, and read there."""
+TOGETHER = 2
+"""Segments that run side by side, and join their parts in shared memory: of four and more not all multiprocessors take
+some at once, which was measured to cost a second wave."""
+JOIN_START, SPLIT_START = 4.0e6, 8.0e6
+"""Multiply-adds that a multiprocessor misses while segments wait for each other, about a microsecond, and while a
+launch that joins them begins."""
+JOIN_ELEMENT, SPLIT_BYTE = 256, 1.0
+"""Those that it could do while an element of a part is written to shared memory, and read there, and while a byte of
+parts that wait in memory is moved."""
 MOST_SEGMENTS = 8
 """Of those that wait for others where they are joined, registers hold a few."""
 
@@ -208,10 +213,14 @@ def time(problem: Problem, block: Block, machine: Machine) -> float:
 
 
 def split_time(problem: Problem, block: Block, machine: Machine) -> float:
-    """The cost if all segments are programs, and each of them joins a part of all."""
-    alone = replace(problem, leads=problem.leads * segments(problem), terms=CONTRACTION.length)
-    waves = -(-programs(alone, block) // machine.cores)
-    return time(alone, block, machine) + waves * (SPLIT_START + SPLIT_ELEMENT * block.rows * block.columns)
+    """The cost if all segments are programs, and each of them joins a part of all, or another launch does."""
+    parts = segments(problem)
+    alone = replace(problem, leads=problem.leads * parts, terms=CONTRACTION.length)
+    if parts <= TOGETHER:
+        waves = -(-programs(alone, block) // machine.cores)
+        return time(alone, block, machine) + waves * (JOIN_START + JOIN_ELEMENT * block.rows * block.columns)
+    moved = 2 * element_bytes(problem.accum) * parts * problem.leads * problem.rows * problem.columns
+    return time(alone, block, machine) + SPLIT_START + SPLIT_BYTE * moved
 
 
 def segments(problem: Problem) -> int:
@@ -224,7 +233,9 @@ def best_split(problem: Problem, machine: Machine) -> Block | None:
         return None
     if not 1 < segments(problem) <= MOST_SEGMENTS:
         return None
-    able = [Block(*shape) for shape in JOINED_BLOCKS] if problem.known else candidates(problem, machine)
+    plain = candidates(replace(problem, known=False), machine)
+    joined = problem.known and segments(problem) <= TOGETHER
+    able = [Block(*shape) for shape in JOINED_BLOCKS] if joined else plain
     block = min(able, key=lambda b: (split_time(problem, b, machine), -b.rows * b.columns))
     whole = time(problem, best_block(problem, machine), machine)
     return block if split_time(problem, block, machine) < whole else None

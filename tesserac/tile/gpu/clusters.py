@@ -21,10 +21,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import Op, Value, clone_op, define_op
+from tesserac.ir.core import Op, Value, attr, clone_op, define_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, TileType, Type
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.tiles import SPLIT_TERMS, TOGETHER
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.matrix import WGMMA, accumulator_layout
@@ -42,7 +43,7 @@ def may_join(kernel: Op, machine: Machine) -> bool:
     """Whether a neutral kernel has one tree, of segments of a product by groups of warps, and all behind it is made
     element by element."""
     (tree,) = (op for op in kernel.body.ops if op.name == "tile.tree")
-    if len(tree.results) != 1 or works_by_rows(kernel):
+    if len(tree.results) != 1 or works_by_rows(kernel) or attr(kernel, SPLIT_TERMS, int) > TOGETHER:
         return False
     if {variant.unit for variant in variants(kernel, machine)} != {WGMMA}:
         return False
