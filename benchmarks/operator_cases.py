@@ -48,6 +48,11 @@ ARRAYS: dict[str, tuple[tuple[int, ...], str]] = {
     "j": ((65536,), "index"),
     "z": ((16, 16384), "f32"),
     "o": ((512, 64), "f32"),
+    "h": ((1_000_000,), "index"),
+    "f": ((8, 288, 4096), "f32"),
+    "c1": ((64, 64, 1, 1), "f32"),
+    "ct": ((128, 8, 32), "f32"),
+    "cl": ((8, 20), "label"),
 }
 """Shapes, and what is in them."""
 
@@ -56,7 +61,7 @@ def array(name: str) -> np.ndarray:
     shape, kind = ARRAYS[name]
     rng = np.random.default_rng(len(name) + sum(map(ord, name)))
     if kind == "label":
-        return rng.integers(0, 32, shape)
+        return rng.integers(1, 32, shape)
     if kind == "index":
         return rng.integers(0, 1024, shape)
     drawn = rng.standard_normal(shape).astype(np.float32)
@@ -67,6 +72,9 @@ def parameter(name: str) -> str:
     shape, kind = ARRAYS[name]
     return f"{name}: Tensor[{', '.join(map(str, shape))}, {'i64' if kind in ('label', 'index') else 'f32'}]"
 
+
+NO_STATE = "torch.zeros(1, 4, 64)"
+STEPS = "True, 1, 0.0, False, False, True"
 
 CASES: tuple[Case, ...] = (
     Case("relu", "v", "relu(v)", "F.relu(v)", True),
@@ -174,6 +182,156 @@ CASES: tuple[Case, ...] = (
     Case("cdist", "o", "norm(o[:, None] - o[None], axis=-1)", "(o[:, None] - o[None]).norm(dim=-1)"),
     Case("kron", "o", "kron(o[:32, :32], o[:32, 32:])", "torch.kron(o[:32, :32], o[:32, 32:])"),
     Case("cov", "o", "cov(o)", "torch.cov(o)"),
+    Case("sigmoid", "v", "sigmoid(v)", "v.sigmoid()", True),
+    Case("tanh", "v", "tanh(v)", "v.tanh()", True),
+    Case("gelu tanh", "v", 'gelu(v, approximate="tanh")', 'F.gelu(v, approximate="tanh")', True),
+    Case("elu", "v", "elu(v)", "F.elu(v)"),
+    Case("leaky_relu", "v", "leaky_relu(v, 0.01)", "F.leaky_relu(v)", True),
+    Case("logsigmoid", "v", "logsigmoid(v)", "F.logsigmoid(v)"),
+    Case("softshrink", "v", "softshrink(v)", "F.softshrink(v)"),
+    Case("glu", "x", "glu(x)", "F.glu(x)"),
+    Case("i1", "p", "i1(p)", "torch.special.i1(p)"),
+    Case("j0", "p", "j0(p)", "torch.special.bessel_j0(p)"),
+    Case("rmsnorm", "x", "rmsnorm(x)", "F.rms_norm(x, (1024,), eps=1e-6)", True),
+    Case(
+        "batchnorm",
+        "i",
+        "batchnorm_train(i, zeros(64), ones(64))[0]",
+        "F.batch_norm(i, None, None, training=True)",
+        True,
+    ),
+    Case("mse", "v w", "mse(v, w)", "F.mse_loss(v, w)", True),
+    Case("huber", "v w", "mean(huber(v, w))", "F.huber_loss(v, w)"),
+    Case(
+        "bce_with_logits",
+        "v w",
+        "mean(bce_with_logits(v, sigmoid(w)))",
+        "F.binary_cross_entropy_with_logits(v, w.sigmoid())",
+        True,
+    ),
+    Case("cosine_similarity", "x y", "cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=-1)"),
+    Case("logsumexp", "x", "logsumexp(x, axis=1)", "x.logsumexp(1)", True),
+    Case("var", "x", "var(x, axis=1)", "x.var(1, correction=0)", True),
+    Case("var over rows", "x", "var(x, axis=0)", "x.var(0, correction=0)"),
+    Case("argmax", "x", "argmax(x, axis=1)", "x.argmax(1)", True),
+    Case("nansum", "x", "nansum(x, axis=1)", "x.nansum(1)"),
+    Case("cumprod", "x", "cumprod(x, axis=1)", "x.cumprod(1)"),
+    Case("argsort", "z", "argsort(z)", "z.argsort(-1)"),
+    Case("gather rows", "x j", "gather(x, j[:8192], axis=0)", "x[j[:8192]]", True),
+    Case(
+        "take_along_axis",
+        "x",
+        "take_along_axis(x, argsort(x[:, :64]), axis=1)",
+        "x.gather(1, x[:, :64].argsort(1))",
+    ),
+    Case("scatter_add", "v h", "scatter_add(zeros(1024), h, v)", "torch.zeros(1024).scatter_add(0, h, v)"),
+    Case(
+        "scatter_add of rows",
+        "n j",
+        "scatter_add(zeros(1024, 32), j[:4096], n)",
+        "torch.zeros(1024, 32).index_add(0, j[:4096], n)",
+    ),
+    Case("one_hot", "j", "one_hot(j[:4096], 1024, dtype=i64)", "F.one_hot(j[:4096], 1024)"),
+    Case("tril", "x", "tril(x)", "x.tril()"),
+    Case("where", "v w", "where(v > 0.0, v, w)", "torch.where(v > 0.0, v, w)", True),
+    Case("concat", "x y", "concat([x, y], axis=1)", "torch.cat([x, y], 1)", True),
+    Case("transpose", "x", "transpose(x) * 1.0", "x.T.contiguous()", True),
+    Case("flip", "x", "flip(x, 1)", "x.flip(1)"),
+    Case("space_to_depth", "i", "pixel_unshuffle(i, 2)", "F.pixel_unshuffle(i, 2)"),
+    Case("fold", "f", "fold(f, (64, 64), (3, 3), padding=1)", "F.fold(f, (64, 64), (3, 3), padding=1)"),
+    Case(
+        "resize area",
+        "s",
+        'interpolate(s, size=(32, 32), mode="area")',
+        'F.interpolate(s, (32, 32), mode="area")',
+    ),
+    Case(
+        "resize antialias",
+        "s",
+        'interpolate(s, size=(32, 32), mode="bilinear", antialias=True)',
+        'F.interpolate(s, (32, 32), mode="bilinear", antialias=True)',
+    ),
+    Case(
+        "grid_sample bicubic",
+        "s g",
+        'grid_sample(s, tanh(g), mode="bicubic")',
+        'F.grid_sample(s, torch.tanh(g), mode="bicubic", align_corners=False)',
+    ),
+    Case(
+        "max_unpool2d",
+        "i",
+        "max_unpool2d(i[:, :, ::2, ::2], max_pool2d(i, 2, return_indices=True)[1], 2)",
+        "F.max_unpool2d(i[:, :, ::2, ::2].contiguous(), F.max_pool2d(i, 2, return_indices=True)[1], 2)",
+    ),
+    Case("avg_pool3d", "u", "avg_pool3d(u, 2)", "F.avg_pool3d(u, 2)"),
+    Case("conv_transpose1d", "t k", "conv_transpose1d(t, k, stride=2)", "F.conv_transpose1d(t, k, stride=2)"),
+    Case("conv_transpose3d", "u e", "conv_transpose3d(u, e, stride=2)", "F.conv_transpose3d(u, e, stride=2)"),
+    Case("conv2d of 1 by 1", "i c1", "conv2d(i, c1)", "F.conv2d(i, c1)", True),
+    Case(
+        "lstm",
+        "l wi wh b4",
+        "lstm(l, [(wi[0], wh[0], b4[0], b4[0])], batch_first=True)[0]",
+        f"torch.lstm(l, ({NO_STATE}, {NO_STATE}), [wi[0], wh[0], b4[0], b4[0]], {STEPS})[0]",
+        True,
+    ),
+    Case(
+        "gru",
+        "l gi gh b3",
+        "gru(l, [(gi[0], gh[0], b3[0], b3[0])], batch_first=True)[0]",
+        f"torch.gru(l, {NO_STATE}, [gi[0], gh[0], b3[0], b3[0]], {STEPS})[0]",
+    ),
+    Case("normal", "v", "normal(1000000, seed=1)", "torch.randn(1000000)", True),
+    Case("uniform", "v", "uniform(1000000, seed=1)", "torch.rand(1000000)", True),
+    Case("dropout", "v", "dropout(v, 0.1, seed=1)", "F.dropout(v, 0.1)", True),
+    Case("gamma samples", "p", "sample(Gamma(p, 1.0), seed=1)", "torch.distributions.Gamma(p, torch.ones(1)).sample()"),
+    Case("poisson samples", "p", "poisson(p, seed=1)", "torch.poisson(p)"),
+    Case(
+        "categorical samples",
+        "n",
+        "categorical(n, seed=1)",
+        "torch.distributions.Categorical(logits=n).sample()",
+    ),
+    Case(
+        "density of normal",
+        "v w",
+        "log_prob(Normal(w, 2.0), v)",
+        "torch.distributions.Normal(w, 2.0, validate_args=False).log_prob(v)",
+    ),
+    Case(
+        "density of gamma",
+        "p q",
+        "log_prob(Gamma(p, 2.0), q)",
+        "torch.distributions.Gamma(p, torch.tensor(2.0), validate_args=False).log_prob(q)",
+    ),
+    Case("gumbel_softmax", "n", "gumbel_softmax(n, seed=1)", "F.gumbel_softmax(n)"),
+    Case(
+        "quantize by channel",
+        "x p",
+        "quantize(x, p[:1024], axis=0, dtype=i8)",
+        "torch.quantize_per_channel(x, p[:1024], torch.zeros(1024, dtype=torch.long), 0, torch.qint8).int_repr()",
+    ),
+    Case(
+        "fake_quantize",
+        "x",
+        "fake_quantize(x, 0.05, 3)",
+        "torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -128, 127)",
+    ),
+    Case("fp8 and back", "v", "cast(cast(v, fp8_e4m3), f32)", "v.to(torch.float8_e4m3fn).float()"),
+    Case("outer", "x", "outer(x[0], x[1])", "torch.outer(x[0], x[1])"),
+    Case("matrix product", "x y", "x @ y", "x @ y", True),
+    Case("einsum", "a", 'einsum("bhsd,bhtd->bhst", a, a)', 'torch.einsum("bhsd,bhtd->bhst", a, a)', True),
+    Case(
+        "grouped attention",
+        "a",
+        "grouped_attention(a, a[:, :2], a[:, :2])",
+        "F.scaled_dot_product_attention(a, a[:, :2], a[:, :2], enable_gqa=True)",
+    ),
+    Case(
+        "ctc_loss",
+        "ct cl",
+        "ctc_loss(log_softmax(ct), cl, full(8, 128, dtype=i64), full(8, 20, dtype=i64), reduction='none')",
+        "F.ctc_loss(ct.log_softmax(-1), cl, torch.full((8,), 128), torch.full((8,), 20), reduction='none')",
+    ),
 )
 
 SLOW: dict[str, str] = {

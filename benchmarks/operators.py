@@ -57,7 +57,8 @@ def main() -> None:
     count = "one thread" if asked.threads == 1 else f"{asked.threads} threads"
     where = f"{platform.machine()}, {count}"
     head = f"# Functions of the library beside PyTorch\n\n`python -m benchmarks.operators`: {where}.\n"
-    file = Path(asked.out) / f"operators-{platform.machine()}.md"
+    threads = "" if asked.threads == 1 else f"-{asked.threads}"
+    file = Path(asked.out) / f"operators-{platform.machine()}{threads}.md"
     file.write_text(f"{head}\n{table(ours, theirs)}\n", encoding="utf-8")
     print(file.read_text(encoding="utf-8"))
 
