@@ -30,16 +30,18 @@ FEWEST_COLUMNS = 32
 
 
 def single_fold(op: Op) -> list[Op]:
-    """Makes a reduction fold one axis. Returns the views it made, to be normalised."""
+    """Makes a reduction fold one axis: the last, where neighbours in memory are folded, so that they stay neighbours.
+    Returns the views it made, to be normalised."""
     axes, ty = indices(op, "axes"), tensor_type(op.operands[0])
     if len(axes) == 1:
         return []
     kept = tuple(i for i in range(ty.rank) if i not in axes)
     groups: list[Labels] = [(i,) for i in kept]
-    groups.insert(min(axes, default=len(kept)), tuple(sorted(axes)))
+    place = len(kept) if ty.rank - 1 in axes else min(axes, default=len(kept))
+    groups.insert(place, tuple(sorted(axes)))
     view, made = _arranged(Builder.before(op), op.operands[0], tuple(range(ty.rank)), groups)
     op.set_operand(0, view)
-    op.attrs["axes"] = (min(axes, default=len(kept)),)
+    op.attrs["axes"] = (place,)
     return made
 
 
