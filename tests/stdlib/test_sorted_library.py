@@ -35,10 +35,10 @@ def behind(x: Tensor[N, f32], v: Tensor[A, B, f32]) -> Tensor[A, B, i64]:
     return searchsorted(x, v, right=True)
 
 def tenth(x: Tensor[B, N, f64]) -> Tensor[B, f64] where N >= 1:
-    return quantile(x, 0.1)
+    return quantile(x, 0.1, axis=1)
 
 def middle(x: Tensor[B, N, f64]) -> Tensor[B, f64] where N >= 1:
-    return median(x)
+    return median(x, axis=-1)
 """
 
 FEW = st.sampled_from([-2.0, -0.0, 0.0, 1.0, 3.0, 7.0, np.nan])

@@ -50,7 +50,7 @@ from tesserac.check.places.updates import call_update, is_update
 from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
 from tesserac.check.transforms.dispatch import call_transform, make_transform
-from tesserac.check.values.dicts import call_dict_method
+from tesserac.check.values.dicts import METHODS, call_dict_method
 from tesserac.check.values.globals import BUILT_IN, global_value, unknown_name
 from tesserac.check.values.kinds import QUESTION, infer_isinstance
 from tesserac.check.values.methods import CALLED, CALLED_ELSEWHERE, TOLD, method_of_struct
@@ -341,6 +341,12 @@ def _other_name(body: Body, meaning: Resolved | None, function: ast.Attribute) -
     return value if isinstance(value.type, FunctionType) else None
 
 
+def _is_function(body: Body, function: ast.Attribute) -> bool:
+    """Whether a name that dicts do not have themselves is that of a function, which takes one first."""
+    meaning = body.rules.resolve(function.name)
+    return function.name not in METHODS and isinstance(meaning, FunctionRef | ReportedRef)
+
+
 def _own_method(body: Body, receiver: typed.Expr, node: ast.Call, function: ast.Attribute) -> typed.Expr | None:
     """A method that values of this type have for themselves; None where it is a function of that name."""
     match receiver.type:
@@ -349,7 +355,7 @@ def _own_method(body: Body, receiver: typed.Expr, node: ast.Call, function: ast.
         case StructType():
             args = check_arguments(body, node.arguments)
             return call_method(body, receiver, function.name, args, function.name_span, node.span)
-        case DictType():
+        case DictType() if not _is_function(body, function):
             return call_dict_method(body, receiver, node, Callee(function.name, function.name_span, node.span))
         case RecordType(kind="Schedule") as schedule:
             args = check_arguments(body, node.arguments)

@@ -34,6 +34,8 @@ from tesserac.types.dtype import BOOL, I64, U64
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import DictType, ErrorType, IntType, ListType, RunIntType, TensorType, TupleType
 
+INSTEAD_OF_MASK = "use `where(mask, x, y)`; `x[mask] = v` with one v for all is allowed"
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -147,8 +149,11 @@ def read_selection(body: Body, value: typed.Expr, ty: TensorType, taken: Selecti
     return apply_operator(body, Lookup(axes, taken.at), [box, *indices], span, span)
 
 
-def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr], span: Span) -> Selection | None:
-    """What the entries of `x[...]`, which stands at `span`, mean for a tensor of this type; None after a diagnostic."""
+def select(
+    body: Body, ty: TensorType, entries: Sequence[ast.Expr], span: Span, only: typed.Expr | None = None
+) -> Selection | None:
+    """What the entries of `x[...]`, which stands at `span`, mean for a tensor of this type; None after a diagnostic.
+    `only`: what the one entry was found to be."""
     entries = _without_ellipsis(list(entries), ty.rank)
     used = [entry for entry in entries if not isinstance(entry, ast.NoneLiteral)]
     names = [entry for entry in used if isinstance(entry, ast.Name | ast.Attribute)]
@@ -163,7 +168,7 @@ def select(body: Body, ty: TensorType, entries: Sequence[ast.Expr], span: Span) 
     lookups: list[tuple[int, typed.Expr]] = []
     stays: list[bool] = []
     for entry in entries:
-        found = _entry(body, entry, ty.dims[len(cuts)] if len(cuts) < ty.rank else ONE, span)
+        found = _entry(body, entry, ty.dims[len(cuts)] if len(cuts) < ty.rank else ONE, span, only)
         if found is None:
             return None
         cut, index = found
@@ -190,14 +195,16 @@ def _as_i64(index: typed.Expr) -> typed.Expr:
     return typed.Apply(TensorType(index.type.dims, I64), index.span, Cast(I64, NO_POLICY), (index,))
 
 
-def _entry(body: Body, entry: ast.Expr, size: Dim, span: Span) -> tuple[Cut | None, typed.Expr | None] | None:
+def _entry(
+    body: Body, entry: ast.Expr, size: Dim, span: Span, known: typed.Expr | None
+) -> tuple[Cut | None, typed.Expr | None] | None:
     """The cut of one entry, none for a new dim; and the tensor, if it is one."""
     if isinstance(entry, ast.NoneLiteral):
         return None, None
     if isinstance(entry, ast.Slice):
         cut = _cut_slice(body, entry, size, span)
         return None if cut is None else (cut, None)
-    index = body.expression(entry)
+    index = known or body.expression(entry)
     if isinstance(index.type, IntType):
         if not _is_size(body, index.type.value, index.span):
             return None
@@ -212,7 +219,7 @@ def _entry(body: Body, entry: ast.Expr, size: Dim, span: Span) -> tuple[Cut | No
         draft = body.sink.error(E0210, at=entry.span, expected=expected, found=type_text(index.type))
         show_declared(body, draft, index)
         if isinstance(index.type, TensorType) and index.type.dtype == BOOL:
-            draft.remark("how many elements a mask picks is not known while compiling; use `where(mask, x, y)`")
+            draft.remark(f"how many elements a mask picks is not known while compiling; {INSTEAD_OF_MASK}")
     return None
 
 

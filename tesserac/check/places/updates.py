@@ -7,35 +7,31 @@ select, an element may be named several times: it is joined with all that name i
 
 from __future__ import annotations
 
-from typing import Literal
-
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import storage_text, type_text
 from tesserac.check.operators.apply import apply_operator, meet_storage
 from tesserac.check.operators.reshape import check_expand
 from tesserac.check.places.indexing import Selection, entries_of, read_box, read_selection, select
+from tesserac.check.places.masks import JOINS, Way, masked
 from tesserac.check.state.arguments import Callee, check_arguments
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0299
 from tesserac.diag.codes.precision import E0407
 from tesserac.ops.accumulate import AddAt, ExtremeAt, FoldAt, MultiplyAt
-from tesserac.ops.elementwise import Add, Maximum, Minimum, Mul, Neg, Sub
+from tesserac.ops.elementwise import Neg
 from tesserac.ops.rearrange import Flip
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Reshape
 from tesserac.ops.update import Insert, Scatter
 from tesserac.syntax import ast
+from tesserac.types.dtype import BOOL
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
 
-Way = Literal["set", "add", "sub", "mul", "max", "min", "rebind"]
-"""Replace the elements, join them with the value, or replace them by what was computed from them (`x[i] /= v`)."""
 UPDATES: dict[str, Way] = {"set": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
 """The methods of `x.at[i]`."""
 AUGMENTED: dict[str, Way] = {"+": "add", "-": "sub", "*": "mul"}
 """The operators of augmented assignments that join."""
-JOINS: dict[str, type[Operator]] = {"add": Add, "sub": Sub, "mul": Mul, "max": Maximum, "min": Minimum}
-"""Each way on elements that are named once."""
 FOLDS: dict[str, tuple[type[FoldAt], str]] = {
     "add": (AddAt, "sum"),
     "sub": (AddAt, "sum"),
@@ -81,7 +77,10 @@ def updated(body: Body, x: typed.Expr, target: ast.Subscript, value: typed.Expr,
     if not isinstance(x.type, TensorType):
         body.sink.error(E0210, at=target.value.span, expected="a tensor", found=type_text(x.type))
         return body.error(span)
-    taken = select(body, x.type, entries_of(target), span)
+    only = _only_entry(body, target)
+    if only is not None and isinstance(only.type, TensorType) and only.type.dtype == BOOL:
+        return masked(body, x, x.type, only, value, way, span)
+    taken = select(body, x.type, entries_of(target), span, only)
     if taken is None:
         return body.error(span)
     if taken.lookups and way == "rebind":
@@ -94,6 +93,14 @@ def updated(body: Body, x: typed.Expr, target: ast.Subscript, value: typed.Expr,
     if fitted is not None and taken.lookups and way == "sub":
         fitted = apply_operator(body, Neg(), [fitted], span, span)
     return body.error(span) if fitted is None else _put(body, x, x.type, taken, fitted, way, span)
+
+
+def _only_entry(body: Body, target: ast.Subscript) -> typed.Expr | None:
+    """What the one entry of `x[i]` is; None of several, and of slices and the like."""
+    entries = entries_of(target)
+    if len(entries) != 1 or isinstance(entries[0], ast.Slice | ast.NoneLiteral | ast.EllipsisLiteral):
+        return None
+    return body.expression(entries[0])
 
 
 def _fitted(body: Body, value: typed.Expr, selected: typed.Expr, span: Span) -> typed.Expr | None:
