@@ -54,6 +54,12 @@ METHODS = ("linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull
 OBSERVED = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf")
 PADS = ("constant", "edge", "reflect", "symmetric", "wrap")
 MATRIX: list[Case] = [
+    ("kron(x[0], x[1]), kron(x, x[0]), kron(x[0], x[:2])",
+     lambda x: (np.kron(x[0], x[1]), np.kron(x, x[0]), np.kron(x[0], x[:2]))),
+    ("median(x), percentile(x, 30.0), nanmedian(x), divmod(x, 0.25)",
+     lambda x: (np.median(x), np.percentile(x, 30), np.nanmedian(x), *np.divmod(x, np.float32(0.25)))),
+    ("x.at[x > 0.5].set(2.0), x.at[x[:, 0] > 0.0].add(x[0]), x.at[~(x > 0.5)].mul(3.0)",
+     lambda x: (np.where(x > 0.5, np.float32(2), x), np.where(x[:, :1] > 0, x + x[0], x), np.where(x > 0.5, x, x * 3))),
     ("tile(x, (2, 3)), tile(x, 2), x.tile((2, 1, 2))", lambda x: (np.tile(x, (2, 3)), np.tile(x, 2), np.tile(x, (2, 1, 2)))),
     ("x.swapaxes(0, 1), x.ravel(), x.flatten(), x.copy()", lambda x: (x.T, x.ravel(), x.ravel(), x)),
     ("x.astype(f64), x.clip(-0.5, 0.5), clamp(x, max=0.5), clip(x, min=0.0)",

@@ -25,7 +25,7 @@ from tesserac.check.values.conditions import is_elementwise, refuse_elementwise,
 from tesserac.check.values.generic_items import join_lists
 from tesserac.check.values.tuples import join_tuples
 from tesserac.check.values.type_values import TYPE, first_alternative, with_type_attribute
-from tesserac.diag.codes.names import E0218
+from tesserac.diag.codes.names import E0218, E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.ops.compare import (
     BitAnd,
@@ -97,10 +97,13 @@ def _has_kind(left: typed.Expr, right: typed.Expr, kinds: str) -> bool:
 
 
 def _spelt(body: Body, name: str, operands: list[typed.Expr], at: Span, span: Span) -> typed.Expr:
-    """A sign that stands for a function of the library; the part of it that is checked before has none."""
-    meaning, args = body.rules.library(name), [Arg(None, operand.span, operand) for operand in operands]
+    """A sign that stands for a function of the library, or, where that is checked itself, of this module; the part of
+    it that is checked before has none."""
+    meaning = body.rules.library(name) or body.rules.resolve(name)
+    args = [Arg(None, operand.span, operand) for operand in operands]
     if isinstance(meaning, FunctionRef):
         return call_function(body, meaning, args, Callee(name, at, span))
+    body.sink.error(E0299, at=at, feature=f"`{name}` in a part of the library that is checked before it")
     return body.error(span)
 
 

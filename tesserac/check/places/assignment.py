@@ -18,7 +18,8 @@ from tesserac.check.model.specs import StructDecl, TensorSpec, TypeSpec
 from tesserac.check.model.struct_uses import field_spec
 from tesserac.check.names.refs import StructRef
 from tesserac.check.places.indexing import tuple_position
-from tesserac.check.places.updates import AUGMENTED, Way, updated
+from tesserac.check.places.masks import Way
+from tesserac.check.places.updates import AUGMENTED, updated
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.requests import ask_by_types
 from tesserac.check.state.trials import rise
