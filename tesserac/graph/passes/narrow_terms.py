@@ -1,4 +1,5 @@
-"""Terms of a softmax of narrow numbers, all of which goes on to narrow results, say so, and quotients of them too.
+"""Terms of a softmax of narrow numbers, all of which goes on to narrow results, say so, and quotients of them too: also
+those of sums of terms in attention, where queries, keys and values are narrow.
 
 Elementary functions of narrow types may be what a target's hardware has, where that is right to 2^-16: LANGUAGE.md,
 "Same bits everywhere". Which they are follows from the program alone, hence here, before any schedule: scores are read
@@ -40,9 +41,21 @@ CARRYING = ("form.map", "form.reduce", "form.view")
 """Forms whose results are made of their operands' elements and of nothing that could tell how these were computed."""
 
 
+TERM = "scalar.exp_lifted"
+"""A term of attention."""
+
+
 @pass_(FORMS, FORMS, "narrow_terms")
 def narrow_terms(module: Module) -> Module:
-    for map_ in [op for op in module.walk() if op.name == "form.map"]:
+    maps_ = [op for op in module.walk() if op.name == "form.map"]
+    _mark_softmaxes(maps_)
+    if any(op.name == TERM for map_ in maps_ for op in map_.body.ops):
+        _mark_quotients(maps_)
+    return module
+
+
+def _mark_softmaxes(maps_: list[Op]) -> None:
+    for map_ in maps_:
         terms = [op for op in map_.body.ops if op.name == "scalar.exp_term" and _is_single(op)]
         terms = [op for op in terms if _is_read_narrow(map_, op.operands[0])]
         maps = _maps_to_narrow(map_) if terms else None
@@ -50,7 +63,45 @@ def narrow_terms(module: Module) -> Module:
             computed = [op for reached in maps for op in reached.body.ops]
             for op in (*terms, *(op for op in computed if op.name == "scalar.div" and _is_single(op))):
                 op.attrs["narrow"] = True
-    return module
+
+
+def _mark_quotients(maps_: list[Op]) -> None:
+    for map_ in maps_:
+        quotients = [op for op in map_.body.ops if op.name == "scalar.div" and _is_single(op)]
+        if quotients and _maps_to_narrow(map_) is not None and _is_of_narrow_terms(map_.result):
+            for op in quotients:
+                op.attrs["narrow"] = True
+
+
+def _is_of_narrow_terms(value: Value) -> bool:
+    """Whether a number is made of narrow numbers alone, and some of them are terms of attention."""
+    seen: set[Value] = set()
+    waiting, of_terms = [value], False
+    while waiting:
+        number = waiting.pop()
+        if number in seen or not _is_wide(number):
+            of_terms |= _is_term(number)
+            continue
+        seen.add(number)
+        maker = number.owner if isinstance(number.owner, Op) else number.owner.parent_op
+        if maker is None or maker.name == "func.func":
+            return False
+        waiting += maker.operands
+        if maker.name != "form.map":
+            waiting += [result for region in maker.regions for result in region.block.terminator.operands]
+    return of_terms
+
+
+def _is_term(value: Value) -> bool:
+    """Whether a block of numbers is one of terms, perhaps rounded."""
+    made = value.defining_op
+    if made is None or made.name != "form.map":
+        return False
+    return any(op.name == TERM for op in made.body.ops) or (len(made.body.ops) == 1 and _is_term(made.operands[0]))
+
+
+def _is_wide(value: Value) -> bool:
+    return isinstance(value.type, TensorType) and value.type.dtype.is_float and not _is_narrow(value.type.dtype)
 
 
 def _is_single(op: Op) -> bool:

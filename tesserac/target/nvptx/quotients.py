@@ -65,10 +65,12 @@ def divide_near(b: Builder, x: Value, y: Value) -> Value:
     return _corrected(b, x, y, b.fma(error, guess, guess))
 
 
-def divide_narrow(b: Builder, x: Value, y: Value, rare: list[Value] | None) -> Value:
+def divide_narrow(b: Builder, x: Value, y: Value, rare: list[Value] | None, total: Value | None = None) -> Value:
     """x / y to 2^-22, of a quotient that goes on to narrow numbers alone: a product with the hardware's reciprocal. A
-    divisor whose reciprocal is no normal number is a rare case; it alone decides, so that no schedule shows."""
-    near = b.fmul(x, b.intrinsic("llvm.nvvm.rcp.approx.ftz.f", F32, [y]))
+    divisor whose reciprocal is no normal number is a rare case; it alone decides, so that no schedule shows. If x is
+    `total + 0`, the sum is part of the product."""
+    reciprocal = b.intrinsic("llvm.nvvm.rcp.approx.ftz.f", F32, [y])
+    near = b.fmul(x, reciprocal) if total is None else b.fma(total, reciprocal, const_float(F32, 0.0))
     size = b.intrinsic("llvm.fabs", F32, [y], [F32])
     outside = [b.fcmp("ult", size, const_float(F32, 2.0**-126)), b.fcmp("ugt", size, const_float(F32, 2.0**126))]
     beyond = b.binary("or", *outside)

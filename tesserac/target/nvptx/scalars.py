@@ -71,7 +71,8 @@ def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, 
     if (near := near_value(ctx.b, op, operands)) is not None:
         return near
     if op.name == "scalar.div" and "narrow" in op.attrs:
-        return divide_narrow(ctx.b, operands[0], operands[1], how.rare)
+        total = _before_plus_zero(op.operands[0])
+        return divide_narrow(ctx.b, *operands, how.rare, None if total is None else values[total])
     if how.rare is not None and op in how.shared:
         return divide(ctx.b, operands[0], operands[1], how.rare)
     if how.rare is not None and op in how.divided:
@@ -90,12 +91,16 @@ def _scaled_sum(op: Op) -> tuple[IRValue, IRValue] | None:
     not negative, an fma of +0 gives as well, and a product that is not 0 is rounded as without it."""
     if op.name != "scalar.mul" or _dtype(op.result) not in (F32, F64):
         return None
-    total, factor = op.operands
-    added = total.defining_op
+    total, factor = _before_plus_zero(op.operands[0]), op.operands[1]
     scale = constant_scalar(factor)
-    if added is None or added.name != "scalar.add" or scale is None or not 0.0 < scale < inf:
-        return None
-    return (added.operands[0], factor) if is_plus_zero(added.operands[1]) else None
+    return None if total is None or scale is None or not 0.0 < scale < inf else (total, factor)
+
+
+def _before_plus_zero(value: IRValue) -> IRValue | None:
+    """x of `x + 0`."""
+    added = value.defining_op
+    is_sum = added is not None and added.name == "scalar.add" and is_plus_zero(added.operands[1])
+    return added.operands[0] if added is not None and is_sum else None
 
 
 def yields_term(ops: Sequence[Op]) -> bool:
