@@ -130,6 +130,17 @@ def _is_pair(values: Sequence[Value]) -> bool:
     return len(values) > 1 and first.is_float and first.bits == 16 and values[1].type == first
 
 
+def emit_unless(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+    """All threads of a warp go one way."""
+    b, flags, kept = ctx.b, ctx.fragments[op.operands[0]], ctx.fragments[op.operands[1]]
+    missing = const_int(I1, 0)
+    for flag in flags:
+        missing = b.binary("or", missing, b.binary("xor", flag, const_int(I1, 1)))
+    anywhere = b.intrinsic("llvm.nvvm.vote.any.sync", I1, [const_int(I32, -1), missing])
+    anew = lambda: flatten(ctx, emit_block(ctx, op.body))  # noqa: E731
+    ctx.fragments[op.result] = flow.choose(b, anywhere, anew, lambda: kept, rare=True)
+
+
 # --- the tree -----------------------------------------------------------------------------------------------------
 
 

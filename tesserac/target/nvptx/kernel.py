@@ -334,6 +334,7 @@ _STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
     "gpu.for": control.emit_for,
     "gpu.tree": control.emit_tree,
     "gpu.running": control.emit_running,
+    "gpu.unless": control.emit_unless,
     "gpu.role": _emit_role,
 }
 

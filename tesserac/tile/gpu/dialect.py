@@ -25,6 +25,7 @@ Registers
     gpu.relabel(x) : fragment                   the same registers, with other positions along a dim that is folded
     gpu.shuffle(x) {lane}                       what the lane `lane` away (exclusive or) holds
     gpu.less(i, n) : scalar<bool>, gpu.choose(flag, x, y)
+    gpu.unless(flags, x) { ... gpu.yield }      x where all flags of a warp hold, elsewhere what the region gives
 Several blocks at once
     gpu.team() {size} : index                   the number of the team of `size` threads that this thread is in
     gpu.publish(x, mem), gpu.collect(mem)       each warp's value through shared memory: one result per warp
@@ -295,6 +296,13 @@ def _verify_choose(op: Op) -> None:
     require(flag.type == FLAG and yes.type == no.type == op.result.type, "chooses between equal types", op)
 
 
+def _verify_unless(op: Op) -> None:
+    (given,) = op.body.terminator.operands
+    flags, x = (fragment(v) for v in op.operands)
+    require(ScalarType(flags.dtype) == FLAG, "asks flags", op)
+    require(x == given.type == op.result.type, "chooses between equal types", op)
+
+
 def _verify_copy(op: Op) -> None:
     mem, *at, ring, _ = op.operands
     _verify_access(op, mem, tuple(at), stages(ring).layout.shape)
@@ -428,6 +436,7 @@ define_op("gpu.mask", pure=True, verify=_verify_same_type)
 define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)
 define_op("gpu.shuffle", pure=False, verify=_verify_same_type)
 define_op("gpu.choose", pure=True, verify=_verify_choose)
+define_op("gpu.unless", pure=True, verify=_verify_unless)
 define_op("gpu.for", pure=False, verify=_verify_for)
 define_op("gpu.tree", pure=False, verify=_verify_tree)
 define_op("gpu.running", pure=False, verify=_verify_running)

@@ -30,6 +30,7 @@ from tesserac.tile.gpu.pipeline import pipeline_copies
 from tesserac.tile.gpu.promote import pair_products, promote_sums
 from tesserac.tile.gpu.radix import split_sorts
 from tesserac.tile.gpu.reduce import expand_reductions
+from tesserac.tile.gpu.references import refer_terms
 from tesserac.tile.gpu.roles import split_roles
 from tesserac.tile.gpu.rooms import add_rooms
 from tesserac.tile.gpu.rotate import rotate_products
@@ -81,6 +82,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
         sink_lifts(lowered)
         if variant.unit == WGMMA:
             rotate_products(lowered)
+            refer_terms(lowered)
             share_copies(lowered)
             load_ahead(lowered)
             pair_products(lowered)
