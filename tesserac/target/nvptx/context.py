@@ -144,8 +144,8 @@ class Context:
     def apart(self, room: Value) -> Value:
         """The same number as a value of its own. LLVM makes equal tests once and keeps their results, more of them than
         there are predicates; made again where it is needed, a test costs one instruction. It is for rows of which only
-        a run knows the length."""
-        if room.number is not None or row_blocks(self.kernel) is None:
+        a run knows the length, and for programs with roles, which hardly ever meet the end of anything."""
+        if room.number is not None or (row_blocks(self.kernel) is None and not _has_roles(self.kernel)):
             return room
         return self.b.asm(I32, "mov.b32 $0, $1;", "=r,r", [room])
 
@@ -157,6 +157,10 @@ class Context:
 
     def i32(self, value: Value) -> Value:
         return const_int(I32, value.number) if value.number is not None else self.b.cast("trunc", value, I32)
+
+
+def _has_roles(kernel: Op) -> bool:
+    return any(op.name == "gpu.role" for op in kernel.body.ops)
 
 
 def bit_runs(bits: Sequence[Bit]) -> Iterator[tuple[int, int, int, int]]:

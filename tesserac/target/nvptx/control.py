@@ -88,16 +88,16 @@ def emit_for(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
 
     def body(index: Value, carried: list[Value]) -> list[Value]:
         ctx.indices[op.body.args[0]] = index
-        assign(ctx, op.body.args[1:], _unpaired(ctx, carried, types))
-        return _paired(ctx, flatten(ctx, emit_block(ctx, op.body)))
+        assign(ctx, op.body.args[1:], unpaired(ctx, carried, types))
+        return paired(ctx, flatten(ctx, emit_block(ctx, op.body)))
 
     step = const_i64(integer(op, "step"))
-    start = _paired(ctx, flatten(ctx, inits))
+    start = paired(ctx, flatten(ctx, inits))
     results = flow.for_loop(ctx.b, ctx.indices[low], ctx.indices[high], step, start, body)
-    assign(ctx, op.results, _unpaired(ctx, results, types))
+    assign(ctx, op.results, unpaired(ctx, results, types))
 
 
-def _paired(ctx: Context, values: Sequence[Value]) -> list[Value]:
+def paired(ctx: Context, values: Sequence[Value]) -> list[Value]:
     """Neighbours of 16 bits as one word."""
     paired: list[Value] = []
     rest = list(values)
@@ -112,7 +112,7 @@ def _paired(ctx: Context, values: Sequence[Value]) -> list[Value]:
     return paired
 
 
-def _unpaired(ctx: Context, words: Sequence[Value], types: Sequence[LType]) -> list[Value]:
+def unpaired(ctx: Context, words: Sequence[Value], types: Sequence[LType]) -> list[Value]:
     """The reverse, for values of these types."""
     values: list[Value] = []
     for word in words:

@@ -23,6 +23,7 @@ from tesserac.target.llvm_types import (
     zero,
 )
 from tesserac.target.nvptx.context import Context, register_type
+from tesserac.target.nvptx.control import paired, unpaired
 from tesserac.target.nvptx.conversions import constant, convert
 from tesserac.target.nvptx.places import mask_of
 from tesserac.target.nvptx.quotients import shared_divisions, single_divisions
@@ -246,8 +247,10 @@ def emit_mask(ctx: Context, op: Op) -> None:
     ends = ctx.b.icmp("sgt", ctx.b.add(axis.start, const_i64(axis.block)), axis.stop)
     if len(values) < MANY:
         ctx.fragments[op.result] = _masked(ctx, op)
-    else:
-        ctx.fragments[op.result] = flow.choose(ctx.b, ends, lambda: _masked(ctx, op), lambda: values, rare=True)
+        return
+    whole = paired(ctx, values)
+    words = flow.choose(ctx.b, ends, lambda: paired(ctx, _masked(ctx, op)), lambda: whole, rare=True)
+    ctx.fragments[op.result] = unpaired(ctx, words, [value.type for value in values])
 
 
 def _masked(ctx: Context, op: Op) -> list[Value]:
