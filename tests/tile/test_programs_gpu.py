@@ -24,8 +24,8 @@ from tesserac.numerics.program import evaluate
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
-from tesserac.tile.gpu.dialect import is_persistent, memory, stages
-from tesserac.types.dtype import F32
+from tesserac.tile.gpu.dialect import fragment, is_persistent, memory, stages
+from tesserac.types.dtype import F32, I32
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, count, tile_of
@@ -138,6 +138,28 @@ def test_a_score_that_nothing_hides_costs_no_more() -> None:
     terms = next(op for op in loop.body.ops if op.regions and any("exp_lifted" in inner.name for inner in op.body.ops))
     assert [op.name for op in terms.body.ops[:2]] == ["scalar.constant", "scalar.mul"]
     assert count(loop, "gpu.mask") == 1 and count(loop, "gpu.round") == 1
+
+
+@pytest.mark.one_in(3)
+def test_a_maximum_is_looked_for_where_a_score_may_exceed_it() -> None:
+    """The bits of scores are asked as integers; folds of floats and exchanges among lanes are in the other way. What
+    stores its maxima needs all of them."""
+    loop = next(op for op in kernel(ATTENTION).walk() if op.name == "gpu.for" and op.results)
+    (unless,) = (op for op in loop.body.ops if op.name == "gpu.unless")
+    assert count(unless, "gpu.butterfly") == count(loop, "gpu.butterfly") == 2
+    folded = [op for op in loop.body.ops if op.name == "gpu.fold"]
+    assert [fragment(op.result).dtype for op in folded] == [I32]
+    assert unless.result in loop.body.terminator.operands
+    both = ATTENTION.replace("attention(q, k, v, causal=True)", "vjp(lambda q: attention(q, k, v), q)[1](q)")
+    assert all(count(kernel_, "gpu.unless") == 0 for kernel_ in kernels_of(lowered(both)))
+
+
+@pytest.mark.one_in(6)
+def test_masks_of_narrow_numbers_take_no_pairs_apart() -> None:
+    """Those of terms, in the way back to keys: what a branch chooses are words."""
+    both = ATTENTION.replace("attention(q, k, v, causal=True)", "vjp(lambda k: attention(q, k, v), k)[1](q)")
+    keys = next(op for op in kernels_of(lowered(both)) if count(op, "gpu.multiply") == 2)
+    assert count(keys, "gpu.mask") == 2 and "phi bfloat" not in emit_kernel(keys).llvm
 
 
 def test_warp_groups_start_products_in_turns() -> None:

@@ -48,13 +48,13 @@ TERM = "scalar.exp_lifted"
 @pass_(FORMS, FORMS, "narrow_terms")
 def narrow_terms(module: Module) -> Module:
     maps_ = [op for op in module.walk() if op.name == "form.map"]
-    _mark_softmaxes(maps_)
+    _mark_terms(maps_)
     if any(op.name == TERM for map_ in maps_ for op in map_.body.ops):
         _mark_quotients(maps_)
     return module
 
 
-def _mark_softmaxes(maps_: list[Op]) -> None:
+def _mark_terms(maps_: list[Op]) -> None:
     for map_ in maps_:
         terms = [op for op in map_.body.ops if op.name == "scalar.exp_term" and _is_single(op)]
         terms = [op for op in terms if _is_read_narrow(map_, op.operands[0])]

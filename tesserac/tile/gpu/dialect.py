@@ -357,19 +357,19 @@ def _verify_for(op: Op) -> None:
 
 
 def _verify_tree(op: Op) -> None:
-    types = [v.type for v in op.operands[1:]]
-    block, combine = (r.block for r in op.regions)
-    require([v.type for v in op.results] == types, "gives the type of its empty value", op)
-    require([a.type for a in combine.args] == [*types, *types], "combines two of its values", op)
-    for body in (block, combine):
-        require([v.type for v in body.terminator.operands] == types, "each region yields one value", op)
-    require(isinstance(op.attrs.get("levels"), int), "needs a number of levels", op)
+    require([v.type for v in op.results] == [v.type for v in op.operands[1:]], "gives the type of its empty value", op)
+    _verify_combined(op)
 
 
 def _verify_running(op: Op) -> None:
+    given = [a.type for a in op.regions[0].block.args[1:]]
+    require(given == [v.type for v in op.operands[1:]], "each block takes what stands before it", op)
+    _verify_combined(op)
+
+
+def _verify_combined(op: Op) -> None:
     types = [v.type for v in op.operands[1:]]
     block, combine = (r.block for r in op.regions)
-    require([a.type for a in block.args[1:]] == types, "each block takes what stands before it", op)
     require([a.type for a in combine.args] == [*types, *types], "combines two of its values", op)
     for body in (block, combine):
         require([v.type for v in body.terminator.operands] == types, "each region yields one value", op)
@@ -422,38 +422,29 @@ _ACTS = """alloc scatter scan publish collect expect await arrive barrier warp_b
 for _name in (*_PURE.split(), *_ACTS.split()):
     define_op(f"gpu.{_name}", pure=_name in _PURE.split())
 define_op("gpu.kernel", pure=False, verify=_verify_kernel)
-define_op("gpu.load", pure=False, verify=_verify_load)
-define_op("gpu.store", pure=False, verify=_verify_store)
-define_op("gpu.gather", pure=False, verify=_verify_gather)
+for _name, _verify in (("load", _verify_load), ("store", _verify_store), ("gather", _verify_gather)):
+    define_op(f"gpu.{_name}", pure=False, verify=_verify)
 define_op("gpu.index", pure=True, verify=_verify_index)
-define_op("gpu.scan_rows", pure=False, verify=_verify_scan_rows)
-define_op("gpu.sort", pure=False, verify=_verify_sort)
+for _name, _verify in (("scan_rows", _verify_scan_rows), ("sort", _verify_sort), ("role", _verify_role)):
+    define_op(f"gpu.{_name}", pure=False, verify=_verify)
 define_op("gpu.map", pure=True, verify=_verify_map)
-define_op("gpu.cast", pure=True, verify=_verify_cast)
-define_op("gpu.relabel", pure=True, verify=_verify_relabel)
-define_op("gpu.round", pure=True, verify=_verify_round)
+for _name, _verify in (("cast", _verify_cast), ("relabel", _verify_relabel), ("round", _verify_round)):
+    define_op(f"gpu.{_name}", pure=True, verify=_verify)
 define_op("gpu.mask", pure=True, verify=_verify_same_type)
 define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)
 define_op("gpu.shuffle", pure=False, verify=_verify_same_type)
-define_op("gpu.choose", pure=True, verify=_verify_choose)
-define_op("gpu.unless", pure=True, verify=_verify_unless)
-define_op("gpu.for", pure=False, verify=_verify_for)
-define_op("gpu.tree", pure=False, verify=_verify_tree)
-define_op("gpu.running", pure=False, verify=_verify_running)
-define_op("gpu.copy", pure=False, verify=_verify_copy)
-define_op("gpu.commit", pure=False, verify=_verify_commit)
-define_op("gpu.wait", pure=False, verify=_verify_wait)
-define_op("gpu.tensor_copy", pure=False, verify=_verify_tensor_copy)
-define_op("gpu.next", pure=False, verify=_verify_next)
-define_op("gpu.put", pure=False, verify=_verify_put)
-define_op("gpu.multiply_held", pure=False, verify=_verify_multiply_held)
-define_op("gpu.sum_rows", pure=False, verify=_verify_sum_rows)
-define_op("gpu.role", pure=False, verify=_verify_role)
-define_op("gpu.multiply", pure=False, verify=_verify_multiply)
-define_op("gpu.wait_mma", pure=False, verify=_verify_wait_mma)
-define_op("gpu.stage", pure=False, verify=_verify_stage)
+for _name, _verify in (("choose", _verify_choose), ("unless", _verify_unless), ("dot", _verify_dot)):
+    define_op(f"gpu.{_name}", pure=True, verify=_verify)
+for _name, _verify in (("for", _verify_for), ("tree", _verify_tree), ("running", _verify_running)):
+    define_op(f"gpu.{_name}", pure=False, verify=_verify)
+for _name, _verify in (("copy", _verify_copy), ("commit", _verify_commit), ("wait", _verify_wait)):
+    define_op(f"gpu.{_name}", pure=False, verify=_verify)
+for _name, _verify in (("tensor_copy", _verify_tensor_copy), ("next", _verify_next), ("put", _verify_put)):
+    define_op(f"gpu.{_name}", pure=False, verify=_verify)
+for _name, _verify in (("multiply", _verify_multiply), ("multiply_held", _verify_multiply_held)):
+    define_op(f"gpu.{_name}", pure=False, verify=_verify)
+for _name, _verify in (("sum_rows", _verify_sum_rows), ("wait_mma", _verify_wait_mma), ("stage", _verify_stage)):
+    define_op(f"gpu.{_name}", pure=False, verify=_verify)
 define_op("gpu.turned", pure=True, verify=_verify_stage)
-define_op("gpu.dot", pure=True, verify=_verify_dot)
-define_op("gpu.convert", pure=True, verify=_verify_convert)
 for _name in ("gpu.return", "gpu.yield", "gpu.end"):
     define_op(_name, pure=False, terminator=True)

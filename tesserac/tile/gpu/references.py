@@ -144,6 +144,17 @@ def _refer(terms: _Terms) -> None:
     terms.made.set_operand(terms.maximum, shown)
     terms.made.set_operand(terms.power, none)
     top.result.replace_all_uses(reference)
+    _erase_unread(terms)
+
+
+def _erase_unread(terms: _Terms) -> None:
+    """What looked for a maximum before, and the maps that read it."""
+    assert terms.top.parent is not None
+    for op in reversed(list(terms.top.parent.ops)):
+        looked = op in terms.steps or op.name == "gpu.map"
+        if looked and not any(user.parent is not None for user, _ in op.result.uses):
+            op.result.uses.clear()
+            op.erase()
 
 
 def _below(b: Builder, terms: _Terms, before: Value) -> Value:
