@@ -299,8 +299,7 @@ def _verify_choose(op: Op) -> None:
 def _verify_unless(op: Op) -> None:
     (given,) = op.body.terminator.operands
     flags, x = (fragment(v) for v in op.operands)
-    require(ScalarType(flags.dtype) == FLAG, "asks flags", op)
-    require(x == given.type == op.result.type, "chooses between equal types", op)
+    require(scalar_of(flags) == FLAG and x == given.type == op.result.type, "chooses between equal types", op)
 
 
 def _verify_copy(op: Op) -> None:
@@ -422,29 +421,30 @@ _ACTS = """alloc scatter scan publish collect expect await arrive barrier warp_b
 for _name in (*_PURE.split(), *_ACTS.split()):
     define_op(f"gpu.{_name}", pure=_name in _PURE.split())
 define_op("gpu.kernel", pure=False, verify=_verify_kernel)
-for _name, _verify in (("load", _verify_load), ("store", _verify_store), ("gather", _verify_gather)):
-    define_op(f"gpu.{_name}", pure=False, verify=_verify)
-define_op("gpu.index", pure=True, verify=_verify_index)
-for _name, _verify in (("scan_rows", _verify_scan_rows), ("sort", _verify_sort), ("role", _verify_role)):
-    define_op(f"gpu.{_name}", pure=False, verify=_verify)
-define_op("gpu.map", pure=True, verify=_verify_map)
-for _name, _verify in (("cast", _verify_cast), ("relabel", _verify_relabel), ("round", _verify_round)):
-    define_op(f"gpu.{_name}", pure=True, verify=_verify)
+for _name, _verify in (("gpu.load", _verify_load), ("gpu.store", _verify_store), ("gpu.gather", _verify_gather)):
+    define_op(_name, pure=False, verify=_verify)
+for _name, _verify in (("gpu.scan_rows", _verify_scan_rows), ("gpu.sort", _verify_sort), ("gpu.role", _verify_role)):
+    define_op(_name, pure=False, verify=_verify)
+for _name, _verify in (("gpu.index", _verify_index), ("gpu.map", _verify_map), ("gpu.convert", _verify_convert)):
+    define_op(_name, pure=True, verify=_verify)
+for _name, _verify in (("gpu.cast", _verify_cast), ("gpu.relabel", _verify_relabel), ("gpu.round", _verify_round)):
+    define_op(_name, pure=True, verify=_verify)
 define_op("gpu.mask", pure=True, verify=_verify_same_type)
 define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)
 define_op("gpu.shuffle", pure=False, verify=_verify_same_type)
-for _name, _verify in (("choose", _verify_choose), ("unless", _verify_unless), ("dot", _verify_dot)):
-    define_op(f"gpu.{_name}", pure=True, verify=_verify)
-for _name, _verify in (("for", _verify_for), ("tree", _verify_tree), ("running", _verify_running)):
-    define_op(f"gpu.{_name}", pure=False, verify=_verify)
-for _name, _verify in (("copy", _verify_copy), ("commit", _verify_commit), ("wait", _verify_wait)):
-    define_op(f"gpu.{_name}", pure=False, verify=_verify)
-for _name, _verify in (("tensor_copy", _verify_tensor_copy), ("next", _verify_next), ("put", _verify_put)):
-    define_op(f"gpu.{_name}", pure=False, verify=_verify)
-for _name, _verify in (("multiply", _verify_multiply), ("multiply_held", _verify_multiply_held)):
-    define_op(f"gpu.{_name}", pure=False, verify=_verify)
-for _name, _verify in (("sum_rows", _verify_sum_rows), ("wait_mma", _verify_wait_mma), ("stage", _verify_stage)):
-    define_op(f"gpu.{_name}", pure=False, verify=_verify)
-define_op("gpu.turned", pure=True, verify=_verify_stage)
+for _name, _verify in (("gpu.choose", _verify_choose), ("gpu.unless", _verify_unless), ("gpu.dot", _verify_dot)):
+    define_op(_name, pure=True, verify=_verify)
+for _name, _verify in (("gpu.for", _verify_for), ("gpu.tree", _verify_tree), ("gpu.running", _verify_running)):
+    define_op(_name, pure=False, verify=_verify)
+for _name, _verify in (("gpu.copy", _verify_copy), ("gpu.commit", _verify_commit), ("gpu.wait", _verify_wait)):
+    define_op(_name, pure=False, verify=_verify)
+for _name, _verify in (("gpu.tensor_copy", _verify_tensor_copy), ("gpu.next", _verify_next), ("gpu.put", _verify_put)):
+    define_op(_name, pure=False, verify=_verify)
+for _name, _verify in (("gpu.multiply", _verify_multiply), ("gpu.multiply_held", _verify_multiply_held)):
+    define_op(_name, pure=False, verify=_verify)
+for _name, _verify in (("gpu.sum_rows", _verify_sum_rows), ("gpu.wait_mma", _verify_wait_mma)):
+    define_op(_name, pure=False, verify=_verify)
+for _name in ("gpu.stage", "gpu.turned"):
+    define_op(_name, pure=_name == "gpu.turned", verify=_verify_stage)
 for _name in ("gpu.return", "gpu.yield", "gpu.end"):
     define_op(_name, pure=False, terminator=True)
