@@ -72,8 +72,8 @@ def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, 
         return near
     if op.name == "scalar.div" and "narrow" in op.attrs:
         total = _before_plus_zero(op.operands[0])
-        plain = None if total is None else values[total]
-        return divide_narrow(ctx.b, operands[0], operands[1], how.rare, plain)
+        before = None if total is None else values[total]
+        return divide_narrow(ctx.b, operands[0], operands[1], how.rare, before)
     if how.rare is not None and op in how.shared:
         return divide(ctx.b, operands[0], operands[1], how.rare)
     if how.rare is not None and op in how.divided:
