@@ -117,6 +117,7 @@ FILES = {
     "mutants": "how messages do on 1000 broken programs",
     "npbench-x86_64": "the programs of NPBench, against NumPy, Numba and JAX",
     "operators-x86_64": "functions of the library beside PyTorch, one thread of an x86 processor",
+    "operators-x86_64-16": "functions of the library beside PyTorch, 16 threads of an x86 processor",
     "onnx-nodes": "the node tests that ONNX ships, each as a call of the library",
     "peer-options": "layers against PyTorch over products of options: differences of values and gradients",
     "pinn": "a physics-informed network against JAX",
