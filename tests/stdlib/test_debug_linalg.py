@@ -1,5 +1,5 @@
-"""Linear algebra in debug builds: none of its functions makes inf or NaN of finite numbers behind a `where`, so that none
-stops a program that is right; results have the bits of other builds, and mistakes their own words."""
+"""Linear algebra in debug builds: none of its functions makes inf or NaN of finite numbers behind a `where`, so that no
+program that is right is stopped; results have the bits of other builds, and mistakes their own words."""
 
 from __future__ import annotations
 
