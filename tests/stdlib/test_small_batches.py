@@ -54,3 +54,25 @@ def test_what_is_not_finite_and_what_is_singular_in_a_batch() -> None:
         module.together(np.nan_to_num(a, posinf=1.0), b)
     for shape in ((0, 4, 4), (3, 0, 0)):
         assert module.together(np.zeros(shape), np.zeros((*shape[:2], 2)))[0].shape == (*shape[:2], 2)
+
+
+FACTORS = """
+def together(a: Tensor[B, M, N, {e}]):
+    return qr(a)
+def alone(a: Tensor[M, N, {e}]):
+    return qr(a)
+"""
+
+
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_orthogonal_factors_in_a_batch_have_the_bits_of_each_alone(dtype: str) -> None:
+    module = tessera.compile(FACTORS.format(e=dtype))
+    for m, n in ((1, 1), (5, 3), (3, 5), (8, 8), (32, 32), (33, 2), (0, 2)):
+        a = np.stack([general(kind, m, n, k) for k, kind in enumerate((*KINDS, "normal"))])
+        a[3, :1, n - 1], a[8, m - 1 :, 0] = np.nan, np.inf
+        a = a.astype({"f32": "f4", "f64": "f8"}[dtype])
+        together = module.together(a)
+        for k in range(len(a)):
+            for one, all_of_them in zip(module.alone(a[k]), together, strict=True):
+                same_bits(np.asarray(one), np.asarray(all_of_them[k]))
