@@ -57,7 +57,7 @@ def test_the_assembler_reports_what_it_dislikes() -> None:
 
 @pytest.mark.one_in(3)
 def test_wgmma_kernel() -> None:
-    code = ptx("matmul_bf16", "sm_90a", "$0")
+    code = ptx("matmul_bf16", "sm_90a", "$1")
     assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16\.f32\.bf16\.bf16", code)) == 4
     assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d", code)) == 5, "one panel of A, four of B"
     assert len(re.findall(r"setmaxnreg\.(?:inc|dec)", code)) == 2

@@ -146,7 +146,7 @@ def test_code_for_a_gpu_does_not_depend_on_what_was_compiled_before() -> None:
 
 
 def test_what_follows_a_product_has_warps_of_its_own() -> None:
-    found = roles(kernels("bell")["$0"])
+    found = roles(kernels("bell")["$1"])
     assert list(found) == ["consumer", "producer", "finisher"]
     assert "scalar.erf" in print_op(found["finisher"]) and "scalar.erf" not in print_op(found["consumer"])
     stored = [op.operands[1].type for op in found["consumer"].walk() if op.name == "gpu.store"]
@@ -158,11 +158,11 @@ def test_what_follows_a_product_has_warps_of_its_own() -> None:
 
 @pytest.mark.parametrize("name", ["wide_product", "biased"])
 def test_wide_sums_and_little_work_stay_with_those_that_have_the_sums(name: str) -> None:
-    assert list(roles(kernels(name)["$0"])) == ["consumer", "producer"]
+    assert list(roles(kernels(name)["$1"])) == ["consumer", "producer"]
 
 
 def test_maps_join_a_product_where_they_run_beside_it() -> None:
-    assert all(any(op.name == "tile.dot" for op in kernel.walk()) for kernel in launched("bell")[:4])
+    assert all(any(op.name == "tile.dot" for op in kernel.walk()) for kernel in launched("bell")[:5])
     assert "scalar.erf" in print_op(launched("bell")[0])
     for apart in (tiles("bell", "sm_80"), tiles("short_bell")):
         assert not any("scalar.erf" in print_op(op) and "tile.dot" in print_op(op) for op in apart.ops)
@@ -170,7 +170,7 @@ def test_maps_join_a_product_where_they_run_beside_it() -> None:
 
 @pytest.mark.one_in(8)
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
-@pytest.mark.parametrize("variant", ["$0", "$1"])
+@pytest.mark.parametrize("variant", ["$1", "$2"])
 def test_finishers_assemble_without_spills(variant: str) -> None:
     assembled = assemble(emit_ptx(emit_kernel(kernels("bell")[variant]).llvm, "sm_90a"), "sm_90a")
     assert (assembled.spilled_bytes, assembled.notes) == (0, ())
