@@ -39,6 +39,17 @@ def test_terms_are_narrow_where_they_are_read_from_such_and_end_in_such(name: st
     assert marked.count("scalar.exp_term") == terms and marked.count("scalar.div") == terms
 
 
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("bias", "marked"), [("", 1), (", bias=x", 0)])
+def test_attention_of_narrow_numbers_divides_by_a_reciprocal(bias: str, marked: int) -> None:
+    """Not where some of what its sums are made of is wide."""
+    tensors = ", ".join(f"{name}: Tensor[B, N, 64, bf16 @accum(f32)]" for name in "qkv")
+    text = f"def f({tensors}, x: Tensor[N, N, f32]): return attention(q, k, v{bias})\n"
+    session, file = Session(), SourceFile("m.tess", text)
+    forms = session.levels(file, session.function(file, "f"), PLATFORMS["sm_90a"].schedule).forms
+    assert sum(op.name == "scalar.div" and "narrow" in op.attrs for op in forms.walk()) == marked
+
+
 @pytest.mark.one_in(4)
 def test_no_schedule_shows_in_them(tmp_path: Path) -> None:
     """Rows in registers of one warp, of several, in loops, and as tiles; huge rows and rows without numbers."""
