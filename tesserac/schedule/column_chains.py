@@ -7,7 +7,7 @@ Enters: chains (`line_chains.py`) with an axis that goes through all of their la
 with any other, as that which comes after a group of steps of a long Fourier transform, or came before it. Leaves:
 launches of which a program has some neighbours along it, as many as stay in the second cache with all that belongs to
 them, and what `row_chains.py` leaves; memory between them is packed (`packed_columns.py`). So memory is read and
-written once for a group of steps, not once for each. Rows that the second cache holds gain nothing.
+written once for a group of steps, not once for each.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from tesserac.types.dims import ONE, ZERO, Dim, product
 
 CACHE_SHARE = 2
 """What goes from one launch to the next may fill one in so many bytes of the second cache."""
+LONG = 4
+"""Times the second cache that a row has to be: 2^18 points of c64 beside 1 MiB gain nothing, 2^19 a sixth."""
 NARROWEST, WIDEST, PARTS = 8, 64, 16
 """Columns of a program: a line of memory at least, and no more than leaves some for so many programs. Long runs are
 read ahead by the machine, short ones are waited for."""
@@ -68,7 +70,7 @@ def _columns(chain: Sequence[Link], machine: Machine) -> _Columns | None:
     column = max(together_of(link) or 0 for link in chain) * element_bytes(memory(launch_outs(first)[0]).dtype)
     room = machine.second_bytes // (CACHE_SHARE * column)
     block = power_of_two_below(min(room, size & -size, size // PARTS), 1, WIDEST)
-    is_long = column * size >= machine.second_bytes
+    is_long = column * size >= LONG * machine.second_bytes
     return _Columns(axis, rows, block) if apart and is_long and block >= NARROWEST else None
 
 
