@@ -59,6 +59,10 @@ class _Row:
         self.b.store(value, self.address(i), self.element.bits // 8)
 
 
+AT_ONCE = 4
+"""Counts that a thread which sums them up reads at once."""
+
+
 class _Operands:
     """What an operation about keys is given: `source`, where they come from, one for each place of a row, and the rest
     behind it."""
@@ -203,17 +207,30 @@ def emit_offsets(ctx: Context, op: Op) -> None:
     low = b.minimum_int(b.mul(thread, each), blocks)
     high = b.minimum_int(b.add(low, each), blocks)
 
+    def some(i: Value) -> list[tuple[Value, Value, Value]]:
+        """Counts of several blocks, on their way at once, each with its place, and whether it is one of the thread."""
+        places = [b.add(i, const_i64(k)) for k in range(AT_ONCE)]
+        present = [b.icmp("slt", place, high) for place in places]
+        found = [held.load(b.select(here, at, low)) for here, at in zip(present, places, strict=True)]
+        counts = [b.select(here, count, const_int(I32, 0)) for here, count in zip(present, found, strict=True)]
+        return list(zip(places, present, counts, strict=True))
+
     def add(i: Value, sums: list[Value]) -> list[Value]:
-        return [b.add(sums[0], held.load(i))]
+        total = sums[0]
+        for _, _, count in some(i):
+            total = b.add(total, count)
+        return [total]
 
     def replace(i: Value, before: list[Value]) -> list[Value]:
-        count = held.load(i)
-        held.store(before[0], i)
-        return [b.add(before[0], count)]
+        total = before[0]
+        for place, here, count in some(i):
+            flow.if_then(b, here, partial(held.store, total, place))
+            total = b.add(total, count)
+        return [total]
 
-    (mine,) = flow.for_loop(b, low, high, const_i64(1), [const_int(I32, 0)], add)
+    (mine,) = flow.for_loop(b, low, high, const_i64(AT_ONCE), [const_int(I32, 0)], add)
     whole = _scanned(ctx, _Words(ctx, room), mine)
-    flow.for_loop(b, low, high, const_i64(1), [b.sub(whole, mine)], replace)
+    flow.for_loop(b, low, high, const_i64(AT_ONCE), [b.sub(whole, mine)], replace)
     last = b.icmp("eq", thread, const_i64(ctx.threads - 1))
     flow.if_then(b, last, lambda: _Words(ctx, totals, at[0]).store(whole, at[1]))
 
