@@ -39,6 +39,16 @@ class Tree(ABC):
     def shape(self, types: Sequence[Type]) -> Shape:
         """What it takes and gives, where its leaves have these types."""
 
+    def unpromised(self) -> Tree:
+        """The same expression of other numbers, of which nothing is known that was known of these."""
+        return replace(self, **{f.name: _unpromised(getattr(self, f.name)) for f in fields(self)})  # type: ignore
+
+
+def _unpromised(part: object) -> object:
+    if isinstance(part, tuple):
+        return tuple(map(_unpromised, part))
+    return part.unpromised() if isinstance(part, Tree) else part
+
 
 def leaves_of(tree: object) -> Iterator[int]:
     """The places of the leaves, in the order of the tree."""

@@ -296,6 +296,12 @@ def with_parts(type_: Aggregate, new: Iterable[Type]) -> Aggregate:
     return FunctionType(type_.module, type_.name, named)
 
 
+def with_other_numbers(type_: Aggregate, new: Iterable[Type]) -> Aggregate:
+    """The type of what is computed from the parts of such a value: what was promised of an operator is gone."""
+    made = with_parts(type_, new)
+    return OperatorType(made.tree.unpromised(), made.leaves) if isinstance(made, OperatorType) else made
+
+
 def map_dims(type_: Type, change: Callable[[Dim], Dim]) -> Type:
     """The type with every size in it changed."""
     match type_:

@@ -170,6 +170,29 @@ def test_a_false_promise_is_an_error_though_laws_use_it() -> None:
             getattr(compiled, name)(m, x)
 
 
+STEPPED = """
+struct Layer[D]:
+    A: Operator[D, D]
+
+def loss(m: Layer[D], x: Tensor[D, f32]): return sum((m.A @ x) * x * x)
+def dense(m: Tensor[N, N, f32], x: Tensor[N, f32]): return after(Layer(A=op.dense(m, unitary=True)), x)
+def projector(m: Tensor[N, N, f32], x: Tensor[N, f32]): return after(Layer(A=op.projector(m[:, :2])), x)
+def after(l: Layer[D], x: Tensor[D, f32]):
+    g = grad(loss)(l, x)
+    n = 0.5 * l - g
+    return to_dense(n.A), n.A.H @ (n.A @ x), to_dense(g.A), g.A.H @ (g.A @ x)
+"""
+
+
+@pytest.mark.one_in(12)
+def test_a_step_from_a_promised_operator_promises_nothing() -> None:
+    compiled = tessera.compile(STEPPED)
+    m, x = numbers()["m"], numbers()["x"]
+    for name in ("dense", "projector"):
+        n, there, g, back = compiled[name](m, x)
+        assert np.allclose(there, n.T @ (n @ x), atol=1e-5) and np.allclose(back, g.T @ (g @ x), atol=1e-5), name
+
+
 PLAIN = """
 def plain(m: Tensor[N, N, f32], x: Tensor[N, f32]): return op.dense(m) @ x, op.dense(m).H @ (op.dense(m) @ x)
 def said(m: Tensor[N, N, f32], x: Tensor[N, f32]):

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.algebra.base import DENSE, FACTORIZED, Kind, Use
-from tesserac.check.algebra.combined import Eye, Factor, scaled, size_at
+from tesserac.check.algebra.combined import Compose, Eye, Factor, scaled, size_at
 from tesserac.check.algebra.crossover import pays_to_transform
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
@@ -39,6 +39,9 @@ class Dense(Kind):
 
     def is_unitary(self, pool: Pool) -> bool:
         return self.unitary
+
+    def unpromised(self) -> Kind:
+        return Dense(self.matrix)
 
     def matrix_of(self, use: Use) -> typed.Expr:
         promises = {UNITARY: self.unitary, SELF_ADJOINT: self.self_adjoint, PSD: self.psd}
@@ -163,6 +166,9 @@ class Projector(Kind):
     def before(self, pool: Pool, right: Kind) -> Kind | None:
         return self if right == self else None
 
+    def unpromised(self) -> Kind:
+        return LowRank(self.basis, self.basis)
+
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         basis = orthonormal(use, self, self.basis)
         return use.call("_low_rank", basis, basis, x)
@@ -219,6 +225,9 @@ class Spectral(Kind):
     def adjoint(self, pool: Pool) -> Kind:
         return self
 
+    def unpromised(self) -> Kind:
+        return _by_factors(self.vectors, self.values, self.vectors)
+
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_spectral", use.value(self.values), orthonormal(use, self, self.vectors), x)
 
@@ -244,6 +253,9 @@ class Singular(Kind):
 
     def adjoint(self, pool: Pool) -> Kind:
         return Singular(self.right, self.values, self.left, self.unitary)
+
+    def unpromised(self) -> Kind:
+        return _by_factors(self.left, self.values, self.right)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         left, right = (orthonormal(use, self, leaf) for leaf in (self.left, self.right))
@@ -300,6 +312,10 @@ class Implicit(Kind):
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_as_declared", use.function(use.value(self.forward), x), x, use.value(self.codomain))
+
+
+def _by_factors(left: Leaf, values: Leaf, right: Leaf) -> Kind:
+    return Compose((Dense(left), Diag(values), Adjoint(Dense(right))))
 
 
 def orthonormal(use: Use, tree: Kind, leaf: Leaf) -> typed.Expr:

@@ -14,7 +14,7 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.values.generic_items import any_item, stand_in
-from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
+from tesserac.check.values.tuples import make_tuple, recomputed, tuple_items
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.types.dims import Dim
 from tesserac.types.ty import Aggregate, ErrorType, ListType, NoneType, StructType, TupleType, Type, parts
@@ -61,7 +61,7 @@ def _map(
     if len(found) < len(mapped):
         return None
     count = max((len(items) for items in found), default=1)
-    return [rebuilt(first, [items[min(i, len(items) - 1)] for items in found]) for i in range(count)]
+    return [recomputed(first, [items[min(i, len(items) - 1)] for items in found]) for i in range(count)]
 
 
 def _map_any(

@@ -14,7 +14,7 @@ from tesserac.check.model.message_text import noun, type_text
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.values.generic_items import any_item, stand_in
-from tesserac.check.values.tuples import rebuilt, tuple_items
+from tesserac.check.values.tuples import recomputed, tuple_items
 from tesserac.diag.codes.names import E0210
 from tesserac.ops.registry import Operator
 from tesserac.types.dims import Dim
@@ -82,7 +82,7 @@ def _leaf_by_leaf(
             results.append(_part(body, op, chosen, at, span))
     if any(isinstance(result.type, ErrorType) for result in results):
         return body.error(span)
-    return rebuilt(first, results)
+    return recomputed(first, results)
 
 
 def _part(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span, span: Span) -> typed.Expr:

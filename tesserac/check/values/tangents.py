@@ -7,7 +7,7 @@ own type; integers, bools and strings have none, and leave None where they were;
 from __future__ import annotations
 
 from tesserac.check.state.body import is_static
-from tesserac.types.ty import Aggregate, FloatType, ListType, NoneType, TensorType, Type, parts, with_parts
+from tesserac.types.ty import Aggregate, FloatType, ListType, NoneType, TensorType, Type, parts, with_other_numbers
 
 
 def is_smooth(type_: Type) -> bool:
@@ -31,5 +31,5 @@ def tangent_type(type_: Type) -> Type:
     inner = parts(type_)
     if inner is not None:
         assert isinstance(type_, Aggregate)
-        return with_parts(type_, map(tangent_type, inner))
+        return with_other_numbers(type_, map(tangent_type, inner))
     return type_ if is_smooth(type_) or is_static(type_) else NoneType()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.state.body import is_static
-from tesserac.types.ty import Aggregate, TupleType, parts, with_parts
+from tesserac.types.ty import Aggregate, TupleType, parts, with_other_numbers, with_parts
 
 
 def make_tuple(items: Sequence[typed.Expr], span: Span) -> typed.Expr:
@@ -47,6 +47,12 @@ def rebuilt(value: typed.Expr, items: Sequence[typed.Expr]) -> typed.Expr:
     """A value of the same kind with other parts."""
     assert isinstance(value.type, Aggregate)
     return make_value(with_parts(value.type, (item.type for item in items)), items, value.span)
+
+
+def recomputed(value: typed.Expr, items: Sequence[typed.Expr]) -> typed.Expr:
+    """A value of the same kind whose parts are computed from the parts of others."""
+    assert isinstance(value.type, Aggregate)
+    return make_value(with_other_numbers(value.type, (item.type for item in items)), items, value.span)
 
 
 def join_tuples(left: typed.Expr, right: typed.Expr, span: Span) -> typed.Expr:
