@@ -119,6 +119,7 @@ def known(facts: list[Fact], signed: tuple[str, ...] = ()) -> Facts:
     return found
 
 
+@pytest.mark.one_in(2)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:
@@ -127,6 +128,7 @@ def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> Non
         assert all(truth == answer for truth in points(facts, ("at_least", left, right)))
 
 
+@pytest.mark.one_in(2)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_at_least_is_so_of_ints_too(facts: list[Fact], left: Dim, right: Dim) -> None:
@@ -135,6 +137,7 @@ def test_what_is_at_least_is_so_of_ints_too(facts: list[Fact], left: Dim, right:
         assert all(truth == answer for truth in points(facts, ("at_least", left, right), SIGNED))
 
 
+@pytest.mark.one_in(3)
 @examples(200)
 @given(FACTS, st.sampled_from(("divides", "equal", "at_least")), _LINEAR, _LINEAR)
 @example([("divides", parse_dim("2"), parse_dim("A"))], "equal", parse_dim("A % 4"), parse_dim("1"))
@@ -144,6 +147,7 @@ def test_what_is_refuted_is_so_nowhere(facts: list[Fact], kind: GuardKind, left:
         assert not any(points(facts, (kind, left, right), SIGNED))
 
 
+@pytest.mark.one_in(2)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_equal_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:
@@ -159,6 +163,7 @@ def test_what_divides_does(facts: list[Fact], dividend: Dim, divisor: Dim) -> No
         assert all(truth == answer for truth in points(facts, ("divides", divisor, dividend)))
 
 
+@pytest.mark.one_in(2)
 @examples(100)
 @given(FACTS, SIZES)
 def test_a_normal_form_has_the_value(facts: list[Fact], size: Dim) -> None:
@@ -214,6 +219,7 @@ def test_the_ends_of_a_range_speak_for_all_turns(stop: Dim, limit: Dim, step: in
             continue
 
 
+@pytest.mark.one_in(2)
 @examples(200)
 @given(st.lists(_LINEAR, min_size=1, max_size=5))
 @example([parse_dim("A - B - 1"), parse_dim("B - A")])

@@ -55,6 +55,7 @@ def compiled(text: str, gpu: bool) -> str:
     return ""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("gpu", [False, True])
 @pytest.mark.parametrize("device", ["cpu", "gpu", "gpu[7]"])
 @pytest.mark.parametrize("where", ["body", "callee", "branch"])

@@ -126,6 +126,7 @@ def test_the_seeds_are_there() -> None:
     assert {path.stem for path in SEEDS} == {*DECLARED} == {row[2] for row in TABLE}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", DECLARED)
 def test_seed_checks(name: str) -> None:
     source = SourceFile(f"{name}.tess", DECLARED[name] + text_of(name))
@@ -204,6 +205,7 @@ def test_flash_attention(flash: Any, causal: bool, shape: tuple[int, ...]) -> No
     assert (np.abs(found.astype("f8") - terms @ values) <= 3 * 2**-9 * (terms @ np.abs(values)) + 1e-6).all()
 
 
+@pytest.mark.one_in(3)
 def test_flash_attention_drops_out(flash: Any) -> None:
     q, k, v = (x.astype(ml_dtypes.bfloat16) for x in (normal(2, 4, 8), normal(1, 2, 64, 8), normal(1, 2, 64, 8)))
     cache = {"K": k, "V": v, "len": np.int32(64)}
@@ -272,6 +274,7 @@ def test_quick_example() -> None:
     assert found.shape == (1024, 1024) and not found.any()
 
 
+@pytest.mark.one_in(2)
 def test_schedule_inheritance() -> None:
     q, k = normal(4, 8), normal(6, 8)
     found = compiled("schedule_inheritance").small_attention(q, k)
@@ -310,6 +313,7 @@ def made():
     assert np.array_equal(identity, np.eye(2)) and np.allclose(product, matrix @ matrix.T @ x, rtol=1e-5) and same
 
 
+@pytest.mark.one_in(2)
 def test_verify_numerics() -> None:
     m = compiled("verify_numerics")
     q, k = normal(4, 16), normal(6, 16)
@@ -318,6 +322,7 @@ def test_verify_numerics() -> None:
         m.attention_score(q * 100, k * 100)
 
 
+@pytest.mark.one_in(2)
 def test_numerics() -> None:
     more = """
 def safe_of(x: Tensor[M, N, f32]):

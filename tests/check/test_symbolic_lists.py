@@ -61,6 +61,7 @@ BEFORE = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE)
 def test_what_follows_is_checked(before: str) -> None:
     assert codes(f"{before}\nreturn x @ x.T") == []

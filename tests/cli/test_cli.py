@@ -416,6 +416,7 @@ def test_a_full_disk_is_told() -> None:
     assert done.stderr == b"error: not everything could be written: No space left on device\n"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arguments", [("--help",), ("build", "--help"), ("explain", "E0301")], ids=" ".join)
 def test_help_and_explain_import_nothing_heavy(arguments: tuple[str, ...]) -> None:
     code = f"""

@@ -36,6 +36,7 @@ def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return status, said.out + said.err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("path", sorted(CASES.glob("*.files")), ids=lambda path: path.stem)
 def test_what_is_said(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Golden

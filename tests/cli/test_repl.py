@@ -116,6 +116,7 @@ def test_functions_and_constants_of_the_session(talk: Talk) -> None:
     assert talk("g(ones(4))") == "Tensor[4, f32]\n[6., 6., 6., 6.]\n"
 
 
+@pytest.mark.one_in(2)
 def test_a_definition_takes_the_place_of_another(talk: Talk) -> None:
     talk("def f(x: Tensor[N, f32]): return x + 1.0", "y = f(ones(2))")
     talk("def f(x: Tensor[N, f32]): return x + 2.0")
@@ -134,6 +135,7 @@ def test_a_definition_that_breaks_another_says_so_and_stays(talk: Talk) -> None:
     assert "<repl>:2:" in talk.error("h(ones(2))")
 
 
+@pytest.mark.one_in(2)
 def test_statements_update_names(talk: Talk) -> None:
     talk("x = zeros(2)", "for i in range(3):\n    x = x + 1.0", "x += 1.0")
     assert talk("x") == "Tensor[2, f32]\n[4., 4.]\n"
@@ -142,6 +144,7 @@ def test_statements_update_names(talk: Talk) -> None:
     assert (talk.array("b") == 8).all()
 
 
+@pytest.mark.one_in(3)
 def test_structs_are_values(talk: Talk) -> None:
     talk("struct P[N]:\n    w: Tensor[N, f32] = ones(N)\n    def apply(self, x: Tensor[N, f32]): return self.w * x")
     talk("p = P[4]()")
@@ -151,6 +154,7 @@ def test_structs_are_values(talk: Talk) -> None:
     assert talk("t[1]") == "3\n"
 
 
+@pytest.mark.one_in(3)
 def test_large_tensors_are_summed_up(talk: Talk) -> None:
     out = talk("zeros(100, 100) + 2.5")
     assert out.startswith("Tensor[100, 100, f32]  min 2.5  mean 2.5  max 2.5  nan 0\n[[2.5, 2.5, 2.5, ..., ")

@@ -93,6 +93,7 @@ def test_a_step_may_take_the_memory_of_its_state(train: Train) -> None:
     assert Path("kept").read_bytes() == Path("given").read_bytes()
 
 
+@pytest.mark.one_in(3)
 def test_says_losses_and_draws_them(train: Train) -> None:
     status, out, _ = train("--steps", "30", "--plot", "loss.svg")
     assert status == 0
@@ -134,6 +135,7 @@ def test_a_second_interruption_does_not_overwrite_the_first(train: Train, monkey
     assert "line-2.checkpoint" in train("--steps", "5")[2]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
 def test_a_damaged_checkpoint_is_refused_and_stays(train: Train, damage: str) -> None:
     train("--steps", "2", "--checkpoint", "c")
@@ -241,6 +243,7 @@ def test_examples_train_to_the_same_bits(name: str) -> None:
     assert three_steps(module, 2) == first
 
 
+@pytest.mark.one_in(2)
 def test_the_exact_flow_fulfils_the_equations_of_the_example() -> None:
     """Central differences of the exact solution leave nothing of momentum and divergence."""
     exact = tessera.load(EXAMPLES / "kovasznay.tess").exact

@@ -60,6 +60,7 @@ MISSPELT = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", MISSPELT)
 def test_one_slip_is_mended_without_asking(kind: str) -> None:
     text, wanted = MISSPELT[kind]
@@ -79,6 +80,7 @@ def test_two_equally_near_names_are_not_evident() -> None:
     assert is_evident("rate1", "rate2", ["rate2", "other"])
 
 
+@pytest.mark.one_in(2)
 @given(st.text("abcd", min_size=2, max_size=6), st.data())
 def test_one_slip_is_symmetric_and_found(name: str, data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(name) - 1))

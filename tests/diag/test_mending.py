@@ -86,6 +86,7 @@ def g(x: Tensor[N, f64]):
 """Of these guesses and proposals some cannot stand where they are proposed."""
 
 
+@pytest.mark.one_in(2)
 def test_what_commands_and_calls_show_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "own.tess"
     path.write_text(PARTLY)
@@ -108,6 +109,7 @@ def test_a_call_of_a_generic_function_shows_what_was_tried() -> None:
     assert "narrow to f32" in str(caught.value) and "widen" not in str(caught.value)
 
 
+@pytest.mark.one_in(2)
 def test_many_mistakes_take_few_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """All proposals that mend are tried at once; of some that do not, by halving, as long as trials are left."""
     monkeypatch.setattr(mending, "MOST_CHECKS", 9)

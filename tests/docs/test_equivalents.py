@@ -84,12 +84,14 @@ def test_numpy_has_what_the_table_says() -> None:
     assert [name for name in peer_names("NumPy") if not found([np], name)] == []
 
 
+@pytest.mark.one_in(4)
 def test_torch_has_what_the_table_says() -> None:
     torch = pytest.importorskip("torch", reason="needs the extra `peers`")
     modules = [torch, torch.nn.functional, torch.Tensor]
     assert [name for name in peer_names("torch") if not found(modules, name)] == []
 
 
+@pytest.mark.one_in(4)
 def test_jax_has_what_the_table_says() -> None:
     jax = pytest.importorskip("jax", reason="needs the extra `peers`")
     assert [name for name in peer_names("JAX") if not found([jax], name)] == []

@@ -210,6 +210,7 @@ def complex_result(v: Tensor[8, f32]): return op.ifft(8) @ (op.fft(8) @ v), (op.
 """
 
 
+@pytest.mark.one_in(3)
 def test_operators_go_through_functions() -> None:
     module = tessera.compile(FUNCTIONS)
     a, v = np.arange(9, dtype="f4").reshape(3, 3), np.array([1, -2, 3], "f4")

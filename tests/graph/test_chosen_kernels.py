@@ -76,6 +76,7 @@ def test_a_call_takes_the_kernel_and_has_the_bits_of_the_function(tmp_path: Path
     assert np.array_equal(with_kernel.rows(x), with_kernel.rows_tiled(x))
 
 
+@pytest.mark.one_in(2)
 def test_a_kernel_that_is_read_again_gives_what_it_gave() -> None:
     text = "def g(x: Tensor[S, 24, f32]):\n    y = rows_tiled(x)\n    return y, sum(y * y)\n"
     x = numbers(37, 24)
@@ -127,6 +128,7 @@ def test_within_a_tolerance_it_is_a_rewrite_that_the_program_decides(tmp_path: P
         tessera.compile(rows(", within=1e-6", eps="1e-3")).f(x)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("how", ["", ", within=1e-3"])
 def test_derivatives_are_those_of_the_function(how: str, tmp_path: Path) -> None:
     x = numbers(5, 24)
@@ -158,6 +160,7 @@ def f(x: Tensor[M, N, f32]):
 """
 
 
+@pytest.mark.one_in(2)
 def test_a_rule_that_is_a_kernel_serves_the_way_back(tmp_path: Path) -> None:
     lines = told(RULED, tmp_path)
     assert any("takes kernel `third_tiled`" in line for line in lines), lines
@@ -167,6 +170,7 @@ def test_a_rule_that_is_a_kernel_serves_the_way_back(tmp_path: Path) -> None:
     assert np.allclose(slope, 3 * x * x)
 
 
+@pytest.mark.one_in(3)
 def test_the_library_calls_kernels_of_the_program(tmp_path: Path) -> None:
     text = """
 @kernel(implements=softmax)

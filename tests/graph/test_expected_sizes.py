@@ -59,6 +59,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: rewrites(session, f"{path}:{name}").output for name in names}
 
 
+@pytest.mark.one_in(3)
 def test_expected_sizes_decide_and_are_told(shown: dict[str, str]) -> None:
     assert "associativity: ((a @ b) @ c) = (a @ (b @ c))" in shown["told"]
     assert "by `@sizes`: N=1024, M=8, K=1024, L=8" in shown["told"]
@@ -84,6 +85,7 @@ def test_the_editor_tells_what_another_order_would_save() -> None:
     assert left is not None and "it is cheaper where -K*L*M + K*L*N + K*M*N - L*M*N > 0" in left.markdown
 
 
+@pytest.mark.one_in(3)
 def test_what_is_expected_is_not_asked_for() -> None:
     """A call of other sizes is as right, and has the same order: rows have the same bits alone and in a batch."""
     module = tessera.compile(TEXT)

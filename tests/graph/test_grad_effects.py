@@ -111,6 +111,7 @@ def program() -> tessera.Module:
     return tessera.compile(PROGRAM)
 
 
+@pytest.mark.one_in(2)
 def test_dropout_has_the_mask_that_it_had(program: tessera.Module) -> None:
     value, slope = program.mask(X)
     np.testing.assert_allclose(slope, value / X, rtol=1e-15)
@@ -173,6 +174,7 @@ def f(x: Tensor[N, N, f32]) -> Tensor[N, N, f32]:
 """
 
 
+@pytest.mark.one_in(2)
 def test_a_gradient_inherits_the_mode_of_what_it_is_of() -> None:
     """Also where a rule gives it, as for `solve`."""
     source, session = SourceFile("modes.tess", MODES), Session()
@@ -196,6 +198,7 @@ def _restore_threads() -> Iterator[None]:
     tessera.set_num_threads(count)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.usefixtures("_restore_threads")
 def test_a_gradient_has_the_same_bits_on_one_thread_and_on_two(program: tessera.Module) -> None:
     rng = np.random.default_rng(1)

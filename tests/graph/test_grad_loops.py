@@ -208,6 +208,7 @@ def test_newton_iterations(program: tessera.Module, a: float) -> None:
     np.testing.assert_allclose(program.newton_curve(a), -0.25 * a**-1.5, rtol=1e-9)
 
 
+@pytest.mark.one_in(2)
 def test_a_bound_on_turns_is_checked(program: tessera.Module) -> None:
     np.testing.assert_array_equal(program.bounded_slope(2.0), program.newton_slope(2.0))
     assert program.bounded(1e8) == program.newton(1e8)
@@ -228,6 +229,7 @@ def test_turns_that_the_run_counts(program: tessera.Module, turns: int) -> None:
     np.testing.assert_array_equal(again[1], by_w)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("start", [1, 2, 7, 27])
 def test_branches_in_a_while(program: tessera.Module, start: int) -> None:
     slope = program.collatz_slope(0.7, start)
@@ -249,6 +251,7 @@ def test_break_and_continue(program: tessera.Module, limit: float) -> None:
     np.testing.assert_allclose(slope, numerically(lambda v: program.early(v, limit), x), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["prefix", "triangle"])
 @pytest.mark.parametrize("size", [1, 2, 6])
 def test_shapes_and_bounds_that_change_with_the_turn(program: tessera.Module, name: str, size: int) -> None:
@@ -257,6 +260,7 @@ def test_shapes_and_bounds_that_change_with_the_turn(program: tessera.Module, na
     np.testing.assert_allclose(slope, numerically(getattr(program, name), x), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.one_in(2)
 def test_updates_in_place(program: tessera.Module) -> None:
     x, a = np.random.default_rng(1).normal(size=7), 0.8
     by_x, by_a = program.in_place_slope(x, a)
@@ -264,6 +268,7 @@ def test_updates_in_place(program: tessera.Module) -> None:
     np.testing.assert_allclose(by_a, numerically(lambda v: program.in_place(x, v), np.array(a)), rtol=1e-6)
 
 
+@pytest.mark.one_in(3)
 def test_a_struct_is_carried(program: tessera.Module) -> None:
     k = np.array([1.0, 2.5])
     slope = program.swing_slope(k, 20)
@@ -290,6 +295,7 @@ def test_a_checkpointed_function(program: tessera.Module) -> None:
     np.testing.assert_allclose(program.deep_again_curve(w, x), program.deep_curve(w, x), rtol=1e-12)
 
 
+@pytest.mark.one_in(2)
 def test_a_checkpoint_is_mapped() -> None:
     program = tessera.compile(
         PROGRAM
@@ -303,6 +309,7 @@ def each(w: Tensor[B, N, f64], x: Tensor[B, N, f64]) -> Tensor[B, N, f64]:
     np.testing.assert_allclose(program.each(w, x), rows, rtol=1e-14)
 
 
+@pytest.mark.one_in(2)
 def test_memory_is_what_is_said() -> None:
     """Rows of workspace for 256 turns: all of them, two roots, a few slots."""
     rows = []

@@ -49,6 +49,7 @@ def launched(op: Op) -> list[str]:
     return [launch_kind(op)] if op.name == "schedule.launch" else []
 
 
+@pytest.mark.one_in(2)
 def test_a_turn_of_an_lstm_copies_nothing() -> None:
     host = scheduled(LSTM)
     forward, backward = [op for op in host.body.ops if op.name == "schedule.loop"]
@@ -142,6 +143,7 @@ def f(x: Tensor[N, 2*C, H, W, f64], w: Tensor[2*O, C, 3, 5, f64]) where H >= 9, 
 CONVS = ["", ", stride=2, padding=1", ", dilation=(2, 1)", ", stride=(1, 3), dilation=2, padding=(0, 2)"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arguments", spread(CONVS, 2))
 def test_a_convolution_goes_back_as_a_convolution(arguments: str) -> None:
     """Three products over windows, packed from the images: no launch writes all windows, or their cotangent."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,6 +116,7 @@ def program(choices: list[tuple[int, int]]) -> Module:
 choices = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 999)), max_size=14)
 
 
+@pytest.mark.one_in(2)
 @examples(120)
 @given(choices, st.integers(0, 4), st.integers(0, 4), st.integers(0, 2**32 - 1))
 def test_passes_keep_every_bit(steps: list[tuple[int, int]], rows: int, columns: int, seed: int) -> None:

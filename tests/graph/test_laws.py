@@ -276,6 +276,7 @@ FALSE_LAWS = (
 )
 
 
+@pytest.mark.one_in(2)
 @folded("law", FALSE_LAWS, ids=lambda law: law.name)
 def test_false_law_is_refuted(law: Law) -> None:
     assert verdict(law) is False

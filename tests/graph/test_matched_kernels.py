@@ -65,6 +65,7 @@ def test_an_operator_takes_its_kernel_with_its_bits(function: str, tmp_path: Pat
     assert np.array_equal(got, interpreted(program(), function, *args))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("function", ["batched", "narrow", "scheduled"])
 def test_other_types_and_what_the_program_schedules_stay(function: str, tmp_path: Path) -> None:
     assert not any(TAKEN in line for line in told(program(), tmp_path, function))
@@ -80,6 +81,7 @@ def test_what_it_asks_of_sizes_and_targets_is_asked(tmp_path: Path) -> None:
         assert np.array_equal(tessera.compile(text).f(*args), tessera.compile(USES).f(*args))
 
 
+@pytest.mark.one_in(2)
 def test_kernels_of_one_operator_are_compared(tmp_path: Path) -> None:
     other = KERNEL.format(how=', target="cuda"', where="", wrong="").replace("mine", "theirs")
     lines = told(other + program(), tmp_path)

@@ -56,6 +56,7 @@ FOUND = {
 """Programs that once failed, cut down."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("body", FOUND.values(), ids=FOUND)
 def test_programs_that_once_failed(body: str) -> None:
     types = tuple(TensorType((Dim.sym(a), Dim.sym(b)), F64) for a, b in ("NM", "MK"))

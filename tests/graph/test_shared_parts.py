@@ -34,6 +34,7 @@ def functions(program: str, cpu: CpuPlatform) -> dict[str, str]:
     return {match[1]: match[0] for match in found}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cpu", [PLATFORMS[arch] for arch in SHAPES], ids=SHAPES)
 def test_sums_of_products_are_one_function(cpu: CpuPlatform) -> None:
     """One for operands that are packed beforehand, one for those that are not; each has both products."""
@@ -45,6 +46,7 @@ def test_sums_of_products_are_one_function(cpu: CpuPlatform) -> None:
     assert not any("@micro_" in kernel for kernel in kernels)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("cpu", [PLATFORMS[arch] for arch in SHAPES], ids=SHAPES)
 def test_no_two_functions_say_the_same(cpu: CpuPlatform) -> None:
     bodies = [text.partition("\n")[2] for text in functions(TWO_PRODUCTS, cpu).values()]

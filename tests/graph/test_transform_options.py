@@ -33,6 +33,7 @@ def kept(x: Tensor[M, N, f64]):
 """
 
 
+@pytest.mark.one_in(3)
 def test_folds_go_over_any_dim_in_both_directions() -> None:
     module: Any = tessera.compile(FOLDS)
     carry, results = np.zeros(5), np.zeros((3, 5))
@@ -51,6 +52,7 @@ def test_folds_go_over_any_dim_in_both_directions() -> None:
     np.testing.assert_allclose(module.mapped(X), X * X.sum(0), rtol=1e-13)
 
 
+@pytest.mark.one_in(3)
 def test_a_scan_that_keeps_less_has_the_bits_of_one_that_keeps_all() -> None:
     checkpointed, plain = tessera.compile(FOLDS).kept(X)
     assert checkpointed.tobytes() == plain.tobytes() and np.abs(plain[1:]).min() > 0

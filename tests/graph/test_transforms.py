@@ -224,6 +224,7 @@ def test_structs(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(program.of_batch(m, x), program.per_sample(m, x).sum(0), rtol=1e-13)
 
 
+@pytest.mark.one_in(3)
 def test_jacobians_of_structs(program: tessera.Module, rng: np.random.Generator) -> None:
     m, x = model(rng), rng.normal(size=(5, 3))
     by_w1, by_w2 = program.jacobians(m, x)
@@ -239,6 +240,7 @@ def test_curvature(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(along, expected @ v, atol=1e-12)
 
 
+@pytest.mark.one_in(2)
 def test_branches(program: tessera.Module, rng: np.random.Generator) -> None:
     x, c = rng.normal(size=(5, 3)), rng.normal(size=5)
     same(program.branches(x, c), [program.pick(*row) for row in zip(x, c, strict=True)])
@@ -290,6 +292,7 @@ def test_one_value_mapped_and_not(program: tessera.Module, rng: np.random.Genera
     np.testing.assert_allclose(program.twice(x), x * x.sum(), rtol=1e-13)
 
 
+@pytest.mark.one_in(2)
 def test_nested(program: tessera.Module, rng: np.random.Generator) -> None:
     x, y = rng.normal(size=(4, 3)), rng.normal(size=(2, 3))
     np.testing.assert_allclose(program.kernel(x, y), np.exp(-((x[:, None] - y) ** 2).sum(-1)), rtol=1e-13)
@@ -297,6 +300,7 @@ def test_nested(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(program.kernel_slope(x, y), slope, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("length", [0, 1, 6])
 def test_scan(program: tessera.Module, rng: np.random.Generator, length: int) -> None:
     w, xs = rng.normal(size=(3, 3)), rng.normal(size=(length, 3))
@@ -311,11 +315,13 @@ def test_scan(program: tessera.Module, rng: np.random.Generator, length: int) ->
     np.testing.assert_allclose(program.recurrent_slope(w, xs), slope, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.one_in(2)
 def test_a_mapped_scan(program: tessera.Module, rng: np.random.Generator) -> None:
     w, xs = rng.normal(size=(3, 3)), rng.normal(size=(4, 5, 3))
     same(program.mapped_recurrent(w, xs), [program.recurrent(w, own)[1] for own in xs])
 
 
+@pytest.mark.one_in(2)
 def test_scan_of_tuples_and_lists(program: tessera.Module, rng: np.random.Generator) -> None:
     last, rows = program.powers(3, 2.0)
     assert (last, list(rows)) == (6.75, [2.0, 3.0, 4.5])
@@ -330,6 +336,7 @@ def test_scan_of_tuples_and_lists(program: tessera.Module, rng: np.random.Genera
     assert total == each[0] + each[1] + each[2]
 
 
+@pytest.mark.one_in(2)
 def test_elements_draw_what_turns_of_a_loop_do(program: tessera.Module) -> None:
     x = np.zeros((4, 3), np.float32)
     program.seed(3)

@@ -107,6 +107,7 @@ def close(got: object, expected: object, rtol: float = 2e-6) -> None:
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.one_in(3)
 @given(st.sampled_from([0, 1, 3, 17, 130]))
 @settings(max_examples=5, deadline=None)
 def test_arithmetic(size: int) -> None:
@@ -161,6 +162,7 @@ def test_numbers_without_an_imaginary_part_multiply_part_by_part() -> None:
     assert np.isinf(doubled).all() and not np.isnan(doubled).any() and not np.isnan(third).any()
 
 
+@pytest.mark.one_in(3)
 @given(st.sampled_from([(1, 0), (1, 1), (5, 7), (40, 3)]))
 @settings(max_examples=4, deadline=None)
 def test_shapes_and_sums(shape: tuple[int, int]) -> None:
@@ -181,6 +183,7 @@ def test_places() -> None:
     np.testing.assert_allclose(run("added", z, repeated), total, rtol=1e-6)
 
 
+@pytest.mark.one_in(2)
 @given(st.sampled_from([(0, 3), (3, 0), (1, 1), (5, 7), (2, 65)]))
 @settings(max_examples=5, deadline=None)
 def test_products_of_many(shape: tuple[int, int]) -> None:
@@ -215,6 +218,7 @@ def test_places_multiply() -> None:
     np.testing.assert_allclose(run("multiplied", z, repeated), total, rtol=1e-5)
 
 
+@pytest.mark.one_in(3)
 def test_derivatives_of_products() -> None:
     """Zeros are factors like others."""
     text = """
@@ -258,6 +262,7 @@ def test_a_product_is_the_chain_of_the_specification(shape: tuple[int, int, int]
         np.testing.assert_array_equal(got, chain(x, y))
 
 
+@pytest.mark.one_in(4)
 def test_other_contractions() -> None:
     x, y = numbers(30, dtype="c16"), numbers(30, seed=1, dtype="c16")
     np.testing.assert_allclose(run("dot", x, y), x @ y, rtol=1e-13)
@@ -267,6 +272,7 @@ def test_other_contractions() -> None:
     np.testing.assert_allclose(run("mixed", a[0], w), a[0] @ w, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("c", [0.5, -0.5])
 def test_control_flow_carries_both_parts(c: float) -> None:
     z = numbers(6)
@@ -280,6 +286,7 @@ def test_control_flow_carries_both_parts(c: float) -> None:
     np.testing.assert_allclose(run("lengths", z), abs(z).sum() + abs(z * (1 + 1j)).sum(), rtol=1e-5)
 
 
+@pytest.mark.one_in(2)
 def test_results_are_their_own_and_zero_parts_appear() -> None:
     z = numbers(4)
     first, second, real = run("same", z)
@@ -298,6 +305,7 @@ def module() -> tessera.Module:
                            "\ndef scaled(x: Tensor[N, c64], c: c64):\n    return x * c\n")  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 def test_callers_pass_numpy_numbers(module: tessera.Module) -> None:
     z = numbers(3)
     module.params = {"W": z}
@@ -366,6 +374,7 @@ def test_real_numbers_beside_complex_ones(name: str, real: str, number: str) -> 
         np.testing.assert_allclose(found, exact, rtol=3e-6 if number == "c8" else 2e-14)
 
 
+@pytest.mark.one_in(3)
 def test_powers_at_zero_and_of_zero() -> None:
     run = compiled_equals_oracle("def f(z: Tensor[N, c64], w: Tensor[N, c64]):\n    return z ** w\n")
     inf, nan = np.inf, np.nan

@@ -35,6 +35,7 @@ GRADIENTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("expression", GRADIENTS)
 def test_gradients_of_real_functions(expression: str) -> None:
     text = f"def f(z: Tensor[4, c128]) -> Tensor[4, c128]:\n    return grad(lambda z: {expression})(z)\n"

@@ -108,6 +108,7 @@ def test_the_order_is_rows_of_the_kernel_columns_channels() -> None:
     assert float(y.item()) == float(chain.item())
 
 
+@pytest.mark.one_in(2)
 def test_padding_never_shows() -> None:
     """Zeros around the image give the bits of an image without them, where the window lies inside."""
     x, w = normal(0, 2, 3, 9, 9), normal(1, 4, 3, 3, 3)
@@ -118,6 +119,7 @@ def test_padding_never_shows() -> None:
     assert not np.signbit(tessera.compile(Conv(", padding=1").program).f(-x, w, b)).any()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arguments", ["", ", stride=2, padding=1, groups=2"])
 def test_conv1d_is_conv2d_of_one_row(arguments: str) -> None:
     inputs = 2 if "groups" in arguments else 4
@@ -129,6 +131,7 @@ def test_conv1d_is_conv2d_of_one_row(arguments: str) -> None:
     same_bits(along, tessera.compile(plane).f(x, w, b))
 
 
+@pytest.mark.one_in(3)
 def test_narrow_types_are_rounded_once() -> None:
     x, w, b = (a.astype(ml_dtypes.bfloat16) for a in (normal(0, 2, 4, 7, 6), normal(1, 3, 4, 3, 3), normal(2, 3)))
     program = Conv(", padding=1").program
@@ -137,6 +140,7 @@ def test_narrow_types_are_rounded_once() -> None:
     same_bits(narrow, wide.astype(ml_dtypes.bfloat16))
 
 
+@pytest.mark.one_in(2)
 @given(st.integers(1, 2), st.integers(2, 6), st.integers(2, 6), st.integers(0, 999))
 @settings(max_examples=8)
 def test_conv_transpose2d(n: int, h: int, w: int, seed: int) -> None:
@@ -170,6 +174,7 @@ def test_an_infinite_weight_reaches_only_its_own_places(settings: str) -> None:
     assert np.array_equal(np.isinf(found), reached)
 
 
+@pytest.mark.one_in(2)
 def test_conv_transpose2d_transposes_conv2d() -> None:
     """<conv(x), y> = <x, conv_transpose(y)>, in whole numbers exactly."""
     rng = np.random.default_rng(0)
@@ -247,6 +252,7 @@ def fails(program: str, *shapes: tuple[int, ...]) -> str:
 CONV = "def f(x: Tensor[N, C, H, W, f32], w: Tensor[O, C, 3, 3, f32]):\n    return conv2d(x, w{})\n"
 
 
+@pytest.mark.one_in(2)
 def test_what_does_not_fit_says_so() -> None:
     assert "H >= 3" in fails(CONV.format(""), (1, 2, 2, 5), (4, 2, 3, 3))
     assert "needs stride 1" in fails(CONV.format(', padding="same", stride=2'), (1, 2, 5, 5), (4, 2, 3, 3))
@@ -258,6 +264,7 @@ def test_what_does_not_fit_says_so() -> None:
     assert "one item for each axis" in fails(triple, (1, 3, 8, 8))
 
 
+@pytest.mark.one_in(2)
 def test_what_is_put_around_or_between_never_multiplies_in_pools() -> None:
     """Infinite elements and cotangents reach what their windows have, and make no NaN elsewhere."""
     program = (

@@ -72,6 +72,7 @@ def test_rows_and_blocks_side_by_side(rows: int, n: int) -> None:
     np.testing.assert_array_equal(run("best", x)[0], np.maximum.accumulate(x, 1))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", ["bf16", "f16", "i8", "f64"])
 def test_blocks_side_by_side_of_every_width(dtype: str) -> None:
     """What lies in memory is not what is computed with."""

@@ -94,6 +94,7 @@ def test_the_error_is_as_stated(length: int, dtype: str) -> None:
     assert error(back, x) <= 2 * bound(length, dtype)
 
 
+@pytest.mark.one_in(2)
 def test_roots_are_the_nearest_floats() -> None:
     for order in (1, 2, 3, 8, 12, 100, 1009):
         cos, sin = roots(order, np.arange(-order, 2 * order))
@@ -192,11 +193,13 @@ def test_real_transforms(module: tessera.Module, length: int) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.one_in(2)
 def test_an_odd_length_is_said(module: tessera.Module) -> None:
     x = points(3, 15, dtype="c16").real.copy()
     np.testing.assert_allclose(module.odd(x), x, rtol=1e-13, atol=1e-14)
 
 
+@pytest.mark.one_in(2)
 def test_the_rest_of_the_family(module: tessera.Module) -> None:
     x = points(2, 6, 10)
     for got, expected in zip(module.planes(x), (np.fft.fft2(x), np.fft.ifft2(x)), strict=True):
@@ -222,6 +225,7 @@ def test_a_length_that_changes_in_a_loop_is_refused() -> None:
         tessera.compile(CHANGING)
 
 
+@pytest.mark.one_in(2)
 def test_shapes_say_which_code_a_call_means(module: tessera.Module) -> None:
     """A second call of the same shapes goes straight to the code, which still looks at what it is given."""
     for length in (4, 6, 4, 6):

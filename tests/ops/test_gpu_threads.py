@@ -232,6 +232,7 @@ def test_a_long_transform_goes_in_groups_of_steps(monkeypatch: pytest.MonkeyPatc
     assert kernel_names("turned_in_groups") == ["0", "1_2"]
 
 
+@pytest.mark.one_in(2)
 def test_narrow_types() -> None:
     import ml_dtypes
 
@@ -250,6 +251,7 @@ def test_a_bad_index_ends_the_call_as_on_a_cpu() -> None:
     assert_ends_alike("rows_at", numbers(9, 70), np.array([3, 9, 0], np.int32))
 
 
+@pytest.mark.one_in(3)
 def test_a_size_without_a_value_ends_the_call_where_it_is_used() -> None:
     x, none, low, high = numbers(6), numbers(0), np.float32(-100.0), np.float32(100.0)
     compare("halves", x, numbers(2), low)
@@ -257,6 +259,7 @@ def test_a_size_without_a_value_ends_the_call_where_it_is_used() -> None:
     assert_ends_alike("halves", x, none, low)
 
 
+@pytest.mark.one_in(4)
 def test_what_is_printed_and_asserted(capsys: pytest.CaptureFixture[str]) -> None:
     compare("told", np.array([1.0, 2.0], np.float32))
     first, second = capsys.readouterr().out.splitlines()

@@ -77,6 +77,7 @@ def test_arithmetic_saturates_without_an_accumulation_type_too(dtype: DType) -> 
         same_bits(got, convert(first - a, dtype, saturate=True))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [F16, FP8_E4M3, FP8_E5M2], ids=str)
 @pytest.mark.parametrize("source", ["f32", "f64", "i32", "i64"])
 def test_casts_saturate_without_an_accumulation_type_too(dtype: DType, source: str) -> None:
@@ -86,6 +87,7 @@ def test_casts_saturate_without_an_accumulation_type_too(dtype: DType, source: s
     same_bits(y, convert(x.astype(np.float64), dtype, saturate=True))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
 def test_f64_is_rounded_once(dtype: DType) -> None:
     with np.errstate(all="ignore"):
@@ -103,6 +105,7 @@ def test_every_code_widens_exactly_and_comes_back(dtype: DType) -> None:
         same_bits(call(f"def f(x: Tensor[N, {dtype}]): return cast(cast(x, f64), {dtype})", x), x)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", [FP8_E4M3, FP8_E5M2], ids=str)
 @pytest.mark.parametrize("symbol", ["+", "-", "*", "/"])
 def test_arithmetic_of_all_pairs_of_codes_rounds_once(dtype: DType, symbol: str) -> None:
@@ -115,6 +118,7 @@ def test_arithmetic_of_all_pairs_of_codes_rounds_once(dtype: DType, symbol: str)
         same_bits(got, convert(exact, dtype))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("left", "right"), [(E4M3, E4M3), (E4M3, E5M2), (E5M2, E4M3)])
 def test_fp8_contractions_accumulate_in_f32(left: np.dtype, right: np.dtype) -> None:
     rng = np.random.default_rng(1)
@@ -187,6 +191,7 @@ def test_packed_i4_has_the_low_nibble_first(shape: tuple[int, ...]) -> None:
             wrong()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["i4", "i8"])
 def test_products_of_small_integers_accumulate_in_i32(dtype: str) -> None:
     rng = np.random.default_rng(3)

@@ -66,6 +66,7 @@ def test_the_shape_rule_is_that_of_the_reference(operator: Operator, operands: t
     assert stored(result.dtype, np.asarray(expected))
 
 
+@pytest.mark.one_in(2)
 @folded("name", sorted(OPERATORS))
 def test_the_example_checks_without_a_word(name: str) -> None:
     doc = OPERATORS[name].__doc__ or ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from tests.support.native_runs import compiled_equals_oracle
 
@@ -33,6 +34,7 @@ def in_steps(x: Array, scale: Array, zero: Array | int, low: int, high: int) -> 
         return np.clip(np.rint(x / scale) + zero, low, high)
 
 
+@pytest.mark.one_in(3)
 def test_given_scales() -> None:
     run = compiled_equals_oracle(PROGRAM)
     x, wide = X.copy(), np.repeat(B, 4, axis=1)
@@ -55,6 +57,7 @@ def test_given_scales() -> None:
     np.testing.assert_array_equal(found[7].astype(np.float32), fourths.astype(np.float32))
 
 
+@pytest.mark.one_in(2)
 def test_scales_of_their_own() -> None:
     run = compiled_equals_oracle(PROGRAM)
     x = np.where(np.arange(5)[:, None] == 2, 0.0, X).astype(np.float32)

@@ -87,6 +87,7 @@ MOMENTS = {
 """Mean, variance, and the variance of a squared distance to the mean."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MOMENTS)
 def test_means_and_variances(m: tessera.Module, name: str) -> None:
     """Within four standard deviations of the mean of n independent draws."""
@@ -133,6 +134,7 @@ def test_bernoulli(m: tessera.Module) -> None:
     assert np.all(np.abs(found - p) < 4 * np.sqrt(p * (1 - p) / (N / 10)) + 1e-9)
 
 
+@pytest.mark.one_in(2)
 def test_integers_are_even_and_exact(m: tessera.Module) -> None:
     counts = np.bincount(m.dice(KEY), minlength=7)
     assert counts[0] == 0 and len(counts) == 7
@@ -187,6 +189,7 @@ def test_initial_weights(m: tessera.Module) -> None:
     assert abs(m.glorot(KEY)[0]).max() <= math.sqrt(6 / 500)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("p", "low", "high"), [(1.5, 0, 1), (-0.1, 0, 1), (math.nan, 0, 1), (0.5, 3, 3), (0.5, 4, 3)]
 )

@@ -137,6 +137,7 @@ def test_every_place_and_turn_draws_differently(draws: tessera.Module) -> None:
     assert all_differ(*(draws.counted(np.int32(n)) for n in (1, 2, 3)))
 
 
+@pytest.mark.one_in(2)
 def test_a_turn_draws_the_same_however_many_follow(draws: tessera.Module) -> None:
     draws.seed(1)
     one = draws.loops(np.int32(1))[2]
@@ -280,6 +281,7 @@ def test_misuse(call: str, code: str) -> None:
     assert [d.code for d in found] == [code]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["i32", "i64", "u32", "u64", "i8", "u8"])
 def test_shifts(dtype: str) -> None:
     """By any number of bits: as Python shifts, then wrapped."""

@@ -64,6 +64,7 @@ def quantised(x: np.ndarray, dtype: DType, axis: int) -> tuple[np.ndarray, np.nd
 CASES = {"i8_rows": (I8, 0), "i8_columns": (I8, 1), "i4_rows": (I4, 0), "fp8_columns": (FP8_E4M3, 1)}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CASES)
 @examples(25)
 @given(data=st.data())
@@ -113,6 +114,7 @@ def test_one_scaled_type_becomes_another() -> None:
     same_bits(got.scale, scale)
 
 
+@pytest.mark.one_in(2)
 def test_structs_params_loops_and_branches_carry_them() -> None:
     rng, m = np.random.default_rng(3), program()
     x, w = rng.normal(size=(4, 6)).astype(np.float32), rng.normal(size=(6, 5)).astype(np.float32)

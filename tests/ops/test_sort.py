@@ -105,6 +105,7 @@ def test_a_long_row_and_many_rows_on_all_threads() -> None:
     run("values", rng.normal(size=(500, 300)).astype(np.float32))
 
 
+@pytest.mark.one_in(3)
 def test_too_few_elements_for_topk() -> None:
     with pytest.raises(tessera.TesseraError):
         tessera.compile(LIBRARY).best(numbers(2, 2))

@@ -46,6 +46,7 @@ def test_run(path: Path, capsys: pytest.CaptureFixture[str], golden: Golden) -> 
     golden.check(OUTPUTS / f"{path.stem}.out", capsys.readouterr().out)
 
 
+@pytest.mark.one_in(2)
 @by_example
 def test_head_comment_and_style(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -80,6 +81,7 @@ def test_softmax() -> None:
     assert np.allclose(load("softmax").softmax_rows(x), e / e.sum(axis=1, keepdims=True), rtol=1e-6, atol=0)
 
 
+@pytest.mark.one_in(3)
 def test_matmul() -> None:
     a, b = normal(33, 70), normal(70, 41)
     exact = a.astype("f8") @ b.astype("f8")
@@ -131,6 +133,7 @@ def test_mlp() -> None:
     assert losses[-1] < 0.5 * losses[0]
 
 
+@pytest.mark.one_in(3)
 def test_mandelbrot_is_a_picture(tmp_path: Path) -> None:
     size = ["--height", "20", "--width", "30"]
     line = ["run", str(FOLDER / "mandelbrot.tess"), "--save", str(tmp_path / "m.png"), *size]
@@ -142,6 +145,7 @@ def test_mandelbrot_is_a_picture(tmp_path: Path) -> None:
     assert np.array_equal(rows.reshape(20, 30, 3), load("mandelbrot").picture(20, 30, 60))
 
 
+@pytest.mark.one_in(2)
 def test_kmeans() -> None:
     x, centres = normal(50, 3), normal(50, 3)[:4]
     found, labels = load("kmeans").kmeans(x, centres, steps=5)
@@ -152,6 +156,7 @@ def test_kmeans() -> None:
     assert np.array_equal(labels, ((x[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1))
 
 
+@pytest.mark.one_in(2)
 def test_game_of_life() -> None:
     world = np.random.default_rng(0).integers(0, 2, (9, 13)).astype("i4")
     expected = world

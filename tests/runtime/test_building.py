@@ -44,6 +44,7 @@ def test_a_helper_that_no_caller_can_use_is_left_out(helper: str, capsys: pytest
     assert module.double(np.ones(2, np.float32)).tolist() == [2, 2] and not hasattr(module, "helper")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("helper", HELPERS.values(), ids=HELPERS)
 def test_what_is_exported_is_not_left_out(helper: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert build("@export\n" + helper + OTHER) == 1
@@ -86,6 +87,7 @@ STRUCTS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", STRUCTS.values(), ids=STRUCTS)
 def test_a_struct_that_says_all_waits_for_nothing(case: tuple[str, object, object]) -> None:
     text, call, expected = case

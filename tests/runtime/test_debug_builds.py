@@ -35,6 +35,7 @@ def module() -> tessera.module.Module:
     return tessera.compile(PROGRAM, debug=True)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "given", "operator", "line"),
     [("of_log", ZERO + 1.0, "log", 4), ("in_a_loop", FINE, "mul", 8), ("slope", ZERO, "div", 12)],
@@ -47,6 +48,7 @@ def test_the_operator_is_named(module, name: str, given: np.ndarray, operator: s
     assert f"`{operator}`" in error.value.text or name == "slope"
 
 
+@pytest.mark.one_in(2)
 def test_bits_are_those_of_other_builds(module) -> None:  # type: ignore[no-untyped-def]
     plain = tessera.compile(PROGRAM)
     for name, given in (("of_log", FINE), ("slope", FINE), ("masked", ZERO)):
@@ -63,6 +65,7 @@ def test_rows_that_shrink_with_a_loop_are_looked_at() -> None:
     assert np.allclose(tessera.compile(text, debug=True).f(matrix, x), 1.0)
 
 
+@pytest.mark.one_in(4)
 def test_on_a_gpu(tmp_path: Path) -> None:
     with emulated_cuda(tmp_path):
         module = tessera.compile(PROGRAM, debug=True, device="cuda")

@@ -133,6 +133,7 @@ def shared() -> Any:
 # --- freeze ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 def test_a_frozen_struct_is_accepted_where_the_struct_is(m: Any) -> None:
     model, x = m.Linear(3, 4), f4(2, 3)
     model.w = np.asfortranarray(f4(3, 4))
@@ -205,6 +206,7 @@ def scaled(x: Tensor[N, f32], by: float) -> Tensor[N, f32]:
 """
 
 
+@pytest.mark.one_in(2)
 def test_a_default_may_be_a_tensor(tmp_path: Path) -> None:
     (tmp_path / "m.tess").write_text(DEFAULTS)
     bundle = build_bundle(Session(), str(tmp_path / "m.tess"), None, "cpu", None, {})

@@ -89,6 +89,7 @@ def test_functions_share_a_pack_where_they_would_make_the_same_one(module: Any) 
     assert packs() == before + 2
 
 
+@pytest.mark.one_in(3)
 def test_a_known_number_of_rows_and_layers_of_one_array(module: Any) -> None:
     b, before = tessera.freeze(numbers(200, 133)), packs()
     assert module.five_rows(numbers(5, 200), b).tobytes() == module.product(numbers(5, 200), b).tobytes()
@@ -99,6 +100,7 @@ def test_a_known_number_of_rows_and_layers_of_one_array(module: Any) -> None:
     assert packs() == before + 1 + 3
 
 
+@pytest.mark.one_in(3)
 def test_a_kernel_in_a_loop_over_leading_dims(module: Any) -> None:
     q, k, before = numbers(3, 5, 64), numbers(3, 300, 64), packs()
     expected = module.heads(q, k)
@@ -123,6 +125,7 @@ def test_packs_are_counted_and_go_with_the_array_that_a_view_holds(module: Any) 
     assert tessera.frozen_memory() == start
 
 
+@pytest.mark.one_in(2)
 def test_new_memory_at_an_old_address_is_not_taken_for_what_was_there(module: Any) -> None:
     a = numbers(8, 256)
     for turn in range(20):
@@ -173,6 +176,7 @@ def test_many_threads_fill_and_free_packs_at_once(module: Any) -> None:
     assert not wrong
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_child_process_has_the_packs_of_its_parent(module: Any) -> None:
     a, b = numbers(5, 192), tessera.freeze(numbers(192, 96))

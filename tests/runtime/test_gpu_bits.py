@@ -147,6 +147,7 @@ def test_short_rows_have_a_warp_for_each_block(fake: FakeCuda, monkeypatch: pyte
         assert same(gpu[name](x), cpu[name](x)), name
 
 
+@pytest.mark.one_in(3)
 def test_a_donated_array_is_read_while_its_result_is_written(modules) -> None:  # type: ignore[no-untyped-def]
     cpu, gpu = modules
     placed = tessera.to_device(SQUARE)
@@ -175,6 +176,7 @@ def test_what_a_program_says_is_what_it_says_on_the_cpu(modules, capsys) -> None
     assert said[0] == said[1] and "the sum is" in said[0][1]
 
 
+@pytest.mark.one_in(4)
 def test_training_by_a_command(modules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     from tesserac.commands.training import Wanted, train
 

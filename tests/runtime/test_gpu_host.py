@@ -105,6 +105,7 @@ def test_numpy_in_numpy_out_device_in_device_out(fake: FakeCuda, module) -> None
     assert not fake.contexts, "every call gives the context back"
 
 
+@pytest.mark.one_in(3)
 def test_every_kind_of_argument_takes_arrays_of_the_device(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     x = tessera.to_device(X)
     assert isinstance(module.any_rank(x), DeviceArray) and isinstance(module.open_(x), DeviceArray)
@@ -182,6 +183,7 @@ def code_of(run) -> str:  # type: ignore[no-untyped-def]
     return error.value.code
 
 
+@pytest.mark.one_in(2)
 def test_what_is_wrong_with_a_call_has_the_codes_of_the_cpu(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     x = tessera.to_device(X)
     assert code_of(lambda: module.double()) == "E0920"
@@ -208,6 +210,7 @@ def test_a_placement_on_another_gpu_is_an_error(module) -> None:  # type: ignore
         tessera.compile(PROGRAM, device="cuda:7").placed(X)
 
 
+@pytest.mark.one_in(3)
 def test_old_gpus_and_no_driver_are_errors() -> None:
     with fake_cuda(capability=(7, 5)):
         assert code_of(lambda: tessera.compile(PROGRAM, device="cuda")) == "E0562"

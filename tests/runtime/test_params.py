@@ -121,6 +121,7 @@ def test_a_damaged_file_is_refused(m: Any, tmp_path: Path, damage: int) -> None:
     assert caught.value.code == "E0929"
 
 
+@pytest.mark.one_in(2)
 def test_params_of_a_bundle(tmp_path: Path) -> None:
     from tesserac import cli
 
@@ -148,6 +149,7 @@ def f(x: Tensor[B, 3, f32]) -> Tensor[B, 3, f32]:
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sizes", ["2, 3", '2, "D"'])
 def test_a_struct_with_a_list_is_a_param(sizes: str) -> None:
     m = tessera.compile(TOWER.format(sizes=sizes, init="").replace("[B, 3,", "[B, D," if "D" in sizes else "[B, 3,"))

@@ -106,6 +106,7 @@ def f(z: Tensor[N, c64], w: Tensor[c128]) -> Tensor[N, c64]:
 '''
 
 
+@pytest.mark.one_in(2)
 def test_complex_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     z = np.array([1 + 1j, 1 - 2j], np.complex64)
     tessera.compile(COMPLEX).f(z, np.complex128(0.5 - 1j))

@@ -310,6 +310,7 @@ def test_importing_tessera_imports_nothing_heavy() -> None:
     assert heavy == "[]"
 
 
+@pytest.mark.one_in(2)
 def test_running_a_bundle_imports_no_compiler(tmp_path: Path) -> None:
     file = tmp_path / "m.tessb"
     file.write_bytes(bundle())

@@ -104,6 +104,7 @@ def test_initialisers_run_for_the_sizes_given(net: Any) -> None:
     assert np.array_equal(given.w, normal(4)) and np.array_equal(given.v, np.zeros(4, "f4"))
 
 
+@pytest.mark.one_in(3)
 def test_a_call_of_a_struct(net: Any) -> None:
     m, x = mlp(net, 4, 7, 3), normal(5, 4)
     for result in (net.forward(m, x), m(x), m.apply(x)):
@@ -158,6 +159,7 @@ def test_lists_are_as_long_as_they_are(net: Any) -> None:
     assert len(net.Deep(2, 4).blocks) == 2
 
 
+@pytest.mark.one_in(2)
 def test_structs_without_sizes_and_without_types(net: Any) -> None:
     m, x = mlp(net, 4, 7, 3), normal(5, 4)
     assert np.array_equal(net.no_types(m, x), net.forward(m, x))
@@ -172,6 +174,7 @@ def test_construction_inside(net: Any) -> None:
     assert np.array_equal(second, net.Deep(2, 4)(x))
 
 
+@pytest.mark.one_in(2)
 def test_construction_from_fields_alone(net: Any) -> None:
     w, x = normal(4, 7), normal(5, 4)
     assert np.allclose(net.from_fields(w, x), np.maximum(x @ w, 0) @ w.T * 0.5, rtol=1e-4, atol=1e-4)
@@ -209,6 +212,7 @@ def test_misuse_is_said(net: Any, code: str, call: Any) -> None:
     assert caught.value.code == code
 
 
+@pytest.mark.one_in(2)
 def test_equal_sizes_without_types() -> None:
     m = tessera.compile("def f(x, y): return x + y\ndef g(x, y): return x @ y\n")
     a, b = normal(3, 4), normal(4)
@@ -245,6 +249,7 @@ def hiding() -> tessera.module.Module:
     return tessera.compile(HIDING.format(functions="\n".join(functions)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", INTERNAL + OWN)
 def test_no_function_of_a_program_is_out_of_reach(hiding: tessera.module.Module, name: str) -> None:
     expected = np.float32((INTERNAL + OWN).index(name))
@@ -284,6 +289,7 @@ struct Part[D]:
 """
 
 
+@pytest.mark.one_in(3)
 def test_structs_within_a_struct_are_made_where_another_field_must_be_given() -> None:
     m = tessera.compile(NESTED)
     bias = np.ones(4, np.float32)

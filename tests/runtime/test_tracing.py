@@ -67,6 +67,7 @@ def run(tmp_path: Path, text: str, *words: str) -> int:
     return cli.main(cli.runner, "tessera", ["run", *words, str(tmp_path / "main.tess")])
 
 
+@pytest.mark.one_in(2)
 def test_the_table_of_operators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, PROGRAM, "--trace-shapes") == 0
     captured = capsys.readouterr()
@@ -74,6 +75,7 @@ def test_the_table_of_operators(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert captured.out.startswith("run 2\nTensor[4, f32]\n")  # said once, by the compiled call
 
 
+@pytest.mark.one_in(2)
 def test_the_environment_asks_for_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

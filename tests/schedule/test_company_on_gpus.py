@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+import pytest
+
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Op
 from tesserac.schedule.auto import _even_run
@@ -56,6 +58,7 @@ def test_long_sums_of_few_columns_are_cut() -> None:
     assert [launch_portion(op) for op in of_kind("block", "rows") if launch_portion(op) is not None] == [1]
 
 
+@pytest.mark.one_in(2)
 def test_losses_and_their_gradients_keep_nothing_as_large_as_logits_but_logits() -> None:
     """The one place of a label is found by comparing, terms of the softmax are computed again, and a label's logit is
     read as it is stored."""

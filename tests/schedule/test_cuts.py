@@ -39,6 +39,7 @@ THREADS = (1, 2, 3, 16, 61)
 sizes, blocks = st.integers(0, 5000), st.integers(1, 9)
 
 
+@pytest.mark.one_in(3)
 @given(sizes, sizes, sizes, blocks, blocks, blocks, blocks, st.integers(1, 200))
 @examples(200)
 def test_blocks_are_whole_units_that_fill_the_threads(

@@ -107,6 +107,7 @@ def workspace(host: Op) -> int:
     return sum("panels" not in str(op.result.type) and str(op.result.type).count("N") == 2 for op in buffers)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", IN_PLACE.values(), ids=IN_PLACE)
 def test_nothing_is_copied_where_elements_are_read_as_they_are_written(case: tuple[list[str], str]) -> None:
     text = program(*case, "a")
@@ -152,6 +153,7 @@ def loss(w: Tensor[D, f32], x: Tensor[B, D, f32]) -> Tensor[f32]:
 """
 
 
+@pytest.mark.one_in(2)
 def test_a_step_along_the_gradient() -> None:
     w, x = np.ones(5, np.float32), np.random.default_rng(0).random((3, 5), np.float32)
     expected, value = tessera.compile(GRADIENT.replace("(donate=(w,))", "")).step(w, x)

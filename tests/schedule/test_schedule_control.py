@@ -39,6 +39,7 @@ def count(module: Module, name: str) -> int:
     return sum(op.name == name for op in module.walk())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rounds", [0, 1, 2, 5])
 @pytest.mark.parametrize(
     "body",

@@ -78,6 +78,7 @@ def test_few_elements_of_any_type_and_axes() -> None:
         run(name, x[:, :4].copy())
 
 
+@pytest.mark.one_in(3)
 def test_windows_are_read_where_they_lie() -> None:
     forms = compile_to_forms(OTHERS + BY_POSITION)
     assert set(launches(forms, "pool")) == {"map"}
@@ -88,6 +89,7 @@ def test_windows_are_read_where_they_lie() -> None:
     assert kinds == {"map"}
 
 
+@pytest.mark.one_in(2)
 def test_rows_that_others_read_too_stay_rows() -> None:
     forms = compile_to_forms(OTHERS + BY_POSITION)
     assert launches(forms, "softmax4") == ["rows"]

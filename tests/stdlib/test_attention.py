@@ -242,6 +242,7 @@ def test_a_cache_that_is_full() -> None:
         m.step(x, cache, x, x)
 
 
+@pytest.mark.one_in(2)
 def test_other_names_of_the_library() -> None:
     x = normal(0, 3, 9)
     pairs = {"stable_softmax": "softmax", "efficient_layernorm": "layernorm"}

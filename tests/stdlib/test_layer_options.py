@@ -238,6 +238,7 @@ def test_a_factor_of_sizes_that_only_a_run_knows() -> None:
             compile_to_forms(open_size.format(factor))
 
 
+@pytest.mark.one_in(2)
 def test_frames_may_be_uneven() -> None:
     """A padding is one number for an axis, or what is before and behind: `pad`, or a slice of what is transposed."""
     text = """def f(x: Tensor[2, 2, 7, 5, f64], w: Tensor[3, 2, 3, 2, f64], u: Tensor[2, 2, 2, f64]):

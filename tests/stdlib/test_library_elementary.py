@@ -123,6 +123,7 @@ def lengths(x: Tensor[N, {1}], y: Tensor[N, {1}]): return hypot(x, y)
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kind", "part", "dtype"), [("c64", "f32", np.complex64), ("c128", "f64", np.complex128)])
 def test_complex_logarithms_and_angles(kind: str, part: str, dtype: type[np.complexfloating]) -> None:
     m = tessera.compile(COMPLEX.format(kind, part))
@@ -154,6 +155,7 @@ def slopes(x: Tensor[N, f32], y: Tensor[N, f32]):
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["f32", "f64", "i32", "u8"])
 def test_rests_are_exact_and_have_the_sign_of_the_dividend(kind: str) -> None:
     rng, dtype = np.random.default_rng(3), np.dtype(f"{kind[0]}{int(kind[1:]) // 8}")
@@ -172,6 +174,7 @@ def test_rests_are_exact_and_have_the_sign_of_the_dividend(kind: str) -> None:
     np.testing.assert_array_equal(np.signbit(result)[numbers_only], np.signbit(expected)[numbers_only])
 
 
+@pytest.mark.one_in(3)
 def test_rests_of_rows_and_their_slopes() -> None:
     m = tessera.compile(RESTS)
     x, y = np.linspace(-9, 9, 12, dtype=np.float32).reshape(3, 4), np.array([1.5, 2, -3, 0.7], np.float32)

@@ -25,6 +25,7 @@ def run(dtype: str, name: str, x: list[float], y: list[float]) -> list[np.ndarra
     return [np.asarray(v) for v in call(name, *args)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", KINDS)
 def test_a_probability_of_0_or_1_that_is_right_costs_nothing(dtype: str) -> None:
     value, slope = run(dtype, "entropy", [0.0, 1.0], [0.0, 1.0])
@@ -32,6 +33,7 @@ def test_a_probability_of_0_or_1_that_is_right_costs_nothing(dtype: str) -> None
     assert run(dtype, "entropy", [0.0], [1.0])[0] == np.inf
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize(("x", "y"), [(40.0, 1.0), (-40.0, 0.0), (80.0, 1.0), (-80.0, 0.0)])
 def test_a_sure_and_right_answer_costs_little_but_something(dtype: str, x: float, y: float) -> None:

@@ -39,6 +39,7 @@ def norm_size(x: Array, rows: tuple[int, ...]) -> Array:
     return np.broadcast_to(size, wide.shape).reshape(x.shape) + 1
 
 
+@pytest.mark.one_in(2)
 @given(SHAPES, st.integers(0, 999))
 @examples(10)
 def test_groupnorm(shape: tuple[int, ...], seed: int) -> None:
@@ -55,6 +56,7 @@ def test_groupnorm(shape: tuple[int, ...], seed: int) -> None:
     same_bits(run(program, x[-1:], s, b), y[-1:])
 
 
+@pytest.mark.one_in(3)
 @given(SHAPES, st.integers(0, 999))
 @settings(max_examples=6)
 def test_instancenorm_is_one_group_per_channel(shape: tuple[int, ...], seed: int) -> None:
@@ -91,6 +93,7 @@ def test_batchnorm(dims: tuple[int, ...]) -> None:
     np.testing.assert_allclose(var, 0.75 * v + 0.25 * wide.var(along, ddof=1), rtol=0, atol=1e-6)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("call", ["groupnorm(x, 2)", "instancenorm(x)", "batchnorm(x, zeros(4), ones(4))"])
 def test_norms_of_narrow_types_are_rounded_once(call: str) -> None:
     program = f"def f(x: Tensor[N, 4, H, f32]) -> Tensor[N, 4, H, f32]:\n    return {call}\n"
@@ -150,6 +153,7 @@ def test_a_label_that_is_no_class(call: str, label: int) -> None:
         tessera.compile(ROWS.format(call)).f(normal(0, 2, 5), np.int32([0, label]))
 
 
+@pytest.mark.one_in(2)
 def test_labels_of_any_integer_type_and_rank() -> None:
     x, y = normal(0, 2, 3, 7), np.random.default_rng(0).integers(0, 7, (2, 3))
     program = "def f(x: Tensor[B, S, V, f32], y: Tensor[B, S, {}]):\n    return cross_entropy(x, y)\n"
@@ -158,6 +162,7 @@ def test_labels_of_any_integer_type_and_rank() -> None:
         np.testing.assert_allclose(run(program.format(name), x, y.astype(dtype)), exact, atol=1e-6)
 
 
+@pytest.mark.one_in(2)
 def test_classes_along_another_axis() -> None:
     """Rows are those of the axis that the call says; floats are probabilities of the classes."""
     x, y = normal(0, 2, 5, 3, 4), np.random.default_rng(0).integers(0, 5, (2, 3, 4))
@@ -190,6 +195,7 @@ def test_norms_over_several_dims() -> None:
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.one_in(2)
 def test_nll_and_kl_div() -> None:
     x, z, y = normal(0, 6, 9), normal(1, 6, 9), np.arange(6, dtype=np.int32)
     log_q, log_p = log_softmax(x), log_softmax(z)
@@ -201,6 +207,7 @@ def test_nll_and_kl_div() -> None:
     np.testing.assert_allclose(run(program, x, p), exact, atol=2e-6)
 
 
+@pytest.mark.one_in(2)
 @given(st.integers(1, 5), st.integers(1, 40), st.integers(0, 999))
 @settings(max_examples=6)
 def test_losses_of_differences(m: int, n: int, seed: int) -> None:
@@ -215,6 +222,7 @@ def test_losses_of_differences(m: int, n: int, seed: int) -> None:
 # ------------------------------------------------------------------------------------------------ linear, embedding
 
 
+@pytest.mark.one_in(3)
 def test_linear() -> None:
     program = "def f(x: Tensor[B, S, D, f32], w: Tensor[D, H, f32], b: Tensor[H, f32]):\n    return {}\n"
     x, w, b = normal(0, 2, 3, 8), normal(1, 8, 5), normal(2, 5)

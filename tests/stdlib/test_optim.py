@@ -220,6 +220,7 @@ REFERENCES: dict[str, Callable[[int], float]] = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", REFERENCES)
 def test_schedules(name: str) -> None:
     schedule = getattr(tessera.compile(SCHEDULES), name)

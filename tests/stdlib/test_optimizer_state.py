@@ -202,6 +202,7 @@ def step(w: Tensor[{dims}f64], g: Tensor[{dims}f64], s: AdafactorState):
     assert state.step == 4 and state.rows.shape == (*shape[:-1], 1)
 
 
+@pytest.mark.one_in(2)
 def test_adafactor_of_few_bits() -> None:
     text = "def f(w: Tensor[M, N, bf16], g: Tensor[M, N, bf16]): return adafactor(w, g, adafactor_init(w))"
     w, g = np.ones((2, 3), ml_dtypes.bfloat16), np.ones((2, 3), ml_dtypes.bfloat16)

@@ -135,6 +135,7 @@ def sampled(image: Array, y: float, x: float) -> Array:
     return next(rows) * (1 - a) + next(rows) * a
 
 
+@pytest.mark.one_in(4)
 def test_what_is_in_boxes() -> None:
     boxes = np.array([[1, 0.5, 1.0, 7.0, 9.5], [0, -3.0, 2.0, 3.0, 3.0], [1, 4.0, 4.0, 4.2, 4.1]])
     found = run("aligned", IMAGE, boxes)
@@ -149,6 +150,7 @@ def test_what_is_in_boxes() -> None:
         np.testing.assert_allclose(got, wanted, atol=1e-13)
 
 
+@pytest.mark.one_in(4)
 def test_taps_that_are_moved() -> None:
     w, offset, mask = RNG.normal(size=(4, 2, 3, 3)), RNG.normal(size=(2, 36, 5, 4)), RNG.random((2, 18, 5, 4))
     plain, still, found = run("moved", IMAGE, w, offset, mask)

@@ -121,6 +121,7 @@ def is_there(chapter: Chapter) -> bool:
     return True
 
 
+@pytest.mark.one_in(2)
 @given(st.lists(trees, min_size=1, max_size=4))
 def test_late_fields_come_when_asked_for(texts: list[object]) -> None:
     whole = [Chapter("ab"[number % 2], text) for number, text in enumerate(texts)]
@@ -231,6 +232,7 @@ def test_damage_is_a_value_error_or_another_tree() -> None:
 
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.tess")), ids=lambda path: path.stem)
 def test_programs_come_back(path: Path) -> None:
     module = parse_module(SourceFile(path.name, path.read_text(encoding="utf-8"))).module

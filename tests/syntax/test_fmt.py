@@ -27,6 +27,7 @@ def test_golden(path: Path, golden: Golden) -> None:
     golden.check(path.with_suffix(".out"), assert_well_formatted(text) if is_sound else formatted(text))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("path", sorted((CASES / "seeds").glob("*.tess")), ids=lambda path: path.stem)
 def test_seeds(path: Path, golden: Golden) -> None:
     golden.check(CASES / "fmt" / f"seed_{path.stem}.out", assert_well_formatted(path.read_text(encoding="utf-8")))

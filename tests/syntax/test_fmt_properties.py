@@ -49,12 +49,14 @@ def test_badly_written_items(text: str) -> None:
     assert_well_formatted(text)
 
 
+@pytest.mark.one_in(3)
 @examples(100)
 @given(programs())
 def test_random_programs(text: str) -> None:
     assert_well_formatted(text)
 
 
+@pytest.mark.one_in(2)
 @examples(60)
 @given(programs().flatmap(badly_written).filter(is_sound))
 def test_badly_written_random_programs(text: str) -> None:

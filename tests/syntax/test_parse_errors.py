@@ -296,6 +296,7 @@ def test_nesting_is_counted_before_parsing() -> None:
     assert diagnose("x = " + "(" * 512 + "1" + ")" * 512) == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "text",
     ["a" + " + a" * 5_000, "-" * 5_000 + "a", "a" + ".b" * 5_000, "not " * 5_000 + "a", "lambda: " * 5_000 + "a"],

@@ -53,6 +53,7 @@ def assert_shown(diagnostic: Diagnostic, source: SourceFile) -> None:
     assert "\x1b" not in shown
 
 
+@pytest.mark.one_in(4)
 @given(st.text(max_size=200))
 def test_any_text(text: str) -> None:
     assert_sound(text)
@@ -65,6 +66,7 @@ def test_any_words(words: list[str]) -> None:
     assert_sound(" ".join(words))
 
 
+@pytest.mark.one_in(2)
 @examples(200)
 @given(st.data())
 def test_mutated_programs(data: st.DataObject) -> None:

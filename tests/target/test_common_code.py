@@ -98,6 +98,7 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
     assert 0 < counts[0] == counts[1] == counts[2]
 
 
+@pytest.mark.one_in(2)
 def test_products_of_a_unit_that_must_be_asked_for_are_made_too() -> None:
     """What refers to the system, or to memory of its own, belongs to its program."""
     source = SourceFile(

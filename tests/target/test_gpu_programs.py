@@ -118,6 +118,7 @@ def chosen(made: GpuProgram, **sizes: int) -> Kernel:
     return next(k for k in kernels if all(c.holds(sizes) for c in k.conditions))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("sizes", "suffix"),
     [
@@ -151,6 +152,7 @@ def test_parameters_of_the_tensor_copy_kernel() -> None:
     assert kernel.shared.evaluate({}) == 4 * (128 * 64 + 64 * 256) * 2 + 64
 
 
+@pytest.mark.one_in(2)
 def test_scratch_is_shared_or_workspace() -> None:
     made = program("softmax_rows", "sm_80")
     assert chosen(made, M=3, N=5000).name == "main_softmax_rows$0"
@@ -163,6 +165,7 @@ def test_scratch_is_shared_or_workspace() -> None:
     assert long.shared.evaluate({"M": 3, "N": 100_000}) < 1024
 
 
+@pytest.mark.one_in(2)
 def test_control_flow_on_the_host() -> None:
     kinds = {
         name: [type(step) for step in program_of(BITS, name, "sm_80").steps if not isinstance(step, Launch)]
@@ -292,6 +295,7 @@ def test_results_on_a_device(name: str, cases: object) -> None:
         assert case.check(result) is None, case.name
 
 
+@pytest.mark.one_in(2)
 def test_what_a_call_is_checked_for_depends_on_its_sizes_alone() -> None:
     """Launches of a factorisation shrink from step to step: how many programs they have is asked when they run."""
     text = "def f(a: Tensor[N, N, f64]):\n    return cholesky(a)\n"

@@ -93,11 +93,13 @@ def test_a_product_has_the_bits_of_the_library(m: Any, rows: int, inner: int, co
     assert np.array_equal(m.product(a, b), m.library(a, b))
 
 
+@pytest.mark.one_in(3)
 def test_a_long_contraction_is_cut_at_segments(m: Any) -> None:
     a, b = normal(3, 9000), normal(9000, 4)
     assert np.array_equal(m.product(a, b), m.library(a, b))
 
 
+@pytest.mark.one_in(2)
 def test_softmax_is_within_a_rounding_of_the_library(m: Any) -> None:
     x = normal(7, 33) * 20
     exact = np.exp(x.astype("f8") - x.max(1, keepdims=True))
@@ -106,6 +108,7 @@ def test_softmax_is_within_a_rounding_of_the_library(m: Any) -> None:
     assert np.allclose(m.rows(x), m.library_rows(x), rtol=3e-7, atol=1e-30)
 
 
+@pytest.mark.one_in(2)
 def test_stores_round_once(m: Any) -> None:
     a, b, c = (x.astype(ml_dtypes.bfloat16) for x in (normal(4, 6), normal(6, 5), normal(4, 5)))
     exact = np.maximum(c.astype("f8") + a.astype("f8") @ b.astype("f8"), 0)
@@ -136,6 +139,7 @@ def test_blocks_of_a_row_join(m: Any) -> None:
     assert np.allclose(acc / total[:, None], expected, rtol=2e-6, atol=1e-6)
 
 
+@pytest.mark.one_in(2)
 def test_leading_dims_are_one_program_each(m: Any) -> None:
     q, k = (x.astype(ml_dtypes.bfloat16) for x in (normal(2, 3, 4, 8), normal(2, 3, 5, 8)))
     found = m.heads(q, k)

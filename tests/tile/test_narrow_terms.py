@@ -29,6 +29,7 @@ def turned(x: Tensor[M, N, bf16]): return transpose_tiles(x)
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "terms"), [("rows", 1), ("masked", 1), ("wide_result", 0), ("wide_scores", 0), ("both", 0)]
 )
@@ -71,6 +72,7 @@ def test_no_schedule_shows_in_them(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows[there].astype(float), exact[there].astype(float), rtol=2.0**-7)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shape", [(64, 128), (70, 33)])
 def test_blocks_that_are_turned_are_written_by_neighbours(shape: tuple[int, int], tmp_path: Path) -> None:
     x = np.random.default_rng(2).standard_normal(shape).astype(ml_dtypes.bfloat16)

@@ -98,6 +98,7 @@ def test_large_blocks_of_fp8_are_summed_in_halves() -> None:
     assert integer(loop, "step") == 128
 
 
+@pytest.mark.one_in(2)
 def test_fp8_takes_the_matrix_unit_whatever_the_sizes() -> None:
     """Where rows are not aligned, or terms no neighbours, operands are copied; only one row by its type is a chain."""
     for name in ("rows", "columns"):
@@ -133,6 +134,7 @@ def test_fp8_products_assemble() -> None:
     assert "mma.sync.aligned.m16n8k32" in code and assemble(code, "sm_90a").cubin
 
 
+@pytest.mark.one_in(4)
 def test_code_for_a_gpu_does_not_depend_on_what_was_compiled_before() -> None:
     """LLVM's switches belong to the process: one that was set for a CPU made products of bytes spill."""
     text = emit_kernel(kernels("rows")["$0"]).llvm
@@ -156,11 +158,13 @@ def test_what_follows_a_product_has_warps_of_its_own() -> None:
     assert 2 * CONSUMER_REGISTERS + OTHER_REGISTERS == 3 * 168, "what 384 threads have"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["wide_product", "biased"])
 def test_wide_sums_and_little_work_stay_with_those_that_have_the_sums(name: str) -> None:
     assert list(roles(kernels(name)["$1"])) == ["consumer", "producer"]
 
 
+@pytest.mark.one_in(2)
 def test_maps_join_a_product_where_they_run_beside_it() -> None:
     assert all(any(op.name == "tile.dot" for op in kernel.walk()) for kernel in launched("bell")[:5])
     assert "scalar.erf" in print_op(launched("bell")[0])

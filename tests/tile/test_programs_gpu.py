@@ -74,6 +74,7 @@ def test_threads_give_the_bits_of_the_meaning(name: str, blocks: tuple[int, ...]
             same_bits(got, wanted)
 
 
+@pytest.mark.one_in(3)
 def test_a_schedule_sets_blocks_warps_and_stages() -> None:
     program = PROGRAMS["causal"].replace("@kernel", "@kernel.schedule(Schedule(block=(64, 32, 8), warps=2, stages=3))")
     chosen = kernel(program)
@@ -101,6 +102,7 @@ def test_attention_in_bf16_is_one_kernel_on_matrix_units() -> None:
     assert [str(mem.dtype) for mem in stored] == ["bf16"]
 
 
+@pytest.mark.one_in(3)
 def test_a_round_runs_beside_the_one_before() -> None:
     """The scores of a round and the product of the one before are both under way when the first of them is waited for,
     and the second is waited for behind the exponentials."""
@@ -225,6 +227,7 @@ def test_quotients_within_elementary_functions_have_their_bits_and_no_jumps() ->
     assert "fdiv" not in emit_kernel(kernel(text.replace(", tanh(x)", ""))).llvm
 
 
+@pytest.mark.one_in(2)
 def test_programs_of_equal_work_follow_each_other_and_long_ones_come_first() -> None:
     assert "descending" in kernel(ATTENTION).attrs and not is_persistent(kernel(ATTENTION))
     assert is_persistent(kernel(ATTENTION.replace("causal=True", "causal=False")))
@@ -237,6 +240,7 @@ def test_terms_in_bf16_use_the_power_of_two_of_the_hardware() -> None:
     assert "ex2.approx" not in emit_ptx(emit_kernel(kernel(PROGRAMS["attention"])).llvm, ARCH)
 
 
+@pytest.mark.one_in(3)
 def test_terms_in_bf16_are_right_however_large_the_scores_are() -> None:
     run = emulated("def f(x: Tensor[N, f32], m: f32):\n    return cast(exp_lifted(x, m), bf16 @accum(f32))\n")
     for top in (3.0, 400.0, -9.0e4, 1.3e6):
@@ -259,6 +263,7 @@ def test_terms_that_are_computed_in_bf16_have_the_bits_of_other_targets() -> Non
         same_bits(found, np.asarray(tessera.compile(text).f(x, m)))
 
 
+@pytest.mark.one_in(2)
 def test_rare_programs_give_their_bits_whatever_the_types_of_a_map() -> None:
     """They go through memory of the thread, one element after the other."""
     text = "def f(x: Tensor[N, f64]):\n    return cast(exp(x), f32), exp(cast(x, f32))\n"

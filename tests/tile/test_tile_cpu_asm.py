@@ -65,6 +65,7 @@ def names(body: list[str]) -> dict[str, int]:
     return counts
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["f32", "bf16"])
 def test_micro_kernel_on_arm_is_loads_and_fma_by_element(kind: str) -> None:
     body = hottest(assembly(f"matmul_{kind}_cpu", NEON, AARCH64), "fmla")
@@ -74,6 +75,7 @@ def test_micro_kernel_on_arm_is_loads_and_fma_by_element(kind: str) -> None:
     assert not any("sp" in line for line in body)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", ["f32", "bf16"])
 @pytest.mark.parametrize(
     ("target", "machine", "register"),

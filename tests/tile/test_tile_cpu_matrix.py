@@ -90,6 +90,7 @@ def instructions(text: str, kind: str, own: str) -> list[str]:
     return [line.split()[0] for line in code.splitlines() if line.startswith("\t")]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("text", "dtype", "multiply"), [(SOURCE, "bf16", "tdpbf16ps"), (BYTES, "i8", "tdpbssd")])
 def test_the_unit_multiplies_and_is_left_as_it_was(text: str, dtype: str, multiply: str) -> None:
     """In code that many programs have; each asks the system for the unit itself."""
@@ -149,6 +150,7 @@ def test_long_runs_are_for_threads_with_many_columns() -> None:
         assert ("each_thread" in kinds) == wanted, kinds
 
 
+@pytest.mark.one_in(2)
 def test_no_other_order_for_a_few_rows() -> None:
     """What a call's sizes select is one order: nothing reads rows as they lie."""
     kernels = [op for op in compiled().module.ops if op.name == "tile.kernel"]

@@ -26,6 +26,7 @@ def neutral_text(name: str, arch: str) -> str:
     return print_op(tile(name, arch).ops[0])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "arch"), KERNELS)
 def test_lowered_kernels_print_and_parse_back(name: str, arch: str) -> None:
     for kernel in lowered(name, arch).values():
@@ -142,6 +143,7 @@ def test_a_loop_that_carries_a_sum_is_not_dealt() -> None:
     assert steps == [512, 4096]
 
 
+@pytest.mark.one_in(2)
 def test_columns_are_folded_by_all_warps() -> None:
     """What eight warps hold of a column meets in shared memory, once for the maximum and once for the sum."""
     name = "softmax_columns"

@@ -59,6 +59,7 @@ def test_reduction_layouts_put_the_64_lanes_on_a_team(size: int, before: tuple[i
         assert moved in (64 // team * number, moved if size < 64 else -1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("unit", "shape", "registers"),
     [
