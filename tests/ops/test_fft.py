@@ -94,7 +94,6 @@ def test_the_error_is_as_stated(length: int, dtype: str) -> None:
     assert error(back, x) <= 2 * bound(length, dtype)
 
 
-@pytest.mark.one_in(2)
 def test_roots_are_the_nearest_floats() -> None:
     for order in (1, 2, 3, 8, 12, 100, 1009):
         cos, sin = roots(order, np.arange(-order, 2 * order))
@@ -193,7 +192,6 @@ def test_real_transforms(module: tessera.Module, length: int) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
 
 
-@pytest.mark.one_in(2)
 def test_an_odd_length_is_said(module: tessera.Module) -> None:
     x = points(3, 15, dtype="c16").real.copy()
     np.testing.assert_allclose(module.odd(x), x, rtol=1e-13, atol=1e-14)
