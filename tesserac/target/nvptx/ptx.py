@@ -24,7 +24,10 @@ from tesserac.target.nvptx.selection import check_selectable
 
 @cache
 def initialize() -> None:
-    """Has LLVM get ready, once."""
+    """Has LLVM get ready, once. Additions that differ by a constant are not looked for: in a block with as many of them
+    as a product has, that took three quarters of the time, grows with the square of their number, and the assembler
+    finds them again. No other target has that pass."""
+    llvm.set_option("", "-opt-disable=slsr")
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
 
