@@ -22,6 +22,7 @@ from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, laun
 from tesserac.schedule.line_chains import schedule_chains
 from tesserac.schedule.long_rows import cut_known_rows, cut_rows, has_few_rows, may_be_cut
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.part_chains import schedule_part_chains
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.keep import keep
 from tesserac.schedule.primitives.merge import merge
@@ -90,6 +91,7 @@ def launch_pass(machine: Machine) -> Pass:
         chained = schedule_row_chains(host) if machine.packs_operands else schedule_chains(host)
         if machine.packs_operands:
             chained |= schedule_column_chains(host, machine, chained)
+            chained |= schedule_part_chains(host)
         for launch in [op for op in host.walk() if op.name == "schedule.launch" and op not in chained]:
             schedule_launch(launch, machine)
 

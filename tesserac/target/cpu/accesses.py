@@ -18,7 +18,7 @@ from tesserac.target.cpu.neighbours import apart, neighbours, transposed
 from tesserac.target.cpu.registers import NARROW, narrow, saturate, widen
 from tesserac.target.cpu.scalars import emit_cast
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, VOID, Value, const_i64, const_int, const_vector, undefined, vector
+from tesserac.target.llvm_types import I1, VOID, Value, const_i64, const_int, const_vector, undefined, vector, zero
 from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import Policy
 
@@ -192,16 +192,41 @@ def load_part(frame: Frame, memory: Memory, address: Value, step: Value | None) 
     if step is None or lanes == 0:
         return b.load(memory.element, address, align_of(memory))
     if step.number == 1:
-        return b.load(vector(memory.element, lanes), address, align_of(memory))
+        return _load_run(frame, memory, address, frame.mask)
     if step.number == -1:
-        first = b.gep(memory.element, address, const_i64(1 - lanes))
-        backwards = b.load(vector(memory.element, lanes), first, align_of(memory))
-        return b.shuffle(backwards, backwards, range(lanes - 1, -1, -1))
+        first, turned = b.gep(memory.element, address, const_i64(1 - lanes)), range(lanes - 1, -1, -1)
+        mask = None if frame.mask is None else b.shuffle(frame.mask, frame.mask, turned)
+        backwards = _load_run(frame, memory, first, mask)
+        return b.shuffle(backwards, backwards, turned)
+    assert frame.mask is None, "only what is a run in memory is read in part"
     whole = undefined(vector(memory.element, lanes))
     for lane in range(lanes):
         place = b.gep(memory.element, address, b.mul(step, const_i64(lane)))
         whole = b.insert(whole, b.load(memory.element, place, align_of(memory)), lane)
     return whole
+
+
+def _load_run(frame: Frame, memory: Memory, address: Value, mask: Value | None) -> Value:
+    """Neighbours in memory, 0 for those that are not there."""
+    whole = vector(memory.element, frame.mode.lanes)
+    if mask is None:
+        return frame.b.load(whole, address, align_of(memory))
+    return frame.b.intrinsic("llvm.masked.load", whole, [address, mask, zero(whole)], [whole, address.type])
+
+
+def reads_and_writes_runs(frame: Frame, block: Block) -> bool:
+    """Whether all memory that a body touches is at one place, or runs with its index; what it writes always runs."""
+    for op in block.ops:
+        if op.name not in ("cpu.load", "cpu.store"):
+            continue
+        memory, places = _operands(frame, op)
+        parts = [(_split(place, block)[1], stride) for place, stride in zip(places, memory.strides, strict=True)]
+        moving = [(value, stride) for values, stride in parts for value in values]
+        steps = [stride.number for _, stride in moving]
+        wanted = ([1],) if op.name == "cpu.store" else ([], [1], [-1])
+        if steps not in wanted or any(value is not block.args[0] for value, _ in moving) or op in frame.neighbours:
+            return False
+    return True
 
 
 def emit_store(frame: Frame, op: Op) -> None:
@@ -236,6 +261,9 @@ def rounded(frame: Frame, value: Value, memory: Memory, policy: Policy, compute:
 def store_part(frame: Frame, memory: Memory, address: Value, step: Value | None, value: Value) -> None:
     """One vector, or one element: contiguous, or `step` elements apart."""
     b = frame.b
+    if frame.mask is not None and value.type.lanes:
+        b.intrinsic("llvm.masked.store", VOID, [value, address, frame.mask], [value.type, address.type])
+        return
     if step is None or step.number == 1 or not value.type.lanes:
         b.store(value, address, align_of(memory))
         return

@@ -84,6 +84,8 @@ class Frame:
         self.memories: dict[IRValue, Memory] = {}
         self.mode = SINGLE
         self.memo: Memo = {}
+        self.mask: Value | None = None
+        """The lanes whose elements are there, where a vector has fewer of them than lanes."""
         self.ahead: dict[tuple[Block, Mode], Memo] = {}
         """Steps that stand before a loop for all its rounds, see `bodies.py`."""
         self.bases: dict[Op, Value] = {}

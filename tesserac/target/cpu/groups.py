@@ -1,20 +1,21 @@
 """Loops over elements: several vectors at a time while there are enough elements, then one vector, then one element.
 
-The body is written once per way of taking elements, always the same operations in the same order.
+The body is written once per way of taking elements, always the same operations in the same order. Where a processor has
+masks and memory is walked in runs, a vector of which only some lanes are there takes what one vector leaves over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.ir.core import Op, attr
-from tesserac.target.cpu.accesses import prepare_addresses
+from tesserac.ir.core import Block, Op, attr
+from tesserac.target.cpu.accesses import prepare_addresses, reads_and_writes_runs
 from tesserac.target.cpu.bodies import emit_body, prepare_functions
 from tesserac.target.cpu.frame import REST, Entry, Frame, Mode, Run
 from tesserac.target.dims import floor_div
-from tesserac.target.flow import LoopBody, for_loop
+from tesserac.target.flow import LoopBody, for_loop, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import Value, const_i64
+from tesserac.target.llvm_types import Value, const_i64, const_vector
 from tesserac.tile.cpu.dialect import Shape
 
 Group = Callable[[Value, Mode, list[Value]], Sequence[Value]]
@@ -75,6 +76,37 @@ def emit_vector_loop(frame: Frame, op: Op) -> None:
         emit_body(frame, op.body, [group_index(i, mode)], mode)
         return []
 
+    in_part = _may_be_in_part(frame, op.body)
     for mode in modes(op, known_count(low, high)):
+        if in_part and not mode.lanes:
+            _take_part(frame, op, low, high)
+            return
         prepare_functions(frame, op.body, mode)
         (low,) = loop_over(frame, low, high, mode, [], group)
+
+
+def _may_be_in_part(frame: Frame, block: Block) -> bool:
+    """Whether a vector may have fewer elements than lanes: what is not there is neither read nor written, and no
+    scalar operation minds a 0."""
+    names = {op.name for op in block.ops[:-1]}
+    plain = all(name.startswith(("scalar.", "index.")) or name in _PLAIN for name in names)
+    return frame.target.has_masks and plain and reads_and_writes_runs(frame, block)
+
+
+_PLAIN = frozenset({"cpu.load", "cpu.store", "cpu.index", "cpu.position"})
+
+
+def _take_part(frame: Frame, op: Op, low: Value, high: Value) -> None:
+    """The elements that are left, fewer than lanes, as one vector."""
+    b, lanes = frame.b, attr(op, "shape", Shape).lanes
+    if known_count(low, high) == 0:
+        return
+
+    def part() -> None:
+        places = const_vector([const_i64(lane) for lane in range(lanes)])
+        frame.mask = b.icmp("slt", places, b.splat(b.sub(high, low), lanes))
+        mode = Mode(lanes, 1, rest=True)
+        emit_body(frame, op.body, [group_index(low, mode)], mode)
+        frame.mask = None
+
+    if_then(b, b.icmp("slt", low, high), part)

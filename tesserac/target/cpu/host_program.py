@@ -25,7 +25,7 @@ from tesserac.target.cpu.interrupts import is_stopped
 from tesserac.target.cpu.launches import several
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.registers import memory_type
-from tesserac.target.cpu.runners import LaunchWriter, Runner, sizes_given, words
+from tesserac.target.cpu.runners import LaunchWriter, Runner, elements_touched, sizes_given, words
 from tesserac.target.cpu.status import Sites
 from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import INDEX_OPS, emit_dim
@@ -34,7 +34,7 @@ from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I64, PTR, Value, const_i64, const_int, integer
 from tesserac.target.sizes import implied_guards
 from tesserac.tile.dialect import grid
-from tesserac.types.dims import Dim, product
+from tesserac.types.dims import ZERO, Dim, product
 
 
 def kernel_name(launch: Op) -> str:
@@ -225,7 +225,7 @@ class HostProgram:
         symbols = {**self.symbols, **self.runner.blocks(self.b, op, self.symbols)}
         context = self.words(self._slots(op.operands, kernel, symbols))
         programs = emit_dim(self.b, product(grid(kernel)), symbols)
-        self.runner.start(self.b, op, self.runner.code(kernel), context, programs, symbols)
+        self.runner.start(self.b, elements_touched(op), self.runner.code(kernel), context, programs, symbols)
 
     def _launch_tensors(self, op: Op, kernel: Op) -> None:
         """One launch, whose programs are those of the first tensor, then those of the second, and so on."""
@@ -238,7 +238,7 @@ class HostProgram:
             total = b.add(total, emit_dim(b, product(grid(kernel)), symbols))
             firsts.append(total)
         table = self.words([self.runner.code(kernel), const_i64(len(lengths)), *firsts, *contexts])
-        self.runner.start(b, op, several(b.module).pointer, table, total, self.symbols)
+        self.runner.start(b, elements_touched(op), several(b.module).pointer, table, total, self.symbols)
 
     def _launch_in_turn(self, chain: Sequence[Op]) -> bool:
         """One launch, whose programs are those of all, number by number; whether there is one."""
@@ -247,7 +247,8 @@ class HostProgram:
         table = chain_table(self.b, chain, list(map(self.runner.code, kernels)), given, self.symbols)
         if table is not None:
             programs = emit_dim(self.b, product(grid(kernels[0])), self.symbols)
-            self.runner.start(self.b, chain[0], in_turn(self.b), self.words(table), programs, self.symbols)
+            touched = sum(map(elements_touched, chain), ZERO)
+            self.runner.start(self.b, touched, in_turn(self.b), self.words(table), programs, self.symbols)
             self.done.update(chain)
         return table is not None
 

@@ -10,14 +10,16 @@
     ptr pool_take(i64), void pool_give(ptr)      memory of calls (`kept_memory.py`)
     ptr pool_packed(...), ...       packed operands of frozen memory (`frozen_memory.py`)
 
-One 64-bit word says what there is to do: the next chunk, the number of chunks, the number of threads, a generation.
-Whoever finds a chunk left, the caller included, claims it by advancing the word. So a worker that comes late or never
-costs nothing, and the caller waits only for chunks that somebody has claimed. See Notes [Claims] and [Forks].
+One 64-bit word says what there is to do: how many chunks are claimed, the number of chunks, the number of threads, a
+generation. Whoever finds a chunk left, the caller included, claims one by advancing the word. So a worker that comes
+late or never costs nothing, and the caller waits only for chunks that somebody has claimed. Which one it is the worker
+chooses: those of its own range first, so that it finds in its caches what it worked on in the call before. See Notes
+[Claims], [Ranges] and [Forks].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tesserac.target.cpu.frozen_memory import emit_frozen_memory
 from tesserac.target.cpu.interrupts import emit_poll
@@ -33,7 +35,7 @@ from tesserac.target.cpu.system import (
     write_float_state,
 )
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import do_while, if_return, if_then
+from tesserac.target.flow import do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I32, I64, PTR, VOID, LType, Value, array, const_i64, const_int, zero
 
@@ -53,7 +55,10 @@ _DONE, _WAITING = 2 * _LINE, 2 * _LINE + 8
 _BUSY, _OWNER, _CREATED = (3 * _LINE + 8 * i for i in range(3))
 _EVENT, _SLEEPERS = 4 * _LINE, 4 * _LINE + 8
 _THREADS = 5 * _LINE
-_STATE_SIZE = 6 * _LINE
+_RANGES = 6 * _LINE
+MOST_RANGES = 64
+"""Workers beyond have a range with another one: what is written for each job stays little."""
+_STATE_SIZE = _RANGES + MOST_RANGES * _LINE
 
 _RESETTING = -1
 _SIGNAL_SET_BYTES = 128
@@ -117,7 +122,7 @@ def _emit_drain(module: Module, poll: Function) -> Function:
         if_return(b, b.binary("xor", _has_work(b, word, worker), const_int(I1, 1)), lambda: b.ret())
         following = b.add(word, const_i64(1))
         claimed = b.compare_exchange(_at(b, _WORD), word, following, "acq_rel")[1]
-        if_then(b, claimed, lambda: _run_chunk(b, _field(b, word, 0, CHUNK_BITS), worker))
+        if_then(b, claimed, lambda: _run_chunk(b, _choose(b, word, worker), worker))
         if_then(b, b.icmp("ne", status, zero(PTR)), lambda: if_then(b, b.call(poll, [status]), lambda: _cancel(b)))
         return const_int(I1, 1), []
 
@@ -141,6 +146,33 @@ def _cancel(b: Builder) -> None:
 
 def _count_done(b: Builder, count: Value) -> None:
     b.atomic_rmw("add", _at(b, _DONE), count, "seq_cst")
+
+
+def _choose(b: Builder, word: Value, worker: Value) -> Value:
+    """The number of a chunk that is this worker's alone: the next of its range, or of the first range behind it
+    that has one left."""
+    chunks = _field(b, word, _CHUNKS_AT, CHUNK_BITS)
+    ranges = _ranges(b, _field(b, word, _THREADS_AT, THREAD_BITS))
+    own = b.binary("urem", worker, ranges)
+
+    def look(carried: list[Value]) -> tuple[Value, list[Value]]:
+        number = carried[0]
+        behind = b.add(number, const_i64(1))
+        end = b.binary("udiv", b.mul(behind, chunks), ranges)
+        found = b.atomic_rmw("add", _next_of(b, number), const_i64(1), "monotonic")
+        following = b.select(b.icmp("ult", behind, ranges), behind, const_i64(0))
+        return b.icmp("uge", found, end), [following, found]
+
+    return do_while(b, [own, const_i64(0)], look)[1]
+
+
+def _ranges(b: Builder, threads: Value) -> Value:
+    return b.minimum_int(threads, const_i64(MOST_RANGES))
+
+
+def _next_of(b: Builder, number: Value) -> Value:
+    """Where the next chunk of a range stands."""
+    return b.gep(I64, _at(b, _RANGES), b.mul(number, const_i64(_LINE // 8)))
 
 
 def _run_chunk(b: Builder, number: Value, worker: Value) -> None:
@@ -295,6 +327,13 @@ def _ceil_div(b: Builder, value: Value, divisor: Value) -> Value:
 
 def _publish(b: Builder, chunks: Value, threads: Value) -> None:
     b.store_atomic(_i32(0), _at(b, _DONE), "monotonic")
+    ranges = _ranges(b, threads)
+
+    def begin(number: Value, _: list[Value]) -> Sequence[Value]:
+        b.store_atomic(b.binary("udiv", b.mul(number, chunks), ranges), _next_of(b, number), "monotonic")
+        return ()
+
+    for_loop(b, const_i64(0), ranges, const_i64(1), [], begin)
     old = b.load_atomic(I64, _at(b, _WORD), "monotonic")
     generation = b.add(b.binary("lshr", old, const_i64(_GENERATION_AT)), const_i64(1))
     word = b.binary("shl", generation, const_i64(_GENERATION_AT))
@@ -337,6 +376,14 @@ def _wait_for_all(b: Builder, chunks: Value) -> None:
 # That is why a worker which slept through a hundred jobs needs no care at all. A caller that finds the pool busy (two
 # Python threads call at once) runs all its programs itself as worker 0: programs do not depend on each other, so the
 # bits are the same.
+
+# Note [Ranges]
+# A claim is the right to one chunk, not to a certain one. Chunks are cut into as many ranges as there are threads; who
+# has a claim takes the next chunk of its own range, and where none is left of the next one that has. Numbers of ranges
+# only grow, and there are as many claims as chunks, so whoever has a claim finds a chunk: were all ranges spent, others
+# would have used all claims. Threads of one speed thus work on the same part of every tensor of one size, call by call
+# and launch by launch, and find it in their own caches; a range is written anew only once all chunks of the job before
+# are counted in DONE.
 
 # Note [Forks]
 # fork() copies memory but not threads. The first call in a child sees another process id and starts over with an empty

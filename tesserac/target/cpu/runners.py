@@ -51,9 +51,9 @@ class Runner(Protocol):
         """Where the code of a kernel is."""
 
     def start(
-        self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
+        self, b: Builder, touched: Dim, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
     ) -> None:
-        """Runs so many programs of a launch."""
+        """Runs so many programs, which touch so many elements."""
 
     def poll(self, b: Builder, loop: Op) -> None:
         """In each iteration of a loop."""
@@ -87,10 +87,10 @@ class PoolRunner:
         return Value(PTR, f"@{code_of(kernel)}")
 
     def start(
-        self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
+        self, b: Builder, touched: Dim, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
     ) -> None:
-        touched = emit_dim(b, elements_touched(launch), symbols)
-        b.call(launcher(b.module), [code, context, programs, touched, self.threads, self.status])
+        work = emit_dim(b, touched, symbols)
+        b.call(launcher(b.module), [code, context, programs, work, self.threads, self.status])
 
     def poll(self, b: Builder, loop: Op) -> None:
         if_return(b, call_imported(b, "pool.pool_poll", [self.status], I1), self.stop)

@@ -212,7 +212,7 @@ class _InlineRunner:
         return self.loops.kernel(kernel).pointer
 
     def start(
-        self, b: Builder, launch: Op, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
+        self, b: Builder, touched: Dim, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
     ) -> None:
         b.call(code, [context, const_i64(0), programs, const_i64(0)])
 
