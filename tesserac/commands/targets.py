@@ -61,7 +61,10 @@ class CpuTarget:
         return str(cpu.kernel_code(lowered, self.platform))
 
     def code(self, lowered: Module) -> str:
-        return emit_assembly(self.llvm(lowered), self.platform.code)
+        """What is common to many programs comes first, made as it is for all of them."""
+        module, code = cpu.kernel_code(lowered, self.platform), self.platform.code
+        common = [emit_assembly(text, code, scheduled=True) for text in module.take_common()]
+        return "\n".join([*common, emit_assembly(str(module), code)])
 
 
 @dataclass(frozen=True)

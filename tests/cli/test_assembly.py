@@ -1,0 +1,25 @@
+"""What `--emit asm` shows is the code that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tesserac import cli
+
+PRODUCT = """def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
+    return a @ b
+"""
+
+
+@pytest.mark.one_in(4)
+def test_a_register_block_is_in_registers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """LLVM keeps it there only where it schedules instructions, as it does for what many programs share."""
+    source = tmp_path / "product.tess"
+    source.write_text(PRODUCT, encoding="utf-8")
+    words = ["build", str(source), "--emit", "asm", "--target", "cpu:x86-64-v4"]
+    assert cli.main(cli.compiler, "tesserac", words) == 0
+    block = capsys.readouterr().out.split("micro_f32_12x32_ahead:")[1].split(".size")[0].splitlines()
+    spilled = [line for line in block if "%zmm" in line and "(%rsp)" in line]
+    assert sum("vfmadd" in line for line in block) >= 4 * 24 and not spilled
