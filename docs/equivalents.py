@@ -5,6 +5,7 @@ Enters: the table that messages about unknown names read too. Leaves: `equivalen
 
 from __future__ import annotations
 
+from docs.beyond import BEYOND
 from tesserac.check.names.equivalents import MISSING, PEERS, Row, rows
 
 _HEAD = """# Names of other libraries
@@ -17,6 +18,11 @@ as a call of the library: [what came of them](../benchmarks/results/onnx-nodes.m
 """
 _LACKS = """What the library does not have under a name of its own, and what to write meanwhile.
 """
+_OTHERS = """Functions that no array program calls, and who does their work. Every public function of NumPy (with
+`linalg`, `fft` and `random`), of `torch`, `torch.nn.functional`, `torch.linalg`, `torch.special` and `torch.fft`, and
+of `jax.numpy`, `jax.nn`, `jax.lax` and `jax.scipy.special` has the same name here, or is in a table above or below: a
+test looks. Classes of `torch.nn` are layers of the functions that they are named after.
+"""
 
 
 def equivalents_page() -> str:
@@ -27,7 +33,15 @@ def equivalents_page() -> str:
         parts.append(f"## {section}\n")
         parts += [_LACKS] if section == MISSING else []
         parts.append(_table(inside, section != MISSING))
-    return "\n".join(parts)
+    return "\n".join([*parts, _beyond()])
+
+
+def _beyond() -> str:
+    lines = ["## Not of arrays\n", _OTHERS, f"|  | {' | '.join(PEERS[:3])} |", "|---|---|---|---|"]
+    for why, *names in BEYOND:
+        cells = (", ".join(f"`{name}`" for name in group.split()) for group in names)
+        lines.append(f"| {why} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _table(inside: list[Row], has_own: bool) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from docs.beyond import BEYOND
 from docs.equivalents import MISSING, PEERS, Row, rows
 from tests.support.checking import library
 
@@ -101,3 +102,37 @@ def test_onnx_is_in_the_table() -> None:
     defs = pytest.importorskip("onnx.defs", reason="needs the extra `peers`")
     every = {schema.name for schema in defs.get_all_schemas() if schema.domain == ""}
     assert sorted(every ^ {*peer_names("ONNX")}) == []
+
+
+def unlisted(peer: str, modules: list[Any]) -> list[str]:
+    """Public functions of modules that are not called so here, nor in the table, nor in the list of others. Names
+    with _ at the end are of updates in place."""
+    place = PEERS.index(peer)
+    listed = {name.rpartition(".")[2] for name in peer_names(peer)} | BEYOND_NAMES[place] | own_names()
+    named = {name for module in modules for name in dir(module) if _is_function(getattr(module, name, None))}
+    return sorted(name for name in named if not name.startswith("_") and not name.endswith("_") and name not in listed)
+
+
+BEYOND_NAMES = [{name for row in BEYOND for name in row[place + 1].split()} for place in range(3)]
+
+
+def _is_function(value: Any) -> bool:
+    return callable(value) and not isinstance(value, type) and bool(value.__doc__)
+
+
+def test_all_of_numpy_is_listed() -> None:
+    assert unlisted("NumPy", [np, np.linalg, np.fft, np.random]) == []
+
+
+@pytest.mark.one_in(4)
+def test_all_of_torch_is_listed() -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra `peers`")
+    modules = [torch, torch.nn.functional, torch.linalg, torch.special, torch.fft]
+    assert unlisted("torch", modules) == []
+
+
+@pytest.mark.one_in(4)
+def test_all_of_jax_is_listed() -> None:
+    jax = pytest.importorskip("jax", reason="needs the extra `peers`")
+    special = importlib.import_module("jax.scipy.special")
+    assert unlisted("JAX", [jax.numpy, jax.nn, jax.lax, special]) == []

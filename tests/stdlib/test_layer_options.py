@@ -307,3 +307,25 @@ def test_transposed_convolutions_are_transposes() -> None:
     x, y, w = (RNG.normal(size=shape) for shape in shapes)
     a, b = run_function(compile_to_forms(text), "m.f", [x, y, w])
     np.testing.assert_allclose((a * y).sum(), (x * b).sum(), rtol=1e-12)
+
+
+ADAPTIVE = {1: ((11,), 4), 2: ((7, 9), (3, None)), 3: ((3, 5, 4), (2, 5, 3))}
+
+
+@pytest.mark.parametrize("count", ADAPTIVE)
+def test_adaptive_maxima_with_their_places(count: int) -> None:
+    image, size = ADAPTIVE[count]
+    shape = ", ".join(map(str, image))
+    source = f"def f(x: Tensor[2, 1, {shape}, f32]): return adaptive_max_pool{count}d(x, {size}, return_indices=True)"
+    x = RNG.integers(0, 4, (2, 1, *image)).astype(np.float32)
+    values, places = run_function(compile_to_forms(source), "m.f", [x])
+    given = size if isinstance(size, tuple) else (size,)
+    grid = [n if k is None else k for n, k in zip(image, given, strict=True)]
+    assert values.shape == places.shape == (2, 1, *grid)
+    for at in np.ndindex(2, *grid):
+        cut = [slice(i * n // k, -((-(i + 1) * n) // k)) for i, n, k in zip(at[1:], image, grid, strict=True)]
+        part = x[at[0], 0][tuple(cut)]
+        first = np.unravel_index(part.argmax(), part.shape)
+        wanted = np.ravel_multi_index([c.start + i for c, i in zip(cut, first, strict=True)], image)
+        assert values[at[0], 0][at[1:]] == part.max()
+        assert places[at[0], 0][at[1:]] == wanted
