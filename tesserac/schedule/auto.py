@@ -47,6 +47,9 @@ SQUARE = 64
 ROWS_TOGETHER = 32
 """Rows that a program of a CPU folds where an operand is contiguous across them: as many of its elements are read at
 once, and a block of all stays near."""
+SHORT_FOLD, ROWS_AT_ONCE = 256, 1024
+"""Elements of a row up to which a program of a GPU has several, and of all that it has."""
+FIRST_PASS = 0
 SCANNED_TOGETHER = 8
 """Rows of which a program of a CPU takes running folds side by side: each waits for its own additions."""
 SORT_WARPS = 32
@@ -313,6 +316,9 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
     elif fold and launch_kind(launch) == "scan" and _keeps_cores_busy(loops[fold - 1].size, machine):
         split(launch, fold - 1, SCANNED_TOGETHER)
         because(launch, f"a running fold waits for itself: {SCANNED_TOGETHER} rows together")
+    elif machine.warps and (together := _short_rows(launch)) > 1:
+        split(launch, fold - 1, together)
+        because(launch, f"rows of {loops[fold].size}: {together} of them together")
     else:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
     if machine.warps:
@@ -324,6 +330,17 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
 def _keeps_cores_busy(rows: Dim, machine: Machine) -> bool:
     """Whether rows of a CPU are many enough for programs of several, as far as it is known."""
     return not machine.warps and (rows.constant is None or rows.constant >= SCANNED_TOGETHER * machine.cores)
+
+
+def _short_rows(launch: Op) -> int:
+    """Rows that a program of a GPU takes together, where they are read once and are known to be so short that a warp
+    would wait for one of them about as long as for many."""
+    *rows, fold = launch_loops(launch)
+    if launch_kind(launch) != "rows" or fold.size.constant is None or fold.size.constant > SHORT_FOLD or not rows:
+        return 1
+    passes = Passes(launch)
+    once = passes.last == FIRST_PASS + 2 and all(used <= {FIRST_PASS} for used in passes.needed().values())
+    return power_of_two_below(ROWS_AT_ONCE // fold.size.constant, 1, SHORT_FOLD) if once else 1
 
 
 def _row_warps(launch: Op, machine: Machine) -> int:

@@ -14,7 +14,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import AxisType
 from tesserac.numerics.order import Blocks, block_sum
 from tesserac.tile.gpu.dialect import fragment, integer, text
-from tesserac.tile.gpu.layout import TEAM, WHOLE_WARP, Layout, reduction, shared_reduction
+from tesserac.tile.gpu.layout import TEAM, WHOLE_WARP, Layout, reduction, row_reduction, shared_reduction
 from tesserac.tile.gpu.reduce import expand_reductions
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.types.dtype import F32
@@ -132,6 +132,24 @@ def test_all_threads_fold_in_the_canonical_order(
     present = np.moveaxis(block[:extent], 0, -1)
     expected = block_sum(present) if kind == "sum" else present.max(axis=-1)
     assert np.array_equal(result + np.float32(0), expected)
+
+
+@given(
+    st.sampled_from([(8, 128), (8, 256), (16, 64), (4, 256), (32, 32), (128, 8), (2, 128), (1, 64)]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.integers(1, 4),
+    st.integers(1, 256),
+    st.integers(0, 2**32),
+)
+@examples(60)
+def test_rows_that_lie_side_by_side_fold_in_the_canonical_order(
+    shape: tuple[int, int], element: int, warp_bits: int, extent: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    block = (rng.standard_normal(shape) * np.exp2(rng.integers(-12, 12, shape))).astype(np.float32)
+    extent, layout = min(extent, shape[1]), row_reduction(shape, element, 1 << warp_bits - 1)
+    result = run_reduction(block.T, layout.project((1, 0)), "sum", extent)
+    assert np.array_equal(result + np.float32(0), block_sum(block[:, :extent]))
 
 
 @pytest.mark.parametrize("team", [TEAM, WHOLE_WARP])

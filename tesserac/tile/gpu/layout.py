@@ -220,6 +220,26 @@ def shared_reduction(shape: Sequence[int], axis: int, warps: int) -> Layout:
     return Layout((*held, *terms, *rest), _padded([*side, *lanes], LANE_BITS), _padded(spread, warp_bits))
 
 
+def row_reduction(shape: Sequence[int], element_bytes: int, warps: int) -> Layout:
+    """All threads' layout of a block of rows folded along the last dim, along which memory runs: a thread has 16 bytes of
+    a row, or fewer where some would have none, lanes side by side have the rest of the canonical order's lanes, and other
+    lanes and warps have other rows."""
+    axis = len(shape) - 1
+    along = bits_between(axis, 1, min(REDUCE_LANES, shape[axis]))
+    terms = bits_between(axis, REDUCE_LANES, max(REDUCE_LANES, shape[axis]))
+    rows = dim_bits(shape[:axis])
+    warp_bits = _log2(warps)
+    idle = max(0, LANE_BITS + warp_bits - len(along) - len(rows))
+    vector = max(0, min(_log2(VECTOR_BYTES // element_bytes), len(along) - idle))
+    vector = max(vector, len(along) - LANE_BITS)
+    lanes = along[vector:]
+    room = LANE_BITS - len(lanes)
+    side, spread, held = rows[:room], rows[room : room + warp_bits], rows[room + warp_bits :]
+    return Layout(
+        (*along[:vector], *terms, *held), _padded([*lanes, *side], LANE_BITS), _padded(spread, warp_bits)
+    )
+
+
 def _padded(bits: Sequence[Bit], length: int) -> tuple[Bit, ...]:
     return (*bits, *[None] * (length - len(bits)))
 

@@ -38,7 +38,7 @@ from tesserac.tile.gpu.across import cut_operand, cut_turned, only_maps
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.clusters import CLUSTER
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES, VECTOR_BYTES, Layout, blocked, reduction, shared_reduction
+from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES, VECTOR_BYTES, Layout, blocked, reduction, row_reduction, shared_reduction
 from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
 from tesserac.tile.gpu.pairs import PAIRS
 from tesserac.tile.gpu.shared import SharedLayout
@@ -183,15 +183,29 @@ def _size(ty: TileType) -> int:
 def _free_layout(kernel: Op, ty: TileType, variant: Variant, teams: bool) -> Layout:
     """A team of a row kernel has a block for itself; otherwise all threads share it, and along columns that are
     folded every block is laid out as what is folded."""
-    loads = [op for op in kernel.walk() if op.name in ("tile.load", "tile.store")]
-    sizes = [tile_type(op.result if op.results else op.operands[0]).dtype.bytes for op in loads]
-    narrowest = min(sizes, default=4)
+    narrowest = narrowest_bytes(kernel)
     if teams:
         widest = VECTOR_BYTES * variant.team // REDUCE_LANES  # no more side by side than where they are folded
         return blocked(ty.shape, max(widest, narrowest), variant.team.bit_length() - 1, 0, variant.warps)
     if len(ty.shape) > 1 and any(op.name == "tile.reduce" for op in kernel.walk()):
+        if folds_neighbours(kernel):
+            return row_reduction(ty.shape, narrowest, variant.warps)
         return shared_reduction(ty.shape, 0, variant.warps)
     return blocked(ty.shape, narrowest, LANE_BITS, variant.warps.bit_length() - 1, variant.warps)
+
+
+def narrowest_bytes(kernel: Op) -> int:
+    moves = [op for op in kernel.walk() if op.name in ("tile.load", "tile.store")]
+    return min((tile_type(op.result if op.results else op.operands[0]).dtype.bytes for op in moves), default=4)
+
+
+def folds_neighbours(kernel: Op) -> bool:
+    """Whether blocks of rows that lie in memory row by row are folded along these, and nothing is multiplied."""
+    ops = list(kernel.walk())
+    folded = {op.operands[1] for op in ops if op.name == "tile.reduce"}
+    loads = [op for op in ops if op.name == "tile.load" and len(tile_type(op.result).shape) > 1]
+    along = [op.operands[-1] in folded and memref_type(op.operands[0]).strides[-1] == ONE for op in loads]
+    return bool(along) and all(along) and not any(op.name == "tile.dot" for op in ops)
 
 
 def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, Layout]]:
@@ -208,6 +222,8 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
             shape = tile_type(op.operands[0]).shape
             if teams:
                 yield op.operands[0], reduction(shape, axes[0], variant.warps, variant.team)
+            elif axes[0] == len(shape) - 1 and folds_neighbours(kernel):
+                yield op.operands[0], row_reduction(shape, narrowest_bytes(kernel), variant.warps)
             else:
                 yield op.operands[0], shared_reduction(shape, axes[0], variant.warps)
 
