@@ -96,8 +96,10 @@ def _near_terms(op: Op) -> frozenset[Op]:
 
 
 def _score(x: IRValue) -> IRValue:
-    """What a score is some number of times."""
+    """What a score is some number of times, less what its row has."""
     made = x.defining_op
+    if made is not None and made.name == "scalar.sub":
+        x, made = made.operands[0], made.operands[0].defining_op
     return made.operands[0] if made is not None and made.name == "scalar.mul" else x
 
 

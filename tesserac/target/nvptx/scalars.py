@@ -224,15 +224,24 @@ def _near_term(ctx: Context, term: Op, values: Mapping[IRValue, Value], rare: Ra
     a maximum from MAXIMA on is one of the rare cases, and so is no number. A score that is so far below one that is not
     is 0 in both ways."""
     b, (x, m) = ctx.b, (values[v] for v in term.operands)
-    score, factor = _scaled_score(term.operands[0])
-    rate = constant(F32, factor * parts("log2e", F32)[0])
-    below = b.fma(values[score], rate, b.fneg(m))
+    scaled, shift = _less(term.operands[0])
+    score, factor = _scaled_score(scaled)
+    log2e = parts("log2e", F32)[0]
+    if shift is not None:
+        m = b.fma(values[shift], constant(F32, log2e), m)
+    below = b.fma(values[score], constant(F32, factor * log2e), b.fneg(m))
     near = b.intrinsic("llvm.nvvm.ex2.approx.ftz.f", SINGLE, [below])
     beyond = _at_least(b, m, MAXIMA)
     if rare is not None:
         rare.append(beyond)
         return near
-    return b.select(beyond, emit_scalar(ctx, term, [x, m]), near)
+    return b.select(beyond, emit_scalar(ctx, term, [x, values[term.operands[1]]]), near)
+
+
+def _less(x: IRValue) -> tuple[IRValue, IRValue | None]:
+    """A score less what its row has, if anything."""
+    made = x.defining_op
+    return (made.operands[0], made.operands[1]) if made is not None and made.name == "scalar.sub" else (x, None)
 
 
 def _scaled_score(x: IRValue) -> tuple[IRValue, float]:

@@ -16,6 +16,7 @@ from tesserac.tile.gpu.ahead import load_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.clusters import CLUSTER, join_in_clusters
 from tesserac.tile.gpu.convert import expand_conversions
+from tesserac.tile.gpu.early import start_early
 from tesserac.tile.gpu.finish import finish_apart, planned_finish
 from tesserac.tile.gpu.gathers import cut_gathers
 from tesserac.tile.gpu.held_rows import hold_rows
@@ -85,6 +86,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
             refer_terms(lowered)
             share_copies(lowered)
             load_ahead(lowered)
+            start_early(lowered)
             pair_products(lowered)
             finish = planned_finish(lowered) if CLUSTER not in lowered.attrs else None
             split_roles(lowered, machine.near_bytes - (finish.bytes if finish is not None else 0))
