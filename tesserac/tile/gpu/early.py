@@ -13,51 +13,41 @@ Matrix units that run beside their warps have the second product while those mak
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op, Value
+from tesserac.ir.core import Op
+
+
+MOVED = ("gpu.stage", "gpu.turned", "gpu.axis", "gpu.full")
 
 
 def start_early(kernel: Op) -> None:
     """Changes the kernel in place."""
     for loop in [op for op in kernel.walk() if op.name == "gpu.for"]:
         dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
-        for before, dot in zip(dots, dots[1:], strict=False):
-            _move_behind(before, dot)
+        for number, dot in enumerate(dots):
+            any(_moves_behind(before, dot) for before in dots[:number])
 
 
-def _move_behind(before: Op, dot: Op) -> None:
-    """Moves a product and what it needs, where none of that is computed from what comes between."""
+def _moves_behind(before: Op, dot: Op) -> bool:
+    """Moves a product and what it needs, where that is places, copied blocks and zeros; whether it could."""
     block = dot.parent
     assert block is not None
     between = block.ops[block.place(before) + 1 : block.place(dot)]
     needed = _needed(dot, set(between))
-    if len(needed) == len(between) or any(not _moves(op) for op in needed):
-        return
+    if any(op.name not in MOVED and op.opdef.dialect != "index" for op in needed):
+        return False
     place = block.place(before) + 1
-    for op in (*needed, dot):
+    for op in [*(op for op in between if op in needed), dot]:
         op.detach()
         block.insert(place, op)
         place += 1
+    return True
 
 
-def _needed(dot: Op, between: set[Op]) -> list[Op]:
-    """All of `between` that a product needs, in order."""
+def _needed(dot: Op, between: set[Op]) -> set[Op]:
+    """All of `between` that a product needs."""
     found, waiting = set[Op](), [dot]
     for op in waiting:
-        makers = [made for v in op.operands if (made := _maker(v)) in between and made not in found]
-        found.update(makers)
+        makers = {made for v in op.operands if (made := v.defining_op) is not None and made in between} - found
+        found |= makers
         waiting += makers
-    return [op for op in between_in_order(dot, between) if op in found]
-
-
-def between_in_order(dot: Op, between: set[Op]) -> list[Op]:
-    assert dot.parent is not None
-    return [op for op in dot.parent.ops if op in between]
-
-
-def _maker(value: Value) -> Op | None:
-    return value.defining_op
-
-
-def _moves(op: Op) -> bool:
-    """Places, blocks that are copied, and zeros."""
-    return op.name in ("gpu.stage", "gpu.turned", "gpu.axis", "gpu.full") or op.opdef.dialect == "index"
+    return found
