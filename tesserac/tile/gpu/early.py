@@ -14,6 +14,7 @@ Matrix units that run beside their warps have the second product while those mak
 from __future__ import annotations
 
 from tesserac.ir.core import Op
+from tesserac.tile.gpu.types import FragmentType
 
 
 MOVED = ("gpu.stage", "gpu.turned", "gpu.axis", "gpu.full")
@@ -23,6 +24,8 @@ def start_early(kernel: Op) -> None:
     """Changes the kernel in place."""
     for loop in [op for op in kernel.walk() if op.name == "gpu.for"]:
         dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
+        if not any(isinstance(dot.operands[0].type, FragmentType) for dot in dots):
+            continue  # nothing is computed between products that another one waits for
         for number, dot in enumerate(dots):
             any(_moves_behind(before, dot) for before in dots[:number])
 
