@@ -12,6 +12,8 @@ from tesserac.ir.passes import run_passes
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
+from tesserac.tile.gpu.dialect import fragment, memory
+from tesserac.types.dtype import BF16
 from tests.support.gpu_kernels import count, tile_of
 
 HALF = "half = bf16 @accum(f32)\n"
@@ -73,4 +75,23 @@ def test_what_the_first_product_meets_is_loaded_a_round_ahead() -> None:
     _, keys, _ = with_products(BACK)
     (loop,) = [op for op in keys.walk() if op.name == "gpu.for" and any("multiply" in o.name for o in op.body.ops)]
     loaded = {op.result for op in loop.body.ops if op.name == "gpu.load"}
-    assert len(loaded & set(loop.body.terminator.operands)) == 2, "exponents and sums"
+    assert len(loaded & set(loop.body.terminator.operands)) == 1, "logarithms of sums"
+
+
+@pytest.mark.one_in(8)
+def test_products_that_need_nothing_of_each_other_are_under_way_together() -> None:
+    """Those of scores and of their cotangents: terms are made of the first while the second runs."""
+    for kernel in with_products(BACK)[1:]:
+        (loop, *_) = (op for op in kernel.walk() if op.name == "gpu.for" and count(op, "gpu.multiply") >= 2)
+        names = [op.name for op in loop.body.ops if op.name in ("gpu.multiply", "gpu.wait_mma", "gpu.map")]
+        assert names[:3] == ["gpu.multiply", "gpu.multiply", "gpu.wait_mma"]
+        pending = [op.attrs["pending"] for op in loop.body.ops if op.name == "gpu.wait_mma"]
+        assert pending[:2] == [1, 0]
+
+
+@pytest.mark.one_in(8)
+def test_cotangents_of_keys_of_one_head_are_written_as_keys_are() -> None:
+    """No sum over heads follows that would want them wide."""
+    _, keys, _ = with_products(BACK)
+    stored = [op for op in keys.walk() if op.name == "gpu.store" and memory(op.operands[1]).space == "global"]
+    assert [fragment(op.operands[0]).dtype for op in stored] == [BF16, BF16]

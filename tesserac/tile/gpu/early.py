@@ -16,7 +16,6 @@ from __future__ import annotations
 from tesserac.ir.core import Op
 from tesserac.tile.gpu.types import FragmentType
 
-
 MOVED = ("gpu.stage", "gpu.turned", "gpu.axis", "gpu.full")
 
 

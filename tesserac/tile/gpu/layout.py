@@ -221,9 +221,9 @@ def shared_reduction(shape: Sequence[int], axis: int, warps: int) -> Layout:
 
 
 def row_reduction(shape: Sequence[int], element_bytes: int, warps: int) -> Layout:
-    """All threads' layout of a block of rows folded along the last dim, along which memory runs: a thread has 16 bytes of
-    a row, or fewer where some would have none, lanes side by side have the rest of the canonical order's lanes, and other
-    lanes and warps have other rows."""
+    """All threads' layout of a block of rows folded along the last dim, along which memory runs: a thread has 16 bytes
+    of a row, or fewer where some would have none, lanes side by side have the rest of the canonical order's lanes, and
+    other lanes and warps have other rows."""
     axis = len(shape) - 1
     along = bits_between(axis, 1, min(REDUCE_LANES, shape[axis]))
     terms = bits_between(axis, REDUCE_LANES, max(REDUCE_LANES, shape[axis]))

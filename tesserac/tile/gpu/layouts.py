@@ -38,7 +38,16 @@ from tesserac.tile.gpu.across import cut_operand, cut_turned, only_maps
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
 from tesserac.tile.gpu.clusters import CLUSTER
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES, VECTOR_BYTES, Layout, blocked, reduction, row_reduction, shared_reduction
+from tesserac.tile.gpu.layout import (
+    LANE_BITS,
+    REDUCE_LANES,
+    VECTOR_BYTES,
+    Layout,
+    blocked,
+    reduction,
+    row_reduction,
+    shared_reduction,
+)
 from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
 from tesserac.tile.gpu.pairs import PAIRS
 from tesserac.tile.gpu.shared import SharedLayout

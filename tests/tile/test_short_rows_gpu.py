@@ -1,0 +1,56 @@
+"""Short rows that a GPU reads once: a warp takes several, and every sum has the order that it has everywhere."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tesserac.base.source import SourceFile
+from tesserac.graph.interp import run_function
+from tesserac.ir.core import Module
+from tesserac.ir.passes import run_passes
+from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
+from tests.support.cpu_kernels import same_bits
+from tests.support.gpu_emulator import Emulated
+from tests.support.gpu_kernels import SESSION, tile_of
+from tests.support.source_support import compile_to_forms
+
+PRODUCTS = "def f(x: Tensor[N, {0}, {1}], y: Tensor[N, {0}, {1}]): return sum(wide(x) * wide(y), axis=-1)\n"
+EXTREMES = "def f(x: Tensor[N, {0}, {1}], y: Tensor[{0}, {1}]): return max(x, axis=-1) + sum(x * y, axis=-1)\n"
+TWICE = "def f(x: Tensor[N, 128, f32]): return softmax(x)\n"
+
+
+@cache
+def lowered(text: str) -> Module:
+    tiles = tile_of(SourceFile("m.tess", text), "f", "sm_90a")
+    return run_passes(tiles, [gpu_pass(PLATFORMS["sm_90a"].schedule)], verify=True)
+
+
+def loads(text: str) -> list[str]:
+    (kernel,) = kernels_of(lowered(text))
+    return [str(op.result.type) for op in kernel.walk() if op.name == "gpu.load"]
+
+
+def test_a_warp_reads_eight_rows_by_vectors() -> None:
+    layouts = loads(PRODUCTS.format(128, "bf16 @accum(f32)"))
+    assert all("[8, 128]" in ty and "r[1:1 1:2 1:4 1:64" in ty and "l[1:8 1:16 1:32 0:1 0:2]" in ty for ty in layouts)
+
+
+def test_rows_that_are_read_twice_stay_with_one_warp_each() -> None:
+    assert all("[128]" in ty for ty in loads(TWICE))
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("text", "size"), [(PRODUCTS, 128), (PRODUCTS, 100), (EXTREMES, 200), (EXTREMES, 33)])
+def test_short_rows_have_the_bits_of_the_meaning(text: str, size: int) -> None:
+    whole = text.format(size, "f32")
+    module = lowered(whole)
+    symbol = SESSION.function(SourceFile("m.tess", whole), "f").symbol
+    program = gpu_program(module, symbol, PLATFORMS["sm_90a"], SESSION.locate, name="f", returns_tuple=True)
+    rng = np.random.default_rng(size)
+    shapes = [(13, size), (13, size) if text == PRODUCTS else (size,)]
+    arrays = [(rng.standard_normal(s) * np.exp2(rng.integers(-9, 9, s))).astype(np.float32) for s in shapes]
+    (got,) = Emulated(program, kernels_of(module))(*arrays)
+    same_bits(got, run_function(compile_to_forms(whole), "m.f", arrays)[0])
