@@ -24,8 +24,8 @@ from tesserac.target.nvptx.build import kernels_of
 from tesserac.target.nvptx.kernel import block_threads, emit_kernel, shared_bytes
 from tesserac.target.nvptx.ptx import Assembled, AssemblerError, assemble, emit_ptx, find_ptxas
 from tesserac.tile.gpu.banks import accesses
-from tesserac.tile.gpu.dialect import is_persistent, kernel_conditions, kernel_threads, matrix_unit_of
 from tesserac.tile.gpu.types import StagesType
+from tesserac.tile.gpu.values import is_persistent, kernel_conditions, kernel_threads, matrix_unit_of
 from tesserac.types.dims import Dim
 
 MULTIPLY = ("gpu.multiply", "gpu.multiply_held", "gpu.sum_rows")

@@ -16,8 +16,8 @@ from tesserac.target.emit import Function
 from tesserac.target.llvm_types import Value, const_i64
 from tesserac.target.nvptx.kernel import emit_kernel, grouped_place
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
-from tesserac.tile.gpu.dialect import integer
 from tesserac.tile.gpu.finish import CONSUMER_REGISTERS, OTHER_REGISTERS
+from tesserac.tile.gpu.values import integer
 from tests.support.gpu_kernels import count, tile_of, variants_of
 from tests.target.test_emit import integers
 

@@ -13,9 +13,9 @@ from tesserac.schedule.tiles import SPLIT_TERMS, Problem, best_split
 from tesserac.target.nvptx.kernel import block_count, emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 from tesserac.tile.dialect import grid
-from tesserac.tile.gpu.dialect import fragment, is_persistent
 from tesserac.tile.gpu.matrix import WGMMA, MatrixUnit, accumulator_layout
 from tesserac.tile.gpu.split_terms import split_terms
+from tesserac.tile.gpu.values import fragment, is_persistent
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, F32
 from tests.support.gpu_kernels import tile_of, variants_of

@@ -8,9 +8,9 @@ from tesserac.target.llvm_types import F32, I8, I32, I64, VOID, Value, const_i64
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import constant
 from tesserac.tile.gpu.clusters import CLUSTER
-from tesserac.tile.gpu.dialect import fragment, integer
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import WHOLE_WARP
+from tesserac.tile.gpu.values import fragment, integer
 from tesserac.types.dtype import F32 as SINGLE
 
 VECTOR = 4

@@ -18,10 +18,10 @@ from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I32, I64, LType, Value, const_i64, const_int
-from tesserac.tile.gpu.dialect import kernel_threads
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import Bit, Layout
 from tesserac.tile.gpu.types import FragmentType, StagesType
+from tesserac.tile.gpu.values import kernel_threads
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, FP8_E4M3, FP8_E5M2, TF32, DType
 

@@ -12,9 +12,9 @@ from tesserac.target import flow
 from tesserac.target.dims import INDEX_OPS
 from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, array, const_i64, const_int, vector
 from tesserac.target.nvptx.context import Axis, Context, register_type
-from tesserac.tile.gpu.dialect import axis_block, fragment, integer, kernel_grid, text
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import axis_block, fragment, integer, kernel_grid, text
 from tesserac.types.dims import Dim
 
 EmitBlock = Callable[[Context, Block], Sequence[IRValue]]

@@ -16,11 +16,11 @@ from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64,
 from tesserac.target.nvptx.context import Context, Ring
 from tesserac.target.nvptx.memory import Place, all_of, shared_offset
 from tesserac.target.nvptx.mma import ONES
-from tesserac.tile.gpu.dialect import barriers, integer
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.shared import ATOM_BYTES, CHUNK_BYTES
 from tesserac.tile.gpu.types import BarriersType
+from tesserac.tile.gpu.values import barriers, integer
 from tesserac.types.dtype import BF16
 
 WARP = 32

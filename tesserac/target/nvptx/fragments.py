@@ -28,11 +28,11 @@ from tesserac.target.nvptx.conversions import constant, convert
 from tesserac.target.nvptx.places import mask_of
 from tesserac.target.nvptx.quotients import shared_divisions, single_divisions
 from tesserac.target.nvptx.scalars import Emission, Rare, emit_body, emit_rule, missing_lift
-from tesserac.tile.gpu.dialect import fragment, scalar_of, text
-from tesserac.tile.gpu.dialect import integer as int_attr
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import fragment, scalar_of, text
+from tesserac.tile.gpu.values import integer as int_attr
 from tesserac.types.dtype import BF16, DType
 from tesserac.types.dtype import F32 as F32_TYPE
 

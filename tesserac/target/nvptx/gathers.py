@@ -20,10 +20,10 @@ from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.fragments import FOLDS
 from tesserac.target.nvptx.memory import Elements, Place, all_of, owner, to_memory, to_register
 from tesserac.target.nvptx.scalars import emit_rule
-from tesserac.tile.gpu.dialect import fragment, memory, scalar_of, text
 from tesserac.tile.gpu.gathers import coordinates
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import fragment, memory, scalar_of, text
 from tesserac.types.dtype import I64 as INTEGER
 
 

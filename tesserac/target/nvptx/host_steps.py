@@ -38,8 +38,8 @@ from tesserac.target.cpu.host_program import DECLARATIONS
 from tesserac.target.cpu.printing import describe_print
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.sizes import implied_guards, size_of
-from tesserac.tile.gpu.dialect import integer, text
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.values import integer, text
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.extents import Bounds
 

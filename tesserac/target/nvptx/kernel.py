@@ -36,13 +36,13 @@ from tesserac.target.nvptx import (
 )  # fmt: skip
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
-from tesserac.tile.gpu.dialect import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import WHOLE_WARP
 from tesserac.tile.gpu.pairs import is_paired
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.touched import written_memory
 from tesserac.tile.gpu.types import BESIDE, BarriersType, StagesType, TensorMapType
+from tesserac.tile.gpu.values import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.tile.gpu.variants import scratch_bytes
 from tesserac.types.dims import Dim, product
 

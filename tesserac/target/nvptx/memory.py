@@ -17,9 +17,9 @@ from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
 from tesserac.target.nvptx.fragments import shuffle, word_of
-from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.layout import VECTOR_BYTES, Layout
 from tesserac.tile.gpu.shared import SharedLayout
+from tesserac.tile.gpu.values import fragment
 from tesserac.types.dtype import BOOL, DType
 
 

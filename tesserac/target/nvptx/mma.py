@@ -31,9 +31,9 @@ from tesserac.target.llvm_types import (
 from tesserac.target.nvptx.context import Context, Ring, warps_only
 from tesserac.target.nvptx.fragments import word_of
 from tesserac.target.nvptx.memory import moved_offset, shared_offset
-from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.matrix import TERM_BYTES
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import fragment
 from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, DType
 
 ROWS, COLUMNS, TERMS = 16, 8, 16

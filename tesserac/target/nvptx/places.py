@@ -13,8 +13,8 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import ScalarType
 from tesserac.target.llvm_types import I1, I32, Value, const_int
 from tesserac.target.nvptx.context import Context
-from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.layout import Layout
+from tesserac.tile.gpu.values import fragment
 
 _LAST, _FIRST = -1, 0
 _COMPARISONS = {

@@ -50,15 +50,15 @@ from tesserac.target.nvptx.selection import check_selectable
 from tesserac.target.nvptx.worker import emit_ptx_apart
 from tesserac.target.sizes import implied_guards, size_of
 from tesserac.tile.dialect import kernel_tensors
-from tesserac.tile.gpu.dialect import (
+from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.types import TensorMapType
+from tesserac.tile.gpu.values import (
     integer,
     is_persistent,
     kernel_conditions,
     kernel_parameters,
     text,
 )
-from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.types import TensorMapType
 from tesserac.types.dims import Dim, product
 from tesserac.types.extents import largest
 

@@ -24,12 +24,12 @@ from tesserac.target.nvptx.mma import (
     sum_held,
     sum_staged,
 )
-from tesserac.tile.gpu.dialect import first_column, fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.matrix import FMA, MMA, TERM_BYTES, WARPGROUP
 from tesserac.tile.gpu.shared import SharedLayout, descriptor
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import first_column, fragment, integer, matrix_unit_of
 from tesserac.types.dtype import TF32, DType
 
 

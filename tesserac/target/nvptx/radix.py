@@ -20,8 +20,8 @@ from tesserac.target.nvptx.context import Context, memory_type
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import barrier
 from tesserac.target.sort_keys import sort_key
-from tesserac.tile.gpu.dialect import integer, memory
 from tesserac.tile.gpu.radix import BLOCK, COUNTERS, DIGITS, ITEMS, WARPS
+from tesserac.tile.gpu.values import integer, memory
 from tesserac.types.dtype import F32
 
 

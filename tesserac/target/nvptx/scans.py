@@ -19,8 +19,8 @@ from tesserac.target.nvptx.fragments import FOLDS
 from tesserac.target.nvptx.memory import to_memory, to_register
 from tesserac.target.nvptx.scalars import emit_rule
 from tesserac.tile.bodies import identity_of
-from tesserac.tile.gpu.dialect import integer, memory, text
 from tesserac.tile.gpu.scans import room_operands, room_shape
+from tesserac.tile.gpu.values import integer, memory, text
 from tesserac.types.dtype import DType
 
 AHEAD = 8

@@ -20,7 +20,7 @@ from tesserac.target.nvptx.context import Context, Memory, memory_type
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import barrier
 from tesserac.target.sort_keys import sort_key
-from tesserac.tile.gpu.dialect import memory
+from tesserac.tile.gpu.values import memory
 from tesserac.types.dtype import F32
 
 PAIR = vector(I64, 2)

@@ -20,7 +20,7 @@ from tesserac.target.nvptx.copies import barrier
 from tesserac.target.nvptx.fragments import FOLDS
 from tesserac.target.nvptx.scalars import emit_rule
 from tesserac.tile.bodies import identity_of
-from tesserac.tile.gpu.dialect import memory, text
+from tesserac.tile.gpu.values import memory, text
 from tesserac.tile.gpu.wide_scans import LENGTH, ROW, chains
 
 AHEAD, ROWS = 8, 8

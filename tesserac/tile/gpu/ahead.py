@@ -18,8 +18,8 @@ from __future__ import annotations
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value, index_op
-from tesserac.tile.gpu.dialect import fragment, integer, memory
 from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
+from tesserac.tile.gpu.values import fragment, integer, memory
 
 MOST_REGISTERS = 16
 """Of a thread, for one load that is kept for a round."""

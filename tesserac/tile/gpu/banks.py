@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
-from tesserac.tile.gpu.dialect import matrix_unit_of
 from tesserac.tile.gpu.layout import LANE_BITS, VECTOR_BYTES, Bit
 from tesserac.tile.gpu.matrix import FMA
 from tesserac.tile.gpu.shared import CHUNK_BYTES, SharedLayout
 from tesserac.tile.gpu.types import FragmentType, StagesType
+from tesserac.tile.gpu.values import matrix_unit_of
 
 BANKS, WORD_BYTES = 32, 4
 MATRIX_ROWS = 8

@@ -19,10 +19,10 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import MemRefType
 from tesserac.tile.dialect import APART
-from tesserac.tile.gpu.dialect import fragment, integer, kernel_parameters
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.touched import viewed, written_memory
 from tesserac.tile.gpu.types import HANDED
+from tesserac.tile.gpu.values import fragment, integer, kernel_parameters
 
 
 @dataclass

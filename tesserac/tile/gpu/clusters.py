@@ -27,9 +27,9 @@ from tesserac.ir.types import INDEX, AxisType, TileType, Type
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.tiles import SPLIT_TERMS, TOGETHER
 from tesserac.tile.dialect import tile_type
-from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.matrix import WGMMA, accumulator_layout
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.variants import variants, works_by_rows
 
 CLUSTER = "cluster"

@@ -15,8 +15,8 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import AxisType, MemRefType, row_major
-from tesserac.tile.gpu.dialect import fragment
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.values import fragment
 from tesserac.tile.gpu.variants import EXCHANGE_BYTES, scratch_bytes
 from tesserac.types.dims import Dim
 

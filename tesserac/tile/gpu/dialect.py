@@ -89,362 +89,65 @@ Gone when lowering is done
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op, Value, attr, attr_tuple, define_op
-from tesserac.ir.forms import Guard, indices, operand_maps
+from collections.abc import Callable
+
+from tesserac.ir.core import Op, define_op
 from tesserac.ir.passes import Level
-from tesserac.ir.types import INDEX, AxisType, IndexType, MemRefType, ScalarType, TileType
-from tesserac.ir.verify import require
-from tesserac.tile.gpu.matrix import MatrixUnit
-from tesserac.tile.gpu.shared import SharedLayout
-from tesserac.tile.gpu.types import (
-    COPY,
-    FIRST,
-    FLAG,
-    GROUP,
-    MATRIX,
-    SUM_COLUMNS,
-    BarriersType,
-    FragmentType,
-    StagesType,
-    TensorMapType,
-)
-from tesserac.types.dims import Dim
-from tesserac.types.policy import compute_dtype
+from tesserac.tile.gpu import verifiers as rules
 
 GPU = Level("gpu", frozenset({"schedule", "tile", "gpu", "scalar", "index", "form"}))
 """`tile` is here for the host's `tile.launch` only."""
 
-
-def fragment(value: Value) -> FragmentType:
-    assert isinstance(value.type, FragmentType), f"expected a fragment, not {value.type}"
-    return value.type
-
-
-def memory(value: Value) -> MemRefType:
-    assert isinstance(value.type, MemRefType), f"expected memory, not {value.type}"
-    return value.type
-
-
-def stages(value: Value) -> StagesType:
-    assert isinstance(value.type, StagesType), f"expected stages, not {value.type}"
-    return value.type
-
-
-def barriers(value: Value) -> BarriersType:
-    assert isinstance(value.type, BarriersType), f"expected barriers, not {value.type}"
-    return value.type
-
-
-def axis_block(value: Value) -> int:
-    assert isinstance(value.type, AxisType), f"expected an axis, not {value.type}"
-    return value.type.block
-
-
-def integer(op: Op, name: str) -> int:
-    return attr(op, name, int)
-
-
-def text(op: Op, name: str) -> str:
-    return attr(op, name, str)
-
-
-def matrix_unit_of(op: Op) -> MatrixUnit:
-    return attr(op, "unit", MatrixUnit)
-
-
-def first_column(op: Op) -> int:
-    """Where what an operation takes of the columns of a block begins."""
-    return integer(op, FIRST) if FIRST in op.attrs else 0
-
-
-def constant_index(value: Value) -> int | None:
-    """An index that is known while compiling."""
-    made = value.defining_op
-    dim = made.attrs.get("dim") if made is not None and made.name == "index.dim" else None
-    return dim.constant if isinstance(dim, Dim) else None
-
-
-def kernel_grid(kernel: Op) -> tuple[Dim, ...]:
-    return attr_tuple(kernel, "grid", Dim)
-
-
-def kernel_parameters(kernel: Op) -> list[Value]:
-    """Memory and tensor maps, behind the program's position."""
-    return kernel.body.args[len(kernel_grid(kernel)) :]
-
-
-def kernel_conditions(kernel: Op) -> tuple[Guard, ...]:
-    return attr_tuple(kernel, "when", Guard)
-
-
-def is_persistent(kernel: Op) -> bool:
-    """Whether a block of threads runs one program after the other."""
-    return "persistent" in kernel.attrs
-
-
-def kernel_threads(kernel: Op) -> int:
-    return 32 * integer(kernel, "warps")
-
-
-def scalar_of(ty: FragmentType) -> ScalarType:
-    """The type in which elements of a fragment take part in computation."""
-    return ScalarType(compute_dtype(ty.dtype, ty.policy))
-
-
-def _verify_kernel(op: Op) -> None:
-    positions = op.body.args[: len(kernel_grid(op))]
-    require(all(isinstance(v.type, IndexType) for v in positions), "takes one index per grid axis", op)
-    known = all(isinstance(v.type, MemRefType | TensorMapType) for v in kernel_parameters(op))
-    require(known, "takes memory and tensor maps", op)
-    require(isinstance(op.attrs.get("warps"), int), "needs a number of warps", op)
-    require(isinstance(op.attrs.get("variant_of"), str), "is a variant of a neutral kernel", op)
-    require(isinstance(op.attrs.get("takes"), int), "needs to know what a launch passes", op)
-    kernel_conditions(op)
-
-
-def _verify_access(op: Op, mem: Value, at: tuple[Value, ...], shape: tuple[int, ...]) -> None:
-    require(len(at) == len(memory(mem).dims), "needs one coordinate per dim", op)
-    blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
-    require(shape == blocks, "the block has shape {}, its axes {}", op, shape, blocks)
-
-
-def _verify_load(op: Op) -> None:
-    ty, mem = fragment(op.result), memory(op.operands[0])
-    _verify_access(op, op.operands[0], op.operands[1:], ty.shape)
-    require((ty.dtype, ty.policy) == (mem.dtype, mem.policy), "changes the element type or policy", op)
-
-
-def _verify_store(op: Op) -> None:
-    ty, mem = fragment(op.operands[0]), memory(op.operands[1])
-    _verify_access(op, op.operands[1], op.operands[2:], ty.shape)
-    require((ty.dtype, ty.policy) == (mem.dtype, mem.policy), "changes the element type or policy", op)
-
-
-def _verify_gather(op: Op) -> None:
-    result, maps, mem = fragment(op.result), operand_maps(op), memory(op.operands[0])
-    require((result.dtype, result.policy) == (mem.dtype, mem.policy), "changes the element type or policy", op)
-    for value, dims in zip(op.operands[1:], maps, strict=False):
-        if isinstance(value.type, FragmentType):
-            expected = result.layout.project(dims)
-            require(value.type.layout == expected, "a coordinate must have the layout {}", op, expected)
-    axes = op.operands[len(op.operands) - len(indices(op, "bounded")) :]
-    require(all(isinstance(v.type, AxisType) for v in axes), "is cut by axes", op)
-
-
-def _verify_index(op: Op) -> None:
-    require(fragment(op.operands[0]).shape == () and isinstance(op.result.type, IndexType), "takes one integer", op)
-
-
-def _verify_scan_rows(op: Op) -> None:
-    require(isinstance(op.operands[-1].type, AxisType), "needs the axis of its dim", op)
-    require(isinstance(op.attrs.get("dim"), int) and isinstance(op.attrs.get("kind"), str), "needs a dim", op)
-
-
-def _verify_sort(op: Op) -> None:
-    require(len(indices(op, "dims")) == 2, "sorts one dim into another", op)
-
-
-def _verify_map(op: Op) -> None:
-    result, maps = fragment(op.result), operand_maps(op)
-    require(len(maps) == len(op.operands), "needs one index map per operand", op)
-    for value, dim_map in zip(op.operands, maps, strict=True):
-        expected = result.layout.project(dim_map)
-        require(fragment(value).layout == expected, "an operand must have the layout {}", op, expected)
-    require([a.type for a in op.body.args] == [scalar_of(fragment(v)) for v in op.operands], "bad body", op)
-    (yielded,) = op.body.terminator.operands
-    require(yielded.type == scalar_of(result), "its body must yield {}", op, scalar_of(result))
-
-
-def _verify_same_type(op: Op) -> None:
-    require(op.operands[0].type == op.result.type, "keeps the type", op)
-
-
-def _verify_cast(op: Op) -> None:
-    source, result = fragment(op.operands[0]), fragment(op.result)
-    require((source.shape, source.layout) == (result.shape, result.layout), "keeps shape and layout", op)
-
-
-def _verify_round(op: Op) -> None:
-    _verify_cast(op)
-    made = op.operands[0].defining_op
-    wanted = made.attrs.get("narrow") if made is not None else None
-    require(wanted == fragment(op.result).dtype, "rounds what is made for it", op)
-
-
-def _verify_convert(op: Op) -> None:
-    source, result = fragment(op.operands[0]), fragment(op.result)
-    same = (source.shape, source.dtype, source.policy) == (result.shape, result.dtype, result.policy)
-    require(same, "changes nothing but the layout", op)
-
-
-def _verify_relabel(op: Op) -> None:
-    source, result = fragment(op.operands[0]), fragment(op.result)
-    require(source.shape == result.shape and source.dtype == result.dtype, "has the block of its operand", op)
-    require(source.layout.count == result.layout.count, "has the registers of its operand", op)
-
-
-def _verify_butterfly(op: Op) -> None:
-    source, result, dim = fragment(op.operands[0]), fragment(op.result), integer(op, "dim")
-    bit = source.layout.lanes[integer(op, "lane").bit_length() - 1]
-    require(bit is not None and bit == (dim, source.shape[dim] // 2), "folds the lanes of the upper half", op)
-    assert bit is not None
-    require(result.layout == source.layout.halved(*bit), "gives copies in both halves", op)
-
-
-def _verify_choose(op: Op) -> None:
-    flag, yes, no = op.operands
-    require(flag.type == FLAG and yes.type == no.type == op.result.type, "chooses between equal types", op)
-
-
-def _verify_unless(op: Op) -> None:
-    (given,) = op.body.terminator.operands
-    flags, x = (fragment(v) for v in op.operands)
-    require(scalar_of(flags) == FLAG and x == given.type == op.result.type, "chooses between equal types", op)
-
-
-def _verify_copy(op: Op) -> None:
-    mem, *at, ring, _ = op.operands
-    _verify_access(op, mem, tuple(at), stages(ring).layout.shape)
-    require(op.result.type == COPY and memory(mem).dtype == stages(ring).dtype, "gives a copy token", op)
-
-
-def _verify_tensor_copy(op: Op) -> None:
-    source, *at, ring, _, group = op.operands
-    require(isinstance(source.type, TensorMapType), "reads a tensor map", op)
-    assert isinstance(source.type, TensorMapType)
-    kinds = [isinstance(v.type, AxisType) for v in at]
-    require(kinds == [False] * (len(source.type.dims) - 2) + [True, True], "reads a block of rows and columns", op)
-    require(source.type.dtype == stages(ring).dtype and op.result.type == COPY, "gives a copy token", op)
-    require(barriers(group).count == stages(ring).depth, "needs one barrier per stage", op)
-
-
-def _verify_next(op: Op) -> None:
-    barriers(op.operands[0])
-    require([v.type for v in op.results] == [INDEX, INDEX], "gives a slot and a parity", op)
-
-
-def _verify_commit(op: Op) -> None:
-    tokens = all(v.type == COPY for v in op.operands)
-    require(tokens and op.result.type == GROUP, "makes a group of copies", op)
-
-
-def _verify_wait(op: Op) -> None:
-    require(op.operands[0].type == GROUP and isinstance(op.attrs.get("pending"), int), "waits for a group", op)
-
-
-def _verify_multiply(op: Op) -> None:
-    a, _, b, _, acc = op.operands
-    left, right, sum_ = stages(a).layout.shape, stages(b).layout.shape, fragment(acc)
-    columns = range(right[1])[first_column(op) :][: sum_.shape[1]] if FIRST in op.attrs else range(right[1])
-    require(left[1] == right[0] and sum_.shape == (left[0], len(columns)), "shapes do not fit", op)
-    require(sum_.dtype == compute_dtype(stages(a).dtype, stages(a).policy), "has another accumulator", op)
-    require(stages(a).policy == stages(b).policy, "the operands have two policies", op)
-    require([v.type for v in op.results] == [acc.type, MATRIX], "gives its accumulator and a token", op)
-    matrix_unit_of(op)
-
-
-def _verify_wait_mma(op: Op) -> None:
-    token, *sums = op.operands
-    require(token.type == MATRIX and [v.type for v in sums] == [v.type for v in op.results], "gives accumulators", op)
-
-
-def _verify_for(op: Op) -> None:
-    inits = [v.type for v in op.operands[2:]]
-    require(isinstance(op.attrs.get("step"), int), "needs a step", op)
-    lists = (op.body.args[1:], op.results, op.body.terminator.operands)
-    require(all([v.type for v in values] == inits for values in lists), "carries what it starts with", op)
-
-
-def _verify_tree(op: Op) -> None:
-    require([v.type for v in op.results] == [v.type for v in op.operands[1:]], "gives the type of its empty value", op)
-    _verify_combined(op)
-
-
-def _verify_running(op: Op) -> None:
-    given = [a.type for a in op.regions[0].block.args[1:]]
-    require(given == [v.type for v in op.operands[1:]], "each block takes what stands before it", op)
-    _verify_combined(op)
-
-
-def _verify_combined(op: Op) -> None:
-    types = [v.type for v in op.operands[1:]]
-    block, combine = (r.block for r in op.regions)
-    require([a.type for a in combine.args] == [*types, *types], "combines two of its values", op)
-    for body in (block, combine):
-        require([v.type for v in body.terminator.operands] == types, "each region yields one value", op)
-    require(isinstance(op.attrs.get("levels"), int), "needs a number of levels", op)
-
-
-def _verify_role(op: Op) -> None:
-    for name in ("first", "warps", "registers"):
-        require(isinstance(op.attrs.get(name), int), "needs {}", op, name)
-    require(isinstance(op.attrs.get("name"), str), "needs a name", op)
-
-
-def _verify_dot(op: Op) -> None:
-    *factors, acc = op.operands
-    known = all(isinstance(v.type, TileType | FragmentType | StagesType) for v in factors)
-    require(known, "multiplies staged blocks", op)
-    require(fragment(acc) == op.result.type, "gives its accumulator", op)
-    matrix_unit_of(op)
-
-
-def _verify_stage(op: Op) -> None:
-    attr(op, "layout", SharedLayout)
-
-
-def _verify_put(op: Op) -> None:
-    source, room = fragment(op.operands[0]), stages(op.operands[1])
-    require(source.shape == room.layout.shape and source.dtype == room.dtype, "fills its stage", op)
-    require(room.depth == 1, "has one slot", op)
-
-
-def _verify_sum_rows(op: Op) -> None:
-    left, acc = op.operands[0].type, fragment(op.operands[1])
-    shape = left.layout.shape if isinstance(left, StagesType) else fragment(op.operands[0]).shape
-    columns = 1 if isinstance(left, StagesType) else SUM_COLUMNS
-    require(acc == op.result.type and acc.shape == (shape[0], columns), "sums each row", op)
-    matrix_unit_of(op)
-
-
-def _verify_multiply_held(op: Op) -> None:
-    left, right, acc = fragment(op.operands[0]), stages(op.operands[1]).layout, fragment(op.operands[3])
-    fits = left.shape[1] == right.shape[0] and acc.shape == (left.shape[0], right.shape[1])
-    given = [v.type for v in op.operands[3:]]
-    require(fits and [v.type for v in op.results] == [*given, MATRIX], "gives its accumulators and a token", op)
-    matrix_unit_of(op)
-
-
-_PURE = "program axis full iota fold less team reduce view add_columns column"
-_ACTS = """alloc scatter scan publish collect expect await arrive barrier warp_barrier scratch take_turn pass_turn
-    give_registers no_product fill_ones zero_behind"""
-for _name in (*_PURE.split(), *_ACTS.split()):
-    define_op(f"gpu.{_name}", pure=_name in _PURE.split())
-define_op("gpu.kernel", pure=False, verify=_verify_kernel)
-for _name, _verify in (("gpu.load", _verify_load), ("gpu.store", _verify_store), ("gpu.gather", _verify_gather)):
-    define_op(_name, pure=False, verify=_verify)
-for _name, _verify in (("gpu.scan_rows", _verify_scan_rows), ("gpu.sort", _verify_sort), ("gpu.role", _verify_role)):
-    define_op(_name, pure=False, verify=_verify)
-for _name, _verify in (("gpu.index", _verify_index), ("gpu.map", _verify_map), ("gpu.convert", _verify_convert)):
-    define_op(_name, pure=True, verify=_verify)
-for _name, _verify in (("gpu.cast", _verify_cast), ("gpu.relabel", _verify_relabel), ("gpu.round", _verify_round)):
-    define_op(_name, pure=True, verify=_verify)
-define_op("gpu.mask", pure=True, verify=_verify_same_type)
-define_op("gpu.butterfly", pure=False, verify=_verify_butterfly)
-define_op("gpu.shuffle", pure=False, verify=_verify_same_type)
-for _name, _verify in (("gpu.choose", _verify_choose), ("gpu.unless", _verify_unless), ("gpu.dot", _verify_dot)):
-    define_op(_name, pure=True, verify=_verify)
-for _name, _verify in (("gpu.for", _verify_for), ("gpu.tree", _verify_tree), ("gpu.running", _verify_running)):
-    define_op(_name, pure=False, verify=_verify)
-for _name, _verify in (("gpu.copy", _verify_copy), ("gpu.commit", _verify_commit), ("gpu.wait", _verify_wait)):
-    define_op(_name, pure=False, verify=_verify)
-for _name, _verify in (("gpu.tensor_copy", _verify_tensor_copy), ("gpu.next", _verify_next), ("gpu.put", _verify_put)):
-    define_op(_name, pure=False, verify=_verify)
-for _name, _verify in (("gpu.multiply", _verify_multiply), ("gpu.multiply_held", _verify_multiply_held)):
-    define_op(_name, pure=False, verify=_verify)
-for _name, _verify in (("gpu.sum_rows", _verify_sum_rows), ("gpu.wait_mma", _verify_wait_mma)):
-    define_op(_name, pure=False, verify=_verify)
-for _name in ("gpu.stage", "gpu.turned"):
-    define_op(_name, pure=_name == "gpu.turned", verify=_verify_stage)
+WITHOUT_EFFECT = "program axis full iota fold less team reduce view add_columns column"
+WITH_EFFECT = """alloc scratch scatter scan publish collect fill_ones zero_behind no_product expect await arrive barrier
+    warp_barrier take_turn pass_turn give_registers"""
+"""Operations without a rule of their own."""
+
+PURE: dict[str, Callable[[Op], None]] = {
+    "gpu.cast": rules.verify_cast,
+    "gpu.choose": rules.verify_choose,
+    "gpu.convert": rules.verify_convert,
+    "gpu.dot": rules.verify_dot,
+    "gpu.index": rules.verify_index,
+    "gpu.map": rules.verify_map,
+    "gpu.mask": rules.verify_same_type,
+    "gpu.relabel": rules.verify_relabel,
+    "gpu.round": rules.verify_round,
+    "gpu.turned": rules.verify_stage,
+    "gpu.unless": rules.verify_unless,
+}
+"""Operations without effects, and what each must be like."""
+
+ACTING: dict[str, Callable[[Op], None]] = {
+    "gpu.butterfly": rules.verify_butterfly,
+    "gpu.commit": rules.verify_commit,
+    "gpu.copy": rules.verify_copy,
+    "gpu.for": rules.verify_for,
+    "gpu.gather": rules.verify_gather,
+    "gpu.kernel": rules.verify_kernel,
+    "gpu.load": rules.verify_load,
+    "gpu.multiply": rules.verify_multiply,
+    "gpu.multiply_held": rules.verify_multiply_held,
+    "gpu.next": rules.verify_next,
+    "gpu.put": rules.verify_put,
+    "gpu.role": rules.verify_role,
+    "gpu.running": rules.verify_running,
+    "gpu.scan_rows": rules.verify_scan_rows,
+    "gpu.shuffle": rules.verify_same_type,
+    "gpu.sort": rules.verify_sort,
+    "gpu.stage": rules.verify_stage,
+    "gpu.store": rules.verify_store,
+    "gpu.sum_rows": rules.verify_sum_rows,
+    "gpu.tensor_copy": rules.verify_tensor_copy,
+    "gpu.tree": rules.verify_tree,
+    "gpu.wait": rules.verify_wait,
+    "gpu.wait_mma": rules.verify_wait_mma,
+}
+"""Those that read or write memory, wait, or hold regions that do."""
+
+for _name in (*WITHOUT_EFFECT.split(), *WITH_EFFECT.split()):
+    define_op(f"gpu.{_name}", pure=_name in WITHOUT_EFFECT.split())
+for _name, _verify in (*PURE.items(), *ACTING.items()):
+    define_op(_name, pure=_name in PURE, verify=_verify)
 for _name in ("gpu.return", "gpu.yield", "gpu.end"):
     define_op(_name, pure=False, terminator=True)

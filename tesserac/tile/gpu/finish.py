@@ -24,10 +24,10 @@ from tesserac.ir.forms import operand_maps
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType, MemRefType
 from tesserac.schedule.cost import body_work
-from tesserac.tile.gpu.dialect import fragment, integer, is_persistent, matrix_unit_of, memory
 from tesserac.tile.gpu.layout import LANE_BITS, VECTOR_BYTES, Layout, blocked
 from tesserac.tile.gpu.matrix import TERM_BYTES, WARPGROUP
 from tesserac.tile.gpu.types import HANDED, BarriersType, FragmentType
+from tesserac.tile.gpu.values import fragment, integer, is_persistent, matrix_unit_of, memory
 from tesserac.tile.gpu.variants import scratch_bytes
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import DType

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices, operand_maps
 from tesserac.ir.types import AxisType
-from tesserac.tile.gpu.dialect import memory
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import memory
 
 Axes = dict[int, Value]
 """For dims of a block, the axis that cuts them."""

@@ -16,9 +16,9 @@ from __future__ import annotations
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.index import constant_index, dim_value
-from tesserac.tile.gpu.dialect import integer
 from tesserac.tile.gpu.touched import written_memory
 from tesserac.tile.gpu.types import FLAG
+from tesserac.tile.gpu.values import integer
 from tesserac.types.dims import Dim
 
 LOOPS = ("gpu.for", "gpu.tree")

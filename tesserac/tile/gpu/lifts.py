@@ -20,7 +20,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.exponential import TERM_LIFT
 from tesserac.tile.gpu.chains import Chain, behind, carried_chain
-from tesserac.tile.gpu.dialect import fragment, scalar_of
+from tesserac.tile.gpu.values import fragment, scalar_of
 from tesserac.types.dtype import BF16, F32
 
 _ACCUMULATORS = {"gpu.dot": 2, "gpu.sum_rows": 1}

@@ -20,9 +20,9 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import AxisType
 from tesserac.tile.bodies import constant_scalar, is_plus_zero
-from tesserac.tile.gpu.dialect import fragment, matrix_unit_of
 from tesserac.tile.gpu.matrix import FMA, MMA, MMA_LANES, MMA_REGISTERS, WGMMA, operand_layout
 from tesserac.tile.gpu.types import FragmentType, StagesType
+from tesserac.tile.gpu.values import fragment, matrix_unit_of
 
 Axes = tuple[Value | None, ...]
 """The axis that each dim of a block follows, where it follows one."""

@@ -23,8 +23,8 @@ from tesserac.ir.types import AxisType, TileType, Type
 from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
-from tesserac.tile.gpu.dialect import constant_index
 from tesserac.tile.gpu.matrix import WGMMA
+from tesserac.tile.gpu.values import constant_index
 from tesserac.tile.gpu.variants import variants, works_by_rows
 
 LEAST, FEW_ROWS = 32, 16

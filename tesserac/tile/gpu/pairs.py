@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Module, Op, Value, tuple_of
 from tesserac.tile.dialect import kernel_memrefs, memref_type
-from tesserac.tile.gpu.dialect import kernel_parameters
+from tesserac.tile.gpu.values import kernel_parameters
 from tesserac.types.dims import ONE, Dim
 
 PAIRS = "pairs"

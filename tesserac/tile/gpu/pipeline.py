@@ -26,10 +26,10 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import TileType
-from tesserac.tile.gpu.dialect import integer
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import COPY, GROUP, MATRIX, FragmentType, StagesType
+from tesserac.tile.gpu.values import integer
 
 MOST_AHEAD, WIDE = 4, 4
 """Stages of copies by all threads, where tensor copies would bring more of narrow numbers: more would leave no room for

@@ -18,11 +18,11 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import ScalarType
-from tesserac.tile.gpu.dialect import fragment, integer, matrix_unit_of
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import TERM_BYTES, WGMMA, accumulator_layout
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FIRST
+from tesserac.tile.gpu.values import fragment, integer, matrix_unit_of
 from tesserac.types.dtype import F32
 
 TERMS = 128

@@ -23,10 +23,10 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import ORDERED_KINDS, indices
 from tesserac.numerics.order import Blocks, Free
 from tesserac.tile.bodies import identity_of
-from tesserac.tile.gpu.dialect import fragment, text
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import REDUCE_LANES, Layout
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import fragment, text
 from tesserac.types.dtype import DType
 from tesserac.types.policy import NO_POLICY, compute_dtype
 

@@ -30,7 +30,7 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.formats import parts
 from tesserac.tile.bodies import constant_scalar
-from tesserac.tile.gpu.dialect import fragment, memory, scalar_of
+from tesserac.tile.gpu.values import fragment, memory, scalar_of
 from tesserac.types.dtype import BF16, BOOL, F32, I32
 from tesserac.types.policy import NO_POLICY
 

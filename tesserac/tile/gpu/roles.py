@@ -32,13 +32,13 @@ from tesserac.schedule.tiles import MOST_ROWS
 from tesserac.tile.dialect import ENDS
 from tesserac.tile.gpu.chains import behind
 from tesserac.tile.gpu.clusters import CLUSTER
-from tesserac.tile.gpu.dialect import barriers, integer, kernel_grid, kernel_parameters, matrix_unit_of, memory
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import Staged, carry_more, fitting_depth, issued, ring_type, settled, staged_layout
 from tesserac.tile.gpu.shared import ATOM_ROWS, tensor_box
 from tesserac.tile.gpu.shared_copies import by_stride, stride_order
 from tesserac.tile.gpu.types import BESIDE, COPY, MATRIX, BarriersType, FragmentType, StagesType, TensorMapType
+from tesserac.tile.gpu.values import barriers, integer, kernel_grid, kernel_parameters, matrix_unit_of, memory
 
 REGISTERS = {2: (40, 232), 3: (56, 152)}
 """Of a thread of the producer and of one that computes, by how many groups of those there are: they add up to what a

@@ -28,11 +28,11 @@ from tesserac.ir.core import Op, Value, attr, clone_op
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import INDEX, AxisType
 from tesserac.tile.gpu.chains import behind
-from tesserac.tile.gpu.dialect import fragment, matrix_unit_of, memory, scalar_of
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
+from tesserac.tile.gpu.values import fragment, matrix_unit_of, memory, scalar_of
 from tesserac.types.dims import Dim
 from tesserac.types.policy import NO_POLICY
 

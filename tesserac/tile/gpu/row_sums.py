@@ -20,9 +20,9 @@ from dataclasses import replace
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.tile.gpu.chains import Chain, behind, carried_chain
-from tesserac.tile.gpu.dialect import fragment, scalar_of
 from tesserac.tile.gpu.pipeline import carry_more
 from tesserac.tile.gpu.types import SUM_COLUMNS, FragmentType
+from tesserac.tile.gpu.values import fragment, scalar_of
 
 
 def carry_sums(kernel: Op) -> None:

@@ -19,7 +19,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import AxisType
-from tesserac.tile.gpu.dialect import fragment, memory
+from tesserac.tile.gpu.values import fragment, memory
 
 
 def expand_scans(kernel: Op) -> None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op
 from tesserac.ir.types import INDEX, MemRefType
-from tesserac.tile.gpu.dialect import kernel_grid, memory
+from tesserac.tile.gpu.values import kernel_grid, memory
 from tesserac.types.dims import product
 
 

@@ -17,8 +17,8 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import indices
 from tesserac.ir.types import AxisType
 from tesserac.tile.dialect import BUFFERS
-from tesserac.tile.gpu.dialect import kernel_parameters, memory
 from tesserac.tile.gpu.pipeline import staged_layout
+from tesserac.tile.gpu.values import kernel_parameters, memory
 from tesserac.types.dims import ONE
 
 Read = tuple[object, ...]

@@ -18,10 +18,10 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
-from tesserac.tile.gpu.dialect import fragment, integer
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import WHOLE_WARP
 from tesserac.tile.gpu.types import FLAG
+from tesserac.tile.gpu.values import fragment, integer
 from tesserac.types.dims import ZERO, Dim
 
 ORDER_FREE = ("scalar.max", "scalar.min")
