@@ -1,8 +1,9 @@
 """`python -m benchmarks.table --peers PYTHON`: rows of work against the best of other libraries, on one thread and on
 all; writes `benchmarks/results/table-MACHINE.md`.
 
-Each library is alone in its process, ours and the others take turns, and of several turns the least time counts.
-PYTHON is one that has torch, numpy and numba (`pip install numpy numba torch`); without it, the one that runs this.
+Each library is alone in its process, which measures all rows; ours and the others take turns, and of several turns the
+least time counts. PYTHON is one that has torch, numpy and numba (`pip install numpy numba torch`); without it, the one
+that runs this.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.table_peers import INPUTS, peers_of
+from benchmarks.table_peers import INPUTS, LIBRARIES, peers_of
 
 WORKER = Path(__file__).with_name("table_peers.py")
 RESULTS = Path(__file__).parent / "results"
@@ -27,7 +29,7 @@ ROWS = {
     "sorted_f32": "sort 256k f32", "order_f32": "argsort 256k f32", "sorted_i64": "sort 256k i64",
     "gemm_32": "gemm 32", "gemm_128": "gemm 128", "gemm_1_4096": "gemm 1x4096x4096",
     "gemm_8_4096": "gemm 8x4096x4096", "gemm_32_4096": "gemm 32x4096x4096", "gemm_odd": "gemm 37x1003x777",
-    "gemm_512": "gemm 512", "gemm_2048": "gemm 2048", "batched": "batched gemm 64x128^3",
+    "gemm_512": "gemm 512", "gemm_1024": "gemm 1024", "gemm_2048": "gemm 2048", "batched": "batched gemm 64x128^3",
     "conv_64_56": "conv 3x3, 64 to 64 channels, 56x56", "conv_256_14": "conv 3x3, 256 to 256 channels, 14x14",
     "conv_16_32": "conv 3x3, 16 to 16 channels, 32x32", "conv_batch": "conv 3x3, 8 images, 64 to 64 channels, 28x28",
     "conv_strided": "conv 3x3, stride 2, 64 to 128 channels, 56x56", "conv_1x1": "conv 1x1, 64 to 64 channels, 56x56",
@@ -39,24 +41,36 @@ ROWS = {
 }  # fmt: skip
 
 
-def measure(python: str, library: str, row: str, threads: int) -> float | None:
-    """Seconds; None where the library is not there."""
+Times = dict[str, dict[str, float]]
+"""Of each library the seconds of its rows."""
+
+
+def measure(python: str, library: str, rows: Sequence[str], threads: int) -> dict[str, float]:
+    """Seconds by row; of a library that is not there none."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
     settings = {**os.environ, **dict.fromkeys(names, str(threads))}
-    command = [python, str(WORKER), library, row, str(threads)]
+    command = [python, str(WORKER), library, str(threads), *rows]
     found = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
-    return float(found.stdout) if found.returncode == 0 else None
+    if found.returncode and library == "tessera":
+        sys.exit(found.stderr)
+    return {row: float(seconds) for row, seconds in (line.split() for line in found.stdout.splitlines())}
 
 
-def compare(python: str, row: str, threads: int) -> str:
+def turns(python: str, rows: Sequence[str], threads: int, count: int) -> Times:
+    """The least times of so many turns of every library."""
+    least: Times = {library: {} for library in LIBRARIES}
+    for _ in range(count):
+        for library, best in least.items():
+            asked = [row for row in rows if library == "tessera" or library in peers_of(row)]
+            own = measure(sys.executable if library == "tessera" else python, library, asked, threads) if asked else {}
+            best.update({row: min(seconds, best.get(row, seconds)) for row, seconds in own.items()})
+    return least
+
+
+def compare(times: Times, row: str) -> str:
     """One cell: the ratio, and the times it is of."""
-    times: dict[str, float] = {}
-    for _ in range(TURNS):
-        for library in ("tessera", *peers_of(row)):
-            seconds = measure(sys.executable if library == "tessera" else python, library, row, threads)
-            if seconds is not None:
-                times[library] = min(seconds, times.get(library, seconds))
-    ours, others = times.pop("tessera"), times
+    ours = times["tessera"][row]
+    others = {library: found[row] for library, found in times.items() if library != "tessera" and row in found}
     if not others:
         return f"- ({_shown(ours)})"
     best = min(others, key=lambda name: others[name])
@@ -81,13 +95,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=RESULTS / f"table-{platform.machine()}.md")
     every = sorted({1, os.cpu_count() or 1})
     parser.add_argument("--threads", nargs="*", type=int, default=every, metavar="N", help="one and all, if not told")
+    parser.add_argument("--turns", type=int, default=TURNS, help="of which the least time counts")
     options = parser.parse_args()
     counts = options.threads
+    columns = [turns(options.peers, options.rows, count, options.turns) for count in counts]
     heads = ["1 thread" if count == 1 else f"{count} threads" for count in counts]
     lines = [f"| work | {' | '.join(heads)} |", "|---" * (1 + len(counts)) + "|"]
-    for row in options.rows:
-        lines.append(f"| {ROWS[row]} | {' | '.join(compare(options.peers, row, n) for n in counts)} |")
-        print(lines[-1], flush=True)
+    lines += [f"| {ROWS[row]} | {' | '.join(compare(times, row) for times in columns)} |" for row in options.rows]
+    print("\n".join(lines))
     today, machine = datetime.date.today().isoformat(), f"{platform.machine()}, {os.cpu_count()} cores"
     head = f"# Work beside other libraries\n\n`python -m benchmarks.table`, {today}, {machine}.\n\n"
     said = "The best peer's time over ours (above 1 is ours), with the times; each library alone in its process.\n\n"

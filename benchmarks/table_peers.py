@@ -1,6 +1,6 @@
-"""One library on one row of the table, alone in its process: `python table_peers.py LIBRARY ROW THREADS` prints the
-seconds of a call, the least of many. It imports nothing of the project but for `tessera` itself, so that any Python
-that has the library can run it.
+"""One library on rows of the table, alone in its process: `python table_peers.py LIBRARY THREADS ROW...` prints each
+row with the seconds of a call, the least of many. It imports nothing of the project but for `tessera` itself, so that
+any Python that has the library can run it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ INPUTS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "gemm_odd": lambda: (normal(37, 1003), normal(1003, 777)),
     "batched": lambda: (normal(64, 128, 128), normal(64, 128, 128)),
     "gemm_512": lambda: (normal(512, 512), normal(512, 512)),
+    "gemm_1024": lambda: (normal(1024, 1024), normal(1024, 1024)),
     "gemm_2048": lambda: (normal(2048, 2048), normal(2048, 2048)),
     "conv_64_56": lambda: (normal(1, 64, 56, 56), normal(64, 64, 3, 3)),
     "conv_256_14": lambda: (normal(1, 256, 14, 14), normal(256, 256, 3, 3)),
@@ -213,5 +214,6 @@ def best_time(call: Call, threads: int) -> float:
 
 
 if __name__ == "__main__":
-    library, chosen, count = sys.argv[1:]
-    print(best_time(LIBRARIES[library](chosen, INPUTS[chosen](), int(count)), int(count)))
+    library, count, *chosen = sys.argv[1:]
+    for line in chosen:
+        print(line, best_time(LIBRARIES[library](line, INPUTS[line](), int(count)), int(count)), flush=True)
