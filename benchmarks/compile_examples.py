@@ -1,9 +1,9 @@
 """`python -m benchmarks.compile_examples`: what compiling each example costs, and how it grows with the operators.
 
 Every figure is of a process of its own that has imported the compiler and loaded the library before, with no artifact
-kept: CPU seconds of checking, of the levels that all targets share, and of code for this machine. `operators` are those
-of the Graph when every operator has become a form. Programs of 32 to 512 layers in a row show the growth. Writes
-`benchmarks/results/compile-examples-MACHINE.md`.
+kept: CPU seconds of checking, of the levels that all targets share, and of code for this machine, and the time that
+passed. `operators` are those of the Graph when every operator has become a form. Programs of 32 to 512 layers in a row
+show the growth. Writes `benchmarks/results/compile-examples-MACHINE.md`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -29,6 +29,7 @@ ALSO = {"softmax": "softmax_rows", "matmul": "matmul_f32", "kovasznay": "step", 
 
 class Cost(NamedTuple):
     operators: int
+    passed: float
     check: float
     levels: float
     code: float
@@ -66,15 +67,16 @@ def cost(where: str, name: str) -> Cost:
     session, source, cpu = Session(), SourceFile("program.tess", text), host_platform()
     assert session.library
     with collection_paused(), deep_recursion():
-        times = [process_time()]
+        start, times = perf_counter(), [process_time()]
         function = select_one(session, source, name).function
         times.append(process_time())
         levels = session.levels(source, function, cpu.schedule)
         times.append(process_time())
         session.artifact_of(levels, function, cpu)
         times.append(process_time())
+        passed = perf_counter() - start
     operators = sum(op.opdef.dialect == "form" and not op.opdef.terminator for op in levels.forms.walk())
-    return Cost(operators, *(after - before for before, after in itertools.pairwise(times)))
+    return Cost(operators, passed, *(after - before for before, after in itertools.pairwise(times)))
 
 
 def measured(where: str, name: str) -> Cost:
@@ -87,7 +89,8 @@ def row(where: str, name: str) -> str:
     found = measured(where, name)
     what = f"{where} layers in a row" if where.isdecimal() else f"{Path(where).name}: {name}"
     each = 1000 * found.total / max(found.operators, 1)
-    times = " | ".join(f"{seconds:.2f}" for seconds in (found.check, found.levels, found.code, found.total))
+    figures = (found.check, found.levels, found.code, found.total, found.passed)
+    times = " | ".join(f"{seconds:.2f}" for seconds in figures)
     return f"| {what} | {found.operators} | {times} | {each:.1f} |"
 
 
@@ -106,8 +109,9 @@ def main() -> None:
     today = datetime.date.today().isoformat()
     machine = f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     head = f"# What compiling the examples costs\n\n`python -m benchmarks.compile_examples`, {today}, {machine}."
-    said = "CPU seconds of one compilation each, beyond imports; the last column is milliseconds for each operator.\n"
-    titles = "| program | operators | check | levels | code | all | ms each |\n|---|---|---|---|---|---|---|"
+    said = "CPU seconds of one compilation each, beyond imports; then the time that passed, with LLVM on\nall cores, "
+    said += "and milliseconds of the processor for each operator.\n"
+    titles = "| program | operators | check | levels | code | all | passed | ms each |\n" + "|---" * 8 + "|"
     options.output.write_text("\n".join([f"{head} {said}", titles, *lines]) + "\n", encoding="utf-8")
     print(f"written to {options.output}")
 

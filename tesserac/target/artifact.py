@@ -40,7 +40,11 @@ from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, PTR, VOID
+from tesserac.target.parallel import Objects
 from tesserac.target.sizes import size_of, solve_symbols
+
+PART, MOST_PARTS = 60_000, 16
+"""Characters of text that are worth a thread, and the most that a program is cut into."""
 
 Locate = Callable[[Span], tuple[str, int, int]]
 """File, line and column of a span; ("", 0, 0) where it has none."""
@@ -63,24 +67,33 @@ def build_artifact(
     module or made before; `name` is what it is called in messages."""
     func = functions[-1]
     loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
-    host = _host_module(module, functions, kernels)
+    host, making = _host_module(module, functions, kernels), Objects()
+    objects = [shared_code(code, module, machine) for code in shared]
+    if host is not module:
+        objects += _kernels_begun(module, machine, making)
     sites = emit_host(host, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
     emit_method(host, name)
     shapes = Shapes(tuple(_inputs(func)), tuple(_outputs(func)), returns_tuple, tuple(taken.items()), takes_out)
-    stub = stub_text(shapes, module.triple, module.layout)
-    objects = [shared_code(code, module, machine) for code in shared]
-    objects += [*common_objects(module, machine), common_object(stub, machine)]
-    objects.append(emit_object(str(module), machine))
+    if host is not module:
+        making.start([(str(host), replace(machine, level=NO_OPTIMISATION))])
+    else:
+        objects += _kernels_begun(module, machine, making)
+    objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine))
     if not loops.is_empty:
         objects.append(emit_optimised(str(loops.module), machine))
-    if host is not module:
-        objects.append(emit_object(str(host), replace(machine, level=NO_OPTIMISATION)))
-    code = link(objects, host.tables)
+    code = link([*objects, *making.wait()], host.tables | module.tables)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
     pool = pool_image(replace(machine, level=FULL_OPTIMISATION))  # one for all functions of a process
     return Artifact(signature, code, pool, returned)
+
+
+def _kernels_begun(module: Module, machine: Machine, making: Objects) -> list[bytes]:
+    """Begins with the code of kernels; gives the objects of what many programs have."""
+    common = common_objects(module, machine)
+    making.start([(text, machine) for text in module.parts(PART, MOST_PARTS)])
+    return common
 
 
 def _host_module(module: Module, functions: Sequence[Op], kernels: Mapping[str, Op]) -> Module:

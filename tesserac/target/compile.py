@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from threading import Condition
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -85,6 +86,11 @@ def _host() -> Machine:
 @cache
 def target_machine(machine: Machine) -> Any:
     """LLVM's own object for a machine."""
+    return new_target_machine(machine)
+
+
+def new_target_machine(machine: Machine) -> Any:
+    """One of its own for a thread."""
     _initialize()
     target = llvm.Target.from_triple(machine.triple)
     return target.create_target_machine(
@@ -96,11 +102,11 @@ def data_layout(machine: Machine) -> str:
     return str(target_machine(machine).target_data)
 
 
-def parse(text: str) -> Any:
+def parse(text: str, context: Any = None) -> Any:
     """An LLVM module, parsed and verified, with nothing in it that is known to abort."""
     _initialize()
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, context)
         module.verify()
     except RuntimeError as error:
         raise CodegenError(str(error)) from error
@@ -129,7 +135,8 @@ def emit_optimised(text: str, machine: Machine) -> bytes:
     if machine.level:
         builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
         builder.getModulePassManager().run(module, builder)
-    return bytes(target.emit_object(module))
+    with passes(scheduled=True, reduced=True):
+        return bytes(target.emit_object(module))
 
 
 def emit_assembly(text: str, machine: Machine, *, scheduled: bool = False) -> str:
@@ -138,17 +145,42 @@ def emit_assembly(text: str, machine: Machine, *, scheduled: bool = False) -> st
         return str(target_machine(machine).emit_assembly(parse(text)))
 
 
+Mode = tuple[bool, bool]
+
+
+class _Switches:
+    """What the whole process has set, and how many threads compile with it."""
+
+    changed = Condition()
+    mode: Mode = (True, True)
+    users = 0
+
+
 @contextmanager
 def passes(*, scheduled: bool, reduced: bool = False) -> Iterator[None]:
     """With or without two passes that take a third of the time. Loop strength reduction gains nothing on a CPU: fixed
     parts of addresses are written before loops, and pointers walk in the hot ones. Nor does scheduling of instructions,
     unless it is asked for: they are written in an order that keeps few values waiting, which it undoes in long bodies
     (a step of a Fourier transform spills three times as much with it). The switches belong to the whole process, and
-    one that was ever set hides what a target does by itself: every target says what it wants."""
-    llvm.set_option("", f"-disable-lsr={str(not reduced).lower()}")
-    llvm.set_option("", f"-enable-misched={str(scheduled).lower()}")
+    one that was ever set hides what a target does by itself: every target says what it wants, and who wants another
+    than is set waits until nobody compiles with that."""
+    wanted, state = (scheduled, reduced), _Switches
+    with state.changed:
+        state.changed.wait_for(lambda: not state.users or state.mode == wanted)
+        state.mode, state.users = wanted, state.users + 1
+        if state.users == 1:
+            _set(wanted)
     try:
         yield
     finally:
-        llvm.set_option("", "-disable-lsr=false")
-        llvm.set_option("", "-enable-misched=true")
+        with state.changed:
+            state.users -= 1
+            if not state.users:
+                _set((True, True))
+            state.changed.notify_all()
+
+
+def _set(mode: Mode) -> None:
+    scheduled, reduced = mode
+    llvm.set_option("", f"-disable-lsr={str(not reduced).lower()}")
+    llvm.set_option("", f"-enable-misched={str(scheduled).lower()}")

@@ -13,7 +13,7 @@ structured control flow in `flow.py`; here is what is around them: functions, gl
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, LType, Value, array, pointer
@@ -66,6 +66,14 @@ class Function:
     def meaning(self) -> str:
         """The text without the name."""
         return self._text("")
+
+    def declaration(self, name: str) -> str:
+        """For a module that has it elsewhere, by one of its names."""
+        taken = zip(self.args, self.parameter_attributes, strict=True)
+        types = [" ".join(filter(None, [str(arg.type), extra])) for arg, extra in taken]
+        head = " ".join(filter(None, ["declare hidden", self.convention, str(self.result)]))
+        attributes = [attribute for attribute in self.attributes if attribute != "optnone"]
+        return " ".join([f"{head} @{name}({', '.join(types)})", *attributes])
 
     def _text(self, name: str) -> str:
         parameters = ", ".join(
@@ -241,6 +249,43 @@ class Module:
         parts = [*self._head(), *self._globals.values(), *functions, *declared, *named, *self._nodes()]
         return "\n".join(parts) + "\n"
 
+    def parts(self, size: int, most: int) -> list[str]:
+        """The module as several, each of about `size` characters. Who refers to a variable stays where that is; what
+        was internal is hidden, since the other parts may call it."""
+        sizes = {function.name: sum(map(len, function.lines)) for function in self._functions}
+        count = min(most, sum(sizes.values()) // size)
+        if count < 2 or self._named_metadata:
+            return [str(self)]
+        for function in self._functions:
+            function.linkage = function.linkage.replace("internal", "hidden")
+        texts = {function.name: str(function) for function in self._functions}
+        named = {name: dict.fromkeys(_REFERENCE.findall(text)) for name, text in texts.items()}
+        bins = _balanced(sizes, {name for name, others in named.items() if self._defined & others.keys()}, count)
+        return [self._part(part, texts, named, first=part is bins[0]) for part in bins]
+
+    @property
+    def _defined(self) -> Set[str]:
+        """Variables that have their bytes here."""
+        return {name for name, text in self._globals.items() if " = external " not in text and " = alias " not in text}
+
+    def _part(
+        self, part: Sequence[str], texts: Mapping[str, str], named: Mapping[str, Iterable[str]], *, first: bool
+    ) -> str:
+        """The module of some functions, the `first` of which has the variables."""
+        used = dict.fromkeys(name for caller in part for name in named[caller])
+        here = {
+            name: text
+            for name, text in self._globals.items()
+            if (text.rpartition("@")[2] in part if " = alias " in text else first or name in used)
+        }
+        used |= dict.fromkeys(name for text in here.values() for name in _REFERENCE.findall(text))
+        outside = [name for name in used if name not in part and name not in here]
+        functions = {function.name: function for function in self._functions}
+        elsewhere = {name: self._globals.get(name, "").rpartition("@")[2] or name for name in outside}
+        declared = [self._declarations.get(name) or functions[of].declaration(name) for name, of in elsewhere.items()]
+        own = [texts[name] for name in part]
+        return "\n".join([*self._head(), *here.values(), *own, *declared, *self._nodes()]) + "\n"
+
     def _head(self) -> list[str]:
         head = [f"; {self.name}"]
         head += [f'target datalayout = "{self.layout}"'] if self.layout else []
@@ -249,6 +294,18 @@ class Module:
 
     def _nodes(self) -> list[str]:
         return [f"!{i} = {text}" for i, text in enumerate(self._metadata)]
+
+
+def _balanced(sizes: Mapping[str, int], together: Set[str], count: int) -> list[list[str]]:
+    """The names in so many groups of about the same size, each in their order; some `together` in the first."""
+    groups = [[name for name in sizes if name in together], *([] for _ in range(count - 1))]
+    filled = [sum(sizes[name] for name in group) for group in groups]
+    for name in sorted(sizes.keys() - together, key=lambda name: (-sizes[name], name)):
+        least = filled.index(min(filled))
+        groups[least].append(name)
+        filled[least] += sizes[name]
+    places = {name: place for place, name in enumerate(sizes)}
+    return [sorted(group, key=places.__getitem__) for group in groups if group]
 
 
 def _connected(named: Mapping[str, Iterable[str]]) -> list[list[str]]:

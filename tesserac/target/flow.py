@@ -127,11 +127,11 @@ def if_else(b: Builder, condition: Value, then: Callable[[], None], otherwise: C
 
 def if_return(b: Builder, condition: Value, body: Callable[[], None]) -> None:
     """Runs `body`, which returns from the function, where the condition holds."""
-    yes, done = new_label(b, "leave"), new_label(b, "stay")
+    yes, done, known = new_label(b, "leave"), new_label(b, "stay"), b.known()
     branch(b, condition, yes, done)
     open_block(b, yes)
     body()
-    open_block(b, done)
+    b.enter_block(done, known)
 
 
 def choose(b: Builder, condition: Value, then: Arm, otherwise: Arm, *, rare: bool = False) -> list[Value]:

@@ -1,14 +1,15 @@
 """Straight-line LLVM instructions. A `Builder` appends to one function; every method returns a typed `Value`.
 
 Nothing here decides anything: one call is one instruction, except that integer arithmetic on constants folds and that
-a block has one instruction of a kind with the same operands (local value numbering): LLVM's code generator takes most
-of the time of a compilation, and all that it reads costs, though it throws it away. Float operations carry no fast-math
-flags, so LLVM keeps them as they are written.
+a block has one instruction of a kind with the same operands (local value numbering, also over a way out): LLVM's code
+generator takes most of the time of a compilation, and all that it reads costs, though it throws it away. Float
+operations carry no fast-math flags, so LLVM keeps them as they are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tesserac.target.llvm_types import (
@@ -26,6 +27,8 @@ from tesserac.target.llvm_types import (
 
 if TYPE_CHECKING:
     from tesserac.target.emit import Function
+
+NOTHING: Mapping[str, Value] = MappingProxyType({})
 
 
 class Builder:
@@ -61,11 +64,15 @@ class Builder:
             found = self._pure[text] = Value(type_, name)
         return found
 
-    def enter_block(self, label: str) -> None:
-        """Opens a block; `flow.py` alone knows which values reach it, so that none are taken over."""
+    def enter_block(self, label: str, known: Mapping[str, Value] = NOTHING) -> None:
+        """Opens a block, which knows the values that `flow.py` says always reach it."""
         self.function.lines.append(f"{label}:")
         self.function.current = label
-        self._pure.clear()
+        self._pure = dict(known)
+
+    def known(self) -> Mapping[str, Value]:
+        """What instructions of this block gave, for one that always comes behind it."""
+        return self._pure
 
     # --- arithmetic -----------------------------------------------------------------------------------------------
 

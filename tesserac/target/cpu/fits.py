@@ -9,27 +9,48 @@ from tesserac.target.llvm_types import F64, I1, Value, const_float, const_i64, c
 from tesserac.target.magnitudes import LARGEST, bound, parts, telling
 from tesserac.types.dims import Dim
 
+Double = float | Value
+"""A number that is known, or one of the code."""
+
 
 class FloatCode:
-    """Arithmetic of doubles that are not negative; infinite rather than wrong."""
+    """Arithmetic of doubles that are not negative; infinite rather than wrong. What is known is not computed."""
 
     def __init__(self, b: Builder) -> None:
         self.b = b
 
-    def number(self, value: float) -> Value:
-        return const_float(F64, value)
+    def number(self, value: float) -> Double:
+        return value
 
-    def add(self, left: Value, right: Value) -> Value:
-        return self.b.fadd(left, right)
+    def add(self, left: Double, right: Double) -> Double:
+        if not isinstance(left, Value) and not isinstance(right, Value):
+            return left + right
+        if left == 0.0 or right == 0.0:
+            return right if left == 0.0 else left
+        return self.b.fadd(as_value(left), as_value(right))
 
-    def times(self, left: Value, right: Value) -> Value:
-        return self.b.fmul(left, right)
+    def times(self, left: Double, right: Double) -> Double:
+        if not isinstance(left, Value) and not isinstance(right, Value):
+            return left * right
+        if left == 1.0 or right == 1.0:
+            return right if left == 1.0 else left
+        return self.b.fmul(as_value(left), as_value(right))
 
-    def least(self, left: Value, right: Value) -> Value:
-        return self.b.select(self.b.fcmp("olt", left, right), left, right)
+    def least(self, left: Double, right: Double) -> Double:
+        return self._chosen("olt", left, right)
 
-    def most(self, left: Value, right: Value) -> Value:
-        return self.b.select(self.b.fcmp("ogt", left, right), left, right)
+    def most(self, left: Double, right: Double) -> Double:
+        if left == 0.0 or right == 0.0:
+            return right if left == 0.0 else left
+        return self._chosen("ogt", left, right)
+
+    def _chosen(self, comparison: str, left: Double, right: Double) -> Value:
+        first, second = as_value(left), as_value(right)
+        return self.b.select(self.b.fcmp(comparison, first, second), first, second)
+
+
+def as_value(number: Double) -> Value:
+    return number if isinstance(number, Value) else const_float(F64, number)
 
 
 def magnitude(b: Builder, value: Value) -> Value:
@@ -37,9 +58,9 @@ def magnitude(b: Builder, value: Value) -> Value:
     return b.intrinsic("llvm.fabs", F64, [b.cast("sitofp", value, F64)], [F64])
 
 
-def emit_exceeds(b: Builder, dim: Dim, magnitudes: Mapping[str, Value]) -> Value:
+def emit_exceeds(b: Builder, dim: Dim, magnitudes: Mapping[str, Double]) -> Value:
     """Whether an expression may not fit."""
-    return b.fcmp("uge", bound(dim, magnitudes, FloatCode(b)), const_float(F64, LARGEST))
+    return b.fcmp("uge", as_value(bound(dim, magnitudes, FloatCode(b))), const_float(F64, LARGEST))
 
 
 def emit_all_below(b: Builder, bits: int, symbols: Mapping[str, Value]) -> Value:

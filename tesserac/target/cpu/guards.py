@@ -21,7 +21,7 @@ from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import KEPT, Predicate
 from tesserac.target.cpu.checks import emit_guard, negated
 from tesserac.target.cpu.extents import loop_bounds
-from tesserac.target.cpu.fits import FloatCode, emit_all_below, emit_exceeds, magnitude
+from tesserac.target.cpu.fits import Double, FloatCode, emit_all_below, emit_exceeds, magnitude
 from tesserac.target.cpu.status import Sites, return_status
 from tesserac.target.cpu.system import HOST_ATTRIBUTES
 from tesserac.target.emit import Function, Module
@@ -39,6 +39,8 @@ from tesserac.target.sizes import implied_guards
 from tesserac.tile.dialect import grid
 from tesserac.types.dims import Dim, product
 
+FITS = -1
+"""No site."""
 TOO_LARGE = "the sizes of the call are too large for this machine"
 
 
@@ -104,13 +106,14 @@ class GuardWriter:
             return
 
         def look() -> None:
-            numbers = FloatCode(self.b)
-            known = {name: magnitude(self.b, value) for name, value in symbols.items()}
-            magnitudes = with_counters(known, loops, numbers)
-            for dim in doubtful:
-                site = self.sites.add("size", named[dim].what, named[dim].span)
-                leave = partial(return_status, self.b, self.function.args[1], STATUS_TOO_LARGE, site, [])
-                if_return(self.b, emit_exceeds(self.b, dim, magnitudes), leave)
+            known: dict[str, Double] = {name: magnitude(self.b, value) for name, value in symbols.items()}
+            magnitudes = with_counters(known, loops, FloatCode(self.b))
+            sites = [self.sites.add("size", named[dim].what, named[dim].span) for dim in doubtful]
+            first = const_int(I32, FITS)
+            for dim, site in reversed([*zip(doubtful, sites, strict=True)]):
+                first = self.b.select(emit_exceeds(self.b, dim, magnitudes), const_int(I32, site), first)
+            leave = partial(return_status, self.b, self.function.args[1], STATUS_TOO_LARGE, first, [])
+            if_return(self.b, self.b.icmp("ne", first, const_int(I32, FITS)), leave)
 
         bits = harmless_bits(doubtful, symbols.keys(), loops)
         if_then(self.b, negated(self.b, emit_all_below(self.b, bits, symbols)), look)

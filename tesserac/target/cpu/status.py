@@ -33,10 +33,10 @@ class Sites:
         return tuple(self._sites)
 
 
-def return_status(b: Builder, status: Value, code: int, site: int, values: Sequence[Value]) -> None:
+def return_status(b: Builder, status: Value, code: int, site: int | Value, values: Sequence[Value]) -> None:
     """Fills {i32 code, i32 site, i64 values[]} and returns the code."""
     b.store(const_int(I32, code), status, 4)
-    b.store(const_int(I32, site), b.gep(I32, status, 1), 4)
+    b.store(const_int(I32, site) if isinstance(site, int) else site, b.gep(I32, status, 1), 4)
     for i, value in enumerate(values):
         b.store(value, b.gep(I64, status, 1 + i), 8)
     b.ret(const_int(I32, code))

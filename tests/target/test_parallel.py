@@ -1,0 +1,91 @@
+"""Modules that LLVM compiles at once: a module in parts does what the whole one does, in any number of threads."""
+
+from __future__ import annotations
+
+import ctypes
+from threading import Event, Thread
+
+import pytest
+
+from tessera.loader import load_image
+from tessera.threads import resolve_libc
+from tesserac.target import parallel
+from tesserac.target.compile import CodegenError, data_layout, emit_object, host_machine, parse, passes
+from tesserac.target.emit import Module
+from tesserac.target.link import link
+from tesserac.target.llvm_types import I64, const_i64
+from tesserac.target.parallel import Objects, emit_apart
+
+
+def example() -> Module:
+    """f0(x) = x, f1(x) = f0(x) * 3 + 1, ... of which two say the same; `all` adds a number that is kept in memory."""
+    module = Module("test", host_machine().triple, data_layout(host_machine()))
+    kept = module.variable("kept", I64, "1000")
+    functions = [module.function("f0", I64, [I64], linkage="internal")]
+    functions[0].builder.ret(functions[0].args[0])
+    for number in range(1, 8):
+        made = module.function(f"f{number}", I64, [I64], linkage="internal")
+        factor = const_i64(5 if number in (3, 4) else 3)
+        inner = made.builder.call(functions[2 if number == 4 else -1], made.args)
+        made.builder.ret(made.builder.add(made.builder.mul(inner, factor), const_i64(1)))
+        functions.append(made)
+    last = module.function("all", I64, [I64])
+    b = last.builder
+    b.ret(b.add(b.load(I64, kept, 8), b.call(functions[-1], last.args)))
+    module.merge_equal()
+    return module
+
+
+def value_of(objects: list[bytes], x: int) -> int:
+    image = load_image(link(objects), resolve_libc)
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(image.address("all"))
+    return int(run(x))
+
+
+@pytest.mark.parametrize("cores", [1, 3, 16])
+def test_parts_are_the_whole(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "available_cores", lambda: cores)
+    whole, texts = example(), example().parts(1, 4)
+    assert len(texts) == 4 and texts == example().parts(1, 4)
+    assert [text.count("= internal global i64 1000") for text in texts] == [1, 0, 0, 0]
+    assert sum(text.count("@f4 = alias") for text in texts) == 1, "beside the function whose name it is"
+    for text in texts:
+        parse(text)
+    making = Objects()
+    making.start([(text, host_machine()) for text in texts[:3]])
+    making.start([(texts[3], host_machine())])
+    objects = making.wait()
+    assert objects == [emit_apart(text, host_machine()) for text in texts]
+    assert value_of(objects, 2) == value_of([emit_object(str(whole), host_machine())], 2) > 1000
+
+
+def test_a_small_module_is_one() -> None:
+    assert example().parts(100_000, 4) == [str(example())]
+
+
+def test_a_fault_reaches_who_waits() -> None:
+    making = Objects()
+    making.start([(text, host_machine()) for text in (*example().parts(1, 4), "define nothing")])
+    with pytest.raises(CodegenError, match="expected"):
+        making.wait()
+
+
+def test_who_wants_other_passes_waits() -> None:
+    """Switches of LLVM belong to the process: nobody changes them while another compiles."""
+    inside, seen = Event(), list[str]()
+
+    def other() -> None:
+        with passes(scheduled=True):
+            seen.append("other")
+        inside.set()
+
+    thread = Thread(target=other)
+    with passes(scheduled=False):
+        with passes(scheduled=False):
+            seen.append("same")
+        thread.start()
+        assert not inside.wait(0.05)
+        seen.append("first")
+    assert inside.wait(10)
+    thread.join()
+    assert seen == ["same", "first", "other"]
