@@ -25,6 +25,7 @@ from tesserac.graph.passes.digest_programs import digest_programs
 from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.fold_views import fold_views
+from tesserac.graph.passes.forget_operators import forget_operators
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
@@ -73,6 +74,7 @@ CALL_PASSES: tuple[Pass, ...] = (
     match_kernels,  # what kernels implement, wherever it stands by now, in derivatives too
 )
 PROGRAM_PASSES: tuple[Pass, ...] = (
+    forget_operators,  # what the laws were told of them; equal parts of two applications are one from here on
     unroll_unit_loops,  # loops over blocks that span their dim; constants and sizes in their bodies become known
     apply_rules,  # what inlining brought side by side
     fold,  # constants that inlining made known

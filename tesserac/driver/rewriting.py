@@ -21,6 +21,7 @@ from tesserac.check.model.library_annotations import (
     UPPER,
 )
 from tesserac.check.model.typed import TypedFunction
+from tesserac.graph.algebra.applications import Spared
 from tesserac.graph.algebra.costs import Facts, beats
 from tesserac.graph.algebra.engine import Choice
 from tesserac.graph.build import build_module
@@ -31,7 +32,7 @@ from tesserac.ir.passes import before, run_passes
 from tesserac.pipeline import CALL_PASSES
 from tesserac.types.dims import Dim
 
-Found = Rewrite | Chosen | Left
+Found = Rewrite | Spared | Chosen | Left
 SAY_SO = "say so by sizes that are numbers, by `where`, or by `@sizes(...)`"
 MOST_FUNCTIONS = 48
 """An editor waits for an answer: what calls more is not looked through for it."""
@@ -53,6 +54,8 @@ def rewrites_of(functions: Sequence[TypedFunction], symbol: str, *, derivatives:
 def lines_of(step: Found) -> list[str]:
     """What was done, and what was not and when that would be cheaper."""
     match step:
+        case Spared():
+            return [step.law]
         case Chosen():
             return [f"{_seen(step.structure)}: computed by `{_form_name(step.form)}`", *_decided(step.facts, step)]
         case Left():

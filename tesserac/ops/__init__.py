@@ -2,6 +2,7 @@
 
 from tesserac.ops import (  # noqa: F401  (each import registers its operators)
     accumulate,
+    carried,
     collective,
     compare,
     complex,

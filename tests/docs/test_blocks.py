@@ -65,6 +65,12 @@ def operators_in_the_graph(block: str) -> None:
     assert all(re.sub(r"%\d+ = graph.operator\(%\w+\)", "", line) in printed for line in block.splitlines()), printed
 
 
+def applications_in_the_graph(block: str) -> None:
+    write("p.tess", "def f(p: Tensor[N, i64], x: Tensor[N, f32]):\n    return op.permutation(p) @ x\n")
+    printed = re.sub(r"%\d+", "%_", shown("tesserac inspect p.tess:f --level graph"))
+    assert all(re.sub(r"%\d+", "%_", line) in printed for line in block.splitlines()), printed
+
+
 # ---------------------------------------------------------------------------------------------------------- sizes
 
 
@@ -215,7 +221,7 @@ def costs_of_a_product(block: str) -> None:
 
 
 HELD: dict[str, list[Callable[[str], None]]] = {
-    "algebra.md": [operators_in_the_graph],
+    "algebra.md": [operators_in_the_graph, applications_in_the_graph],
     "dims.md": [guards_on_entry, checks_on_the_way, chain_of_reasons, where_a_dim_came_from],
     "editor.md": [extension, starts_the_server, starts_the_server, helix, starts_the_server],
     "fixes.md": [fixes],

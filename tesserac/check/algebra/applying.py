@@ -13,6 +13,7 @@ from tessera.toolchain import materialize_limit
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.carrying import ends_of
 from tesserac.check.algebra.elements import element
 from tesserac.check.algebra.flags import flags_of, is_diagonal
 from tesserac.check.algebra.kinds import Dense
@@ -55,6 +56,8 @@ class Application:
 
     pool: Pool
     callee: Callee
+    is_matrix: bool = False
+    """Whether a matrix is made of the operator, whose structure is read off the tensors."""
 
     @property
     def span(self) -> Span:
@@ -89,6 +92,15 @@ class Application:
         op = Div() if divide else Mul()
         return apply_operator(self.pool.body, op, [y, factor], self.callee.at, self.span)
 
+    def applied(self, tree: Kind, x: typed.Expr) -> typed.Expr:
+        """An operator, or a part of one, on a vector or the columns of a matrix. Where no matrix shows what it is, both
+        ends of its application say so."""
+        ends = None if self.is_matrix or isinstance(x.type, ErrorType) else ends_of(self.pool, tree)
+        if ends is None:
+            return tree.apply(self, x)
+        y = tree.apply(self, typed.Apply(x.type, self.span, ends.into, (x, *ends.parts)))
+        return y if isinstance(y.type, ErrorType) else typed.Apply(y.type, self.span, ends.out, (y, *ends.parts))
+
     def held(self, matrix: typed.Expr, tree: Kind, *flags: str) -> typed.Expr:
         """A matrix of an operator with what is known of it: laws use that where its tree is not seen any more."""
         made = Held(outline(tree), tuple(flag for flag in HELD_FLAGS if flag in flags))
@@ -108,7 +120,8 @@ class Application:
         size = tree.shape(self.pool.types)[0]
         assert size is not None, "an operator without a size has no dense form"
         identity = EyeTensor(size, dtype=element(self.pool, tree))
-        return tree.apply(self, apply_operator(self.pool.body, identity, [], self.callee.at, self.span))
+        x = apply_operator(self.pool.body, identity, [], self.callee.at, self.span)
+        return tree.apply(replace(self, is_matrix=True), x)
 
     def solve_sum(self, tree: Kind, y: typed.Expr) -> typed.Expr:
         """A system of a sum: of a diagonal, by dividing; of one and a product, by the size of that; of a Kronecker

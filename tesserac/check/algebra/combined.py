@@ -97,7 +97,7 @@ class Scaled(Kind):
         return scaled(pool, 1.0 / self.coefficient, turned, inverse(pool, self.of))
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return self.times(use, self.of.apply(use, x))
+        return self.times(use, use.applied(self.of, x))
 
     def matrix_of(self, use: Use) -> typed.Expr:
         return self.times(use, self.of.matrix_of(use))
@@ -128,7 +128,7 @@ class Sum(Kind):
         return added(pool, [term.adjoint(pool) for term in self.terms])
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return reduce(lambda y, z: use.call("_sum", y, z), [term.apply(use, x) for term in self.terms])
+        return reduce(lambda y, z: use.call("_sum", y, z), [use.applied(term, x) for term in self.terms])
 
     def matrix_of(self, use: Use) -> typed.Expr:
         return reduce(lambda y, z: use.call("_sum", y, z), [term.matrix_of(use) for term in self.terms])
@@ -159,11 +159,11 @@ class Compose(Kind):
         return composed(pool, [inverse(pool, factor) for factor in reversed(self.factors)])
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return reduce(lambda y, factor: factor.apply(use, y), reversed(self.factors), x)
+        return reduce(lambda y, factor: use.applied(factor, y), reversed(self.factors), x)
 
     def matrix_of(self, use: Use) -> typed.Expr:
         *others, last = self.factors
-        return reduce(lambda y, factor: factor.apply(use, y), reversed(others), last.matrix_of(use))
+        return reduce(lambda y, factor: use.applied(factor, y), reversed(others), last.matrix_of(use))
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Conjugate(Kind):
         return use.call("structured._conjugated", self.of.matrix_of(use))
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        y = self.of.apply(use, use.call("structured._conjugated", x))
+        y = use.applied(self.of, use.call("structured._conjugated", x))
         return use.call("structured._conjugated", y)
 
 

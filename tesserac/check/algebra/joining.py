@@ -6,33 +6,50 @@ nothing but a size may be on one side alone. What is made of matrices alone, or 
 
     A, 0.5 * A                 c * A
     A, 0.5 * A + 2.0 * I       c * A + b * I
+    A, A.H                     A, of turned tensors: `upright.py`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from functools import reduce
+from itertools import product
 from typing import TypeVar
 
+from tesserac.base.dataclass import dataclass
+from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Factor, Scaled, Sum, Zero, canonical
 from tesserac.check.algebra.plain_forms import as_plain, plain_operator
+from tesserac.check.algebra.pool import Pool
+from tesserac.check.algebra.upright import upright
 from tesserac.check.model import typed
 from tesserac.check.operators.apply import apply_operator
+from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.values.common_types import SameSize, agree, converted
 from tesserac.check.values.scalars import to_float
 from tesserac.check.values.tuples import make_value, tuple_items
 from tesserac.ops.complex import Conj
 from tesserac.ops.elementwise import Add, Div, Mul
-from tesserac.types.algebra import Leaf, leaves_of, renumbered
+from tesserac.types.algebra import Leaf, leaves_of, mapped, renumbered
 from tesserac.types.ty import FloatType, IntType, OperatorType, TensorType, Type
 
 _Part = TypeVar("_Part")
 Number = tuple[tuple[float, tuple[Factor, ...]], ...]
 """What stands in front of an operator: products of a known number and others, added; without any, 0."""
-Source = Leaf | Number
+
+
+@dataclass(frozen=True)
+class Turned:
+    """What stands at one place of an operator that is taken as a kind that is no adjoint."""
+
+    tree: Kind
+    place: int
+
+
+Source = Leaf | Number | Turned
 """Where a leaf of the common operator comes from on one side."""
 
 _ONE: Number = ((1.0, ()),)
@@ -72,6 +89,7 @@ class _Joining:
     def __init__(self, same: SameSize, left: OperatorType, right: OperatorType) -> None:
         self._same, self._types = same, (left.leaves, right.leaves)
         self._met: dict[tuple[Source, Source], Type] = {}
+        self._ways: tuple[Callable[[Kind, Kind], Kind], ...] = (self._part, self._upright)
         if not all(map(self._fit, left.shape, right.shape)):
             raise _DifferError
         assert isinstance(left.tree, Kind) and isinstance(right.tree, Kind)
@@ -85,11 +103,12 @@ class _Joining:
         return left == right or (left is not None and right is not None and self._same(left, right))  # type: ignore[arg-type]
 
     def _kind(self, left: Kind, right: Kind) -> Kind:
-        before = dict(self._met)
-        try:
-            return self._part(left, right)
-        except _DifferError:
-            self._met = before
+        for join in self._ways:
+            before = dict(self._met)
+            try:
+                return join(left, right)
+            except _DifferError:
+                self._met = before
         return self._combination(left, right)
 
     def _part(self, left: _Part, right: _Part) -> _Part:
@@ -115,15 +134,29 @@ class _Joining:
             return self._kind(left, right)
         return self._part(left, right)
 
+    def _upright(self, left: Kind, right: Kind) -> Kind:
+        """An operator and the adjoint of another of its kind, both as the kind itself. Promises hold of adjoints."""
+        ours, theirs = upright(left, self._types[0]), upright(right, self._types[1])
+        if ours is None or theirs is None or type(ours.form) is not type(theirs.form):
+            raise _DifferError
+        places = []
+        for place, pair in enumerate(zip(ours.types, theirs.types, strict=True)):
+            places.append(self._place((Turned(left, place), Turned(right, place)), self._common(*pair)))
+        promises = {name: getattr(ours.form, name) and getattr(theirs.form, name)
+                    for name in _PROMISES if hasattr(ours.form, name)}  # fmt: skip
+        return replace(mapped(ours.form, lambda leaf: places[leaf.index]), **promises)  # type: ignore[type-var]
+
     def _leaf(self, left: Leaf, right: Leaf) -> Leaf:
-        ours, theirs = self._types[0][left.index], self._types[1][right.index]
+        return self._place((left, right), self._common(self._types[0][left.index], self._types[1][right.index]))
+
+    def _common(self, ours: Type, theirs: Type) -> Type:
         if isinstance(ours, IntType) and isinstance(theirs, IntType):
             type_: Type | None = ours if self._same(ours.value, theirs.value) else None
         else:
             type_ = agree(ours, theirs, self._same)
         if type_ is None:
             raise _DifferError
-        return self._place((left, right), type_)
+        return type_
 
     def _place(self, sources: tuple[Source, Source], type_: Type) -> Leaf:
         self._met.setdefault(sources, type_)
@@ -144,10 +177,10 @@ class _Joining:
 
     def _paired(self, base: Kind, number: Number, others: dict[Kind, Number]) -> Kind:
         """A term with the first of the others that is made alike, which is taken from them."""
-        for other in others:
+        for join, other in product(self._ways, tuple(others)):
             before = dict(self._met)
             try:
-                return self._weighted(self._part(base, other), number, others.pop(other))
+                return self._weighted(join(base, other), number, others.pop(other))
             except _DifferError:
                 self._met = before
         return self._weighted(self._alone(base, 0), number, ())
@@ -199,8 +232,18 @@ def _leaf_value(
         return typed.Static(type_, at.span)
     if isinstance(source, Leaf):
         return converted(body, items[source.index], type_)
+    if isinstance(source, Turned):
+        return converted(body, _turned_value(body, source, items, at), type_)
     found = _sum(body, [_product(body, coefficient, factors, items, at) for coefficient, factors in source], at)
     return found if found.type == type_ else typed.Coerce(type_, at.span, found)
+
+
+def _turned_value(body: Body, source: Turned, items: Sequence[typed.Expr], at: typed.Expr) -> typed.Expr:
+    pool = Pool(body)
+    tree = renumbered(source.tree, [pool.add(item).index for item in items].__getitem__)
+    found = upright(tree, pool.types)
+    assert found is not None, "what was joined has this form"
+    return found.values(Application(pool, Callee("operator", at.span, at.span)))[source.place]
 
 
 def _product(

@@ -71,9 +71,9 @@ def _along(use: Application, tree: Kind, x: typed.Expr, place: int) -> typed.Exp
     assert isinstance(x.type, TensorType)
     rank = x.type.rank
     if place == -rank:
-        return tree.apply(use, x)
+        return use.applied(tree, x)
     is_last = typed.Static(BoolType(place == -1), use.span)
-    columns = tree.apply(use, use.call("structured._as_columns", x, is_last))
+    columns = use.applied(tree, use.call("structured._as_columns", x, is_last))
     return use.call("structured._from_columns", columns, x, is_last)
 
 

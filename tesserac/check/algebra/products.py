@@ -52,8 +52,8 @@ class Kronecker(Kind):
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         """On a matrix of N rows and P columns, and on its transpose; columns of x go along as they are."""
         n = known(self.left.shape(use.pool.types)[0])
-        y = self.left.apply(use, use.call("_as_matrix", x, use.size(n)))
-        z = self.right.apply(use, use.call("_exchanged", y, x))
+        y = use.applied(self.left, use.call("_as_matrix", x, use.size(n)))
+        z = use.applied(self.right, use.call("_exchanged", y, x))
         return use.call("_as_vector", z, x)
 
     def matrix_of(self, use: Use) -> typed.Expr:
@@ -90,7 +90,7 @@ class DirectSum(Kind):
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         count = use.size(known(self.first.shape(use.pool.types)[0]))
         head, tail = use.call("_head", x, count), use.call("_tail", x, count)
-        return use.call("_stacked", self.first.apply(use, head), self.second.apply(use, tail))
+        return use.call("_stacked", use.applied(self.first, head), use.applied(self.second, tail))
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Grid(Kind):
             count = known(part.shape(use.pool.types)[0])
             parts.append(use.call("structured._part", x, use.size(start), use.size(count)))
             start = start + count
-        rows = [[part.apply(use, own) for part, own in zip(row, parts, strict=True)] for row in self.rows]
+        rows = [[use.applied(part, own) for part, own in zip(row, parts, strict=True)] for row in self.rows]
         sums = [reduce(lambda y, z: use.call("_sum", y, z), row) for row in rows]
         return reduce(lambda y, z: use.call("_stacked", y, z), sums)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from math import prod
 
-from tesserac.graph.algebra.costs import Facts, counted, counted_all, never_above, total
+from tesserac.graph.algebra.costs import Facts, counted, counted_all, is_polynomial, never_above, total
 from tesserac.graph.algebra.terms import Term
 from tesserac.types.dims import ONE, ZERO, Dim
 
@@ -170,6 +171,9 @@ def _forming(factor: Term) -> Dim:
 
 
 def _at(dim: Dim, sizes: Mapping[str, int]) -> int:
+    if is_polynomial(dim):
+        values = (c * prod([sizes[str(atom)] ** power for atom, power in monomial]) for monomial, c in dim.terms)
+        return max(int(sum(values)), 1)
     fraction = dim.substitute({name: Dim.const(sizes[name]) for name in dim.symbols()}).fraction
     assert fraction is not None
     return max(int(fraction), 1)

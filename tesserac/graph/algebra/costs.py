@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from math import comb
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.forms import Guard
 from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.polynomial import Symbol
-from tesserac.types.terms import Monomial, TooComplex, collect
+from tesserac.types.terms import Coefficient, Monomial, TooComplex, collect
 
 TOLERANCE = 2
 """How many times more a form may cost at some sizes that is without bound cheaper at others: `A @ (B @ v)` is one
@@ -51,8 +52,7 @@ def facts_of(guards: Iterable[Guard], expected: Mapping[str, int]) -> Facts:
 
 def counted(dim: Dim) -> Dim:
     """A size as a part of a cost: what is no polynomial (`D/heads`, `min(N, 8)`) is one unknown of its own."""
-    plain = all(isinstance(atom, Symbol) and exponent > 0 for monomial, _ in dim.terms for atom, exponent in monomial)
-    return dim if plain else Dim.sym(f"({dim})")
+    return dim if is_polynomial(dim) else Dim.sym(f"({dim})")
 
 
 def counted_all(dims: Iterable[Dim]) -> Dim:
@@ -91,12 +91,27 @@ def never_above(low: Dim, high: Dim, facts: Facts) -> bool:
     written as its lower bound and a rest that is not negative."""
     try:
         gap = high - low
+        if (seen := _at_a_glance(gap, facts)) is not None:
+            return seen
         for lower in _orders(gap, facts):
-            if all(coefficient >= 0 for _, coefficient in _shifted(gap, lower).terms):
+            if all(coefficient >= 0 for coefficient in _shifted(gap, lower)):
                 return True
     except TooComplex:
         return False
     return False
+
+
+def _at_a_glance(gap: Dim, facts: Facts) -> bool | None:
+    """What is seen without writing it anew: without a negative coefficient none becomes one, and where nothing but that
+    sizes are 1 or more is known, the value at 1 is the constant one of the new form."""
+    coefficients = [coefficient for _, coefficient in gap.terms]
+    if all(coefficient >= 0 for coefficient in coefficients):
+        return True
+    return False if not facts.above and sum(coefficients) < 0 and is_polynomial(gap) else None
+
+
+def is_polynomial(dim: Dim) -> bool:
+    return all(isinstance(atom, Symbol) and exponent > 0 for monomial, _ in dim.terms for atom, exponent in monomial)
 
 
 def _orders(gap: Dim, facts: Facts) -> Iterable[dict[str, Dim]]:
@@ -127,15 +142,31 @@ def _depends(bound: Dim, name: str, related: dict[str, Dim]) -> bool:
     return False
 
 
-def _shifted(gap: Dim, related: dict[str, Dim]) -> Dim:
+def _shifted(gap: Dim, related: dict[str, Dim]) -> Iterable[Coefficient]:
+    """The coefficients of a cost once every size is its lower bound and a rest."""
     for _ in range(len(related) + 1):  # a bound may name symbols that have bounds by others
         step = {name: bound + Dim.sym(name) for name, bound in related.items() if name in gap.symbols()}
         if not step:
             break
         gap = gap.substitute(step)
         related = {name: bound for name, bound in related.items() if name not in step}
+    if is_polynomial(gap):
+        return _one_further(gap)
     free = {name: Dim.sym(name) + ONE for name in gap.symbols()}
-    return gap.substitute(free)
+    return [coefficient for _, coefficient in gap.substitute(free).terms]
+
+
+def _one_further(polynomial: Dim) -> Iterable[Coefficient]:
+    """The coefficients of a polynomial in N + 1, where it is one in N."""
+    sums: dict[Monomial, Coefficient] = {}
+    for monomial, coefficient in polynomial.terms:
+        found: list[tuple[Monomial, Coefficient]] = [((), coefficient)]
+        for atom, exponent in monomial:
+            powers = [(((atom, k),) if k else (), comb(exponent, k)) for k in range(exponent + 1)]
+            found = [(before + own, c * times) for before, c in found for own, times in powers]
+        for key, value in found:
+            sums[key] = sums.get(key, 0) + value
+    return sums.values()
 
 
 def _outgrows(old: Dim, new: Dim) -> bool:
@@ -149,8 +180,14 @@ def _divides(small: Monomial, large: Monomial) -> bool:
 
 
 def total(costs: Iterable[Dim]) -> Dim:
-    """The sum; of equal ones there are many."""
-    return _sum_of(tuple(sorted(Counter(costs).items(), key=lambda pair: hash(pair[0]))))
+    """The sum; of equal ones there are many, and most of these are one object."""
+    found = list(costs)
+    counts = Counter(map(id, found))
+    objects = {id(cost): cost for cost in found}
+    merged: dict[Dim, int] = {}
+    for key, count in counts.items():
+        merged[objects[key]] = merged.get(objects[key], 0) + count
+    return _sum_of(tuple(sorted(merged.items(), key=lambda pair: hash(pair[0]))))
 
 
 @lru_cache(maxsize=8192)

@@ -214,13 +214,18 @@ class Rule:
     right: ast.expr
 
     @once
-    def heads(self) -> tuple[str | None, ...]:
+    def pattern(self) -> Pattern:
+        return _pattern(self.left)
+
+    @once
+    def heads(self) -> tuple[tuple[int, str], ...]:
         """Of the arguments of the left side, where it says them: most terms differ there already."""
         assert isinstance(self.left, ast.Call)
-        return tuple(map(_head, self.left.args))
+        found = enumerate(map(_head, self.left.args))
+        return tuple((place, head) for place, head in found if head is not None)
 
     def fits(self, heads: Sequence[str]) -> bool:
-        return all(head is None or head == found for head, found in zip(self.heads, heads, strict=True))
+        return all(heads[place] == head for place, head in self.heads)
 
     def may_pay(self, term: Term) -> bool:
         """Whether the right side may be cheaper, as far as that is seen without simplifying it."""
@@ -232,7 +237,7 @@ class Rule:
     def apply(self, term: Term) -> Term | None:
         """The right side, where the term is a left side of the law."""
         bound: Bound = {}
-        if not _matches(self.left, term, bound) or not CONDITIONS[self.law.when](bound, term):
+        if not _matches(self.pattern, term, bound) or not CONDITIONS[self.law.when](bound, term):
             return None
         found = _build(self.right, bound, term)
         return found if found.shape == term.shape else None
@@ -245,16 +250,30 @@ def _head(pattern: ast.expr) -> str | None:
     return pattern.func.id
 
 
-def _matches(pattern: ast.expr, term: Term, bound: Bound) -> bool:
-    if isinstance(pattern, ast.Name) and pattern.id not in CONSTANTS:
-        fits = term.rank == _rank(pattern.id) or (pattern.id == "M" and term.rank > 2)
-        return fits and bound.setdefault(pattern.id, term) == term
-    if isinstance(pattern, ast.Name):
-        return term.head == pattern.id
-    assert isinstance(pattern, ast.Call) and isinstance(pattern.func, ast.Name)
-    if term.head != pattern.func.id or len(term.args) != len(pattern.args):
+Pattern = tuple[str, int, tuple["Pattern", ...] | None]
+"""A head and its arguments; without arguments, a constant by its head, or the name of anything with so many dims."""
+_CONSTANT = -1
+
+
+def _pattern(side: ast.expr) -> Pattern:
+    if isinstance(side, ast.Name):
+        return side.id, _CONSTANT if side.id in CONSTANTS else _rank(side.id), None
+    assert isinstance(side, ast.Call) and isinstance(side.func, ast.Name)
+    return side.func.id, len(side.args), tuple(map(_pattern, side.args))
+
+
+def _matches(pattern: Pattern, term: Term, bound: Bound) -> bool:
+    name, count, parts = pattern
+    if parts is not None:
+        if term.head != name or len(term.args) != count:
+            return False
+        return all(_matches(part, arg, bound) for part, arg in zip(parts, term.args, strict=True))
+    if count == _CONSTANT:
+        return term.head == name
+    rank = len(term.shape)
+    if rank != count and not (name == "M" and rank > 2):
         return False
-    return all(_matches(part, arg, bound) for part, arg in zip(pattern.args, term.args, strict=True))
+    return bound.setdefault(name, term) == term
 
 
 def _rank(name: str) -> int:

@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.graph.algebra.applications import Spared, by_applications
 from tesserac.graph.algebra.costs import Facts, facts_of
 from tesserac.graph.algebra.engine import Choice, Engine, Step
 from tesserac.graph.algebra.reading import Reader, is_root
@@ -53,7 +54,7 @@ class Rewrite:
     facts: Facts
 
 
-Observe = Callable[[Rewrite], None]
+Observe = Callable[[Rewrite | Spared], None]
 
 
 @pass_(GRAPH, GRAPH, "algebra")
@@ -81,6 +82,7 @@ def _kernels(module: Module) -> set[str]:
 
 
 def _rewrite_function(function: Op, observe: Observe | None) -> None:
+    by_applications(function, observe)
     roots = [op for op in function.walk() if is_root(op)]
     if not roots:
         return
