@@ -25,7 +25,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import memory_of
-from tesserac.target.common_code import common_object, common_objects, shared_code
+from tesserac.target.common_code import Making, common_object, common_objects, shared_code
 from tesserac.target.compile import Machine, data_layout, emit_object, emit_optimised
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.host_program import kernel_name
@@ -40,7 +40,7 @@ from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, PTR, VOID
-from tesserac.target.parallel import Objects
+from tesserac.target.parallel import Job, Workers
 from tesserac.target.sizes import size_of, solve_symbols
 
 PART, MOST_PARTS = 60_000, 16
@@ -67,33 +67,31 @@ def build_artifact(
     module or made before; `name` is what it is called in messages."""
     func = functions[-1]
     loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
-    host, making = _host_module(module, functions, kernels), Objects()
-    objects = [shared_code(code, module, machine) for code in shared]
+    host, workers = _host_module(module, functions, kernels), Workers()
+    objects = [shared_code(code, module, machine, workers) for code in shared]
     if host is not module:
-        objects += _kernels_begun(module, machine, making)
+        objects += _kernels_begun(module, machine, workers)
     sites = emit_host(host, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
     emit_method(host, name)
     shapes = Shapes(tuple(_inputs(func)), tuple(_outputs(func)), returns_tuple, tuple(taken.items()), takes_out)
     if host is not module:
-        making.start([(str(host), replace(machine, level=NO_OPTIMISATION))])
+        objects.append(workers.start(Job(str(host), replace(machine, level=NO_OPTIMISATION))).object)
     else:
-        objects += _kernels_begun(module, machine, making)
-    objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine))
-    if not loops.is_empty:
-        objects.append(emit_optimised(str(loops.module), machine))
-    code = link([*objects, *making.wait()], host.tables | module.tables)
+        objects += _kernels_begun(module, machine, workers)
+    objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine, workers))
+    optimised = [] if loops.is_empty else [emit_optimised(str(loops.module), machine)]
+    code = link([*optimised, *(made() for made in objects)], host.tables | module.tables)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
     pool = pool_image(replace(machine, level=FULL_OPTIMISATION))  # one for all functions of a process
     return Artifact(signature, code, pool, returned)
 
 
-def _kernels_begun(module: Module, machine: Machine, making: Objects) -> list[bytes]:
-    """Begins with the code of kernels; gives the objects of what many programs have."""
-    common = common_objects(module, machine)
-    making.start([(text, machine) for text in module.parts(PART, MOST_PARTS)])
-    return common
+def _kernels_begun(module: Module, machine: Machine, workers: Workers) -> list[Making]:
+    """Begins with the code of kernels, and of what many programs have of it."""
+    common = common_objects(module, machine, workers)
+    return [*common, *(workers.start(Job(text, machine)).object for text in module.parts(PART, MOST_PARTS))]
 
 
 def _host_module(module: Module, functions: Sequence[Op], kernels: Mapping[str, Op]) -> Module:

@@ -1,7 +1,7 @@
 """Code that many programs have is compiled once for a machine: micro-kernels, rows of products, rests of elementary
 functions.
 
-Enters: a module with all its functions. Leaves: their objects, found in memory, on disk or made now; the module only
+Enters: a module with all its functions. Leaves: their objects, found in memory, on disk or begun now; the module only
 declares them.
 
     define internal void @micro_f32_8x12(...) { ... }   ->   declare hidden void @micro_f32_8x12(...)
@@ -13,35 +13,42 @@ depends on, but for the machine and LLVM. What is made once may take its time: L
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 
 import llvmlite
 
 from tessera.cache import DiskCache, cache_key, default_directory
 from tessera.toolchain import toolchain_key
-from tesserac.target.compile import Machine, emit_object
+from tesserac.target.compile import Machine
 from tesserac.target.emit import Module
 from tesserac.target.llvm_types import I64, PTR, VOID
+from tesserac.target.parallel import Job, Workers
 
 MOST = 256
 """Objects that a process remembers."""
 
 
-def common_objects(module: Module, machine: Machine) -> list[bytes]:
+Making = Callable[[], bytes]
+"""An object that is there, or in the making."""
+
+
+def common_objects(module: Module, machine: Machine, workers: Workers) -> list[Making]:
     """Takes the functions out of the module."""
-    return [common_object(text, machine) for text in module.take_common()]
+    return [common_object(text, machine, workers) for text in module.take_common()]
 
 
-def shared_code(name: str, module: Module, machine: Machine) -> bytes:
+def shared_code(name: str, module: Module, machine: Machine, workers: Workers) -> Making:
     """The object of a kernel whose name says all that it does: one that was made before, or that of the module."""
     found = shared_object(name, machine)
     if found is not None:
         _only_declared(name, module)
-        return found
-    made = emit_object(module.take(name), machine)
-    DiskCache(default_directory()).write(_shared_key(name, machine), made)
-    _SHARED[name, machine] = made
-    return made
+        return lambda: found
+
+    def keep(made: bytes) -> None:
+        DiskCache(default_directory()).write(_shared_key(name, machine), made)
+        _SHARED[name, machine] = made
+
+    return workers.start(Job(module.take(name), machine, keep=keep)).object
 
 
 _SHARED: dict[tuple[str, Machine], bytes] = {}
@@ -69,12 +76,37 @@ def _only_declared(name: str, module: Module) -> None:
         module.declare(name, VOID, [PTR, I64, I64, I64], visibility="hidden")
 
 
-@lru_cache(MOST)
-def common_object(text: str, machine: Machine) -> bytes:
+def common_object(text: str, machine: Machine, workers: Workers) -> Making:
     """The object of a text that other programs have too."""
-    kept, key = DiskCache(default_directory()), cache_key(["common", text, repr(machine), llvmlite.__version__])
-    found = kept.read(key)
-    if found is None:
-        found = emit_object(text, machine, scheduled=True)
-        kept.write(key, found)
-    return found
+    found = _common(text, machine)
+    if found is not None:
+        return lambda: found
+
+    def keep(made: bytes) -> None:
+        DiskCache(default_directory()).write(_common_key(text, machine), made)
+        _remember(text, machine, made)
+
+    return workers.start(Job(text, machine, scheduled=True, keep=keep)).object
+
+
+def _common(text: str, machine: Machine) -> bytes | None:
+    if (text, machine) not in _COMMON:
+        found = DiskCache(default_directory()).read(_common_key(text, machine))
+        if found is None:
+            return None
+        _remember(text, machine, found)
+    return _COMMON[text, machine]
+
+
+_COMMON: dict[tuple[str, Machine], bytes] = {}
+"""What this process has read or made last."""
+
+
+def _remember(text: str, machine: Machine, made: bytes) -> None:
+    while len(_COMMON) >= MOST:
+        _COMMON.pop(next(iter(_COMMON)))
+    _COMMON[text, machine] = made
+
+
+def _common_key(text: str, machine: Machine) -> str:
+    return cache_key(["common", text, repr(machine), llvmlite.__version__])

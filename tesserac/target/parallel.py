@@ -1,8 +1,8 @@
 """Several modules of one program become objects at once, each in a thread of its own, beside what writes the next.
 
-    main thread    kernels' text | host's text               | link
-    threads                      | part 0 | part 3           |
-                                 | part 1 | part 2 | host    |
+    main thread    kernels' text | host's text      | part 3 | link
+    threads                      | micro  | part 1  | host   |
+                                 | part 0 | part 2  |        |
 
 LLVM takes half of the time of a compilation, and modules in contexts of their own have nothing in common. llvmlite lets
 one thread in at a time, whatever the context; hence the one call that takes long is made past its lock. How a program
@@ -12,66 +12,74 @@ is cut does not depend on the number of cores, so that neither do its bytes.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 
 from llvmlite.binding import create_context, ffi
 
 from tessera.processor import available_cores
 from tesserac.target.compile import Machine, new_target_machine, parse, passes
 
-Work = tuple[str, Machine]
+Keep = Callable[[bytes], object]
 
 
-class Objects:
-    """Objects in the making, in the order in which their texts were given."""
+class Job:
+    """One text that becomes an object: by the first thread that comes to it, or by who needs it before that."""
+
+    def __init__(self, text: str, machine: Machine, *, scheduled: bool = False, keep: Keep | None = None) -> None:
+        self.text, self.machine, self.scheduled = text, machine, scheduled
+        self._keep = keep
+        self._claimed, self._done = Lock(), Event()
+        self._made: bytes | BaseException = b""
+
+    def run(self) -> None:
+        if not self._claimed.acquire(blocking=False):
+            return
+        try:
+            self._made = emit_apart(self.text, self.machine, scheduled=self.scheduled)
+            if self._keep is not None:
+                self._keep(self._made)
+        except BaseException as problem:  # for the thread that waits
+            self._made = problem
+        self._done.set()
+
+    def object(self) -> bytes:
+        """Raises what making it raised."""
+        self.run()
+        self._done.wait()
+        if isinstance(self._made, BaseException):
+            raise self._made
+        return self._made
+
+
+class Workers:
+    """Threads that take up jobs, as many at a time as there are cores beside the one that writes."""
 
     def __init__(self) -> None:
-        self._work: list[Work] = []
-        self._made: dict[int, bytes] = {}
-        self._failed: list[BaseException] = []
-        self._waiting: Iterator[tuple[int, Work]] = iter(())
-        self._turn = Lock()
+        self._waiting: deque[Job] = deque()
         self._threads: list[Thread] = []
 
-    def start(self, work: Sequence[Work]) -> None:
-        """Begins with more texts, on cores that are free."""
-        with self._turn:
-            first = len(self._work)
-            self._work += work
-            self._waiting = iter([*self._waiting, *enumerate(work, first)])
+    def start(self, job: Job) -> Job:
+        self._waiting.append(job)
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        for _ in range(min(len(work), available_cores() - len(self._threads))):
+        if len(self._threads) < available_cores() - 1:
             self._threads.append(Thread(target=self._run, name="tessera-llvm", daemon=True))
             self._threads[-1].start()
-
-    def wait(self) -> list[bytes]:
-        """All objects. This thread does what no other has begun. Raises what making one of them raised."""
-        self._run()
-        for thread in self._threads:
-            thread.join()
-        if self._failed:
-            raise self._failed[0]
-        return [self._made[place] for place in range(len(self._work))]
-
-    def _next(self) -> tuple[int, Work] | None:
-        with self._turn:
-            return next(self._waiting, None)
+        return job
 
     def _run(self) -> None:
-        while (found := self._next()) is not None:
-            place, (text, machine) = found
-            try:
-                self._made[place] = emit_apart(text, machine)
-            except BaseException as problem:  # for the thread that waits
-                self._failed.append(problem)
+        while self._waiting:
+            with suppress(IndexError):  # where another thread was sooner
+                self._waiting.popleft().run()
 
 
-def emit_apart(text: str, machine: Machine) -> bytes:
+def emit_apart(text: str, machine: Machine, *, scheduled: bool = False) -> bytes:
     """As `emit_object`, sharing nothing with what other threads do."""
     target, module = new_target_machine(machine), parse(text, create_context())
-    with passes(scheduled=False), ffi.OutputString() as problem:
+    with passes(scheduled=scheduled), ffi.OutputString() as problem:
         buffer = _emit()(target, module, 1, problem)
         if not buffer:
             raise RuntimeError(str(problem))

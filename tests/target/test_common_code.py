@@ -13,13 +13,14 @@ from tessera.loader import load_image
 from tessera.threads import resolve_libc
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
-from tesserac.target import common_code
+from tesserac.target import common_code, parallel
 from tesserac.target.common_code import common_objects
 from tesserac.target.compile import Machine, data_layout, emit_object, host_machine, parse
 from tesserac.target.cpu.build import PLATFORMS
 from tesserac.target.emit import Function, Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, const_i64
+from tesserac.target.parallel import Workers, emit_apart
 from tests.support.caches import new_cache
 
 
@@ -61,7 +62,7 @@ def test_what_calls_one_another_is_one_text() -> None:
 
 def test_the_parts_run_together() -> None:
     module = example()
-    objects = common_objects(module, host_machine())
+    objects = [made() for made in common_objects(module, host_machine(), Workers())]
     image = load_image(link([*objects, emit_object(str(module), host_machine())]), resolve_libc)
     run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(image.address("all"))
     assert [run(x) for x in (2, 7)] == [7 * 6, 7 * 8]
@@ -81,12 +82,12 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
     made: list[str] = []
 
     def counted(text: str, machine: Machine, *, scheduled: bool) -> bytes:
-        made.append(text)
-        return emit_object(text, machine, scheduled=scheduled)
+        made.extend([text] if scheduled else [])
+        return emit_apart(text, machine, scheduled=scheduled)
 
     monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path))
-    monkeypatch.setattr(common_code, "emit_object", counted)
-    common_code.common_object.cache_clear()
+    monkeypatch.setattr(parallel, "emit_apart", counted)
+    common_code._COMMON.clear()
     x = np.ones((2, 3), np.float32)
     counts = []
     for number in (1, 2, 3):
@@ -94,7 +95,7 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
         assert np.allclose(np.asarray(tessera.compile(source).f(x)), np.e * number)
         counts.append(len(made))
         if number == 2:
-            common_code.common_object.cache_clear()
+            common_code._COMMON.clear()
     assert 0 < counts[0] == counts[1] == counts[2]
 
 

@@ -23,9 +23,9 @@ def layers(count: int) -> str:
 def test_many_launches_are_calls_of_a_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[str, int]] = []
 
-    def seen(text: str, machine: Machine) -> bytes:
+    def seen(text: str, machine: Machine, *, scheduled: bool) -> bytes:
         made.append((text, machine.level))
-        return emit_apart(text, machine)
+        return emit_apart(text, machine, scheduled=scheduled)
 
     monkeypatch.setattr(parallel, "emit_apart", seen)
     rng = np.random.default_rng(3)

@@ -14,7 +14,7 @@ from tesserac.target.compile import CodegenError, data_layout, emit_object, host
 from tesserac.target.emit import Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, const_i64
-from tesserac.target.parallel import Objects, emit_apart
+from tesserac.target.parallel import Job, Workers, emit_apart
 
 
 def example() -> Module:
@@ -51,10 +51,10 @@ def test_parts_are_the_whole(cores: int, monkeypatch: pytest.MonkeyPatch) -> Non
     assert sum(text.count("@f4 = alias") for text in texts) == 1, "beside the function whose name it is"
     for text in texts:
         parse(text)
-    making = Objects()
-    making.start([(text, host_machine()) for text in texts[:3]])
-    making.start([(texts[3], host_machine())])
-    objects = making.wait()
+    workers, kept = Workers(), list[bytes]()
+    jobs = [workers.start(Job(text, host_machine(), keep=kept.append)) for text in texts]
+    objects = [job.object() for job in jobs]
+    assert sorted(kept) == sorted(objects), "each was made once"
     assert objects == [emit_apart(text, host_machine()) for text in texts]
     assert value_of(objects, 2) == value_of([emit_object(str(whole), host_machine())], 2) > 1000
 
@@ -64,10 +64,11 @@ def test_a_small_module_is_one() -> None:
 
 
 def test_a_fault_reaches_who_waits() -> None:
-    making = Objects()
-    making.start([(text, host_machine()) for text in (*example().parts(1, 4), "define nothing")])
+    workers = Workers()
+    good, bad = (workers.start(Job(text, host_machine())) for text in (str(example()), "define nothing"))
     with pytest.raises(CodegenError, match="expected"):
-        making.wait()
+        bad.object()
+    assert good.object().startswith(b"\x7fELF")
 
 
 def test_who_wants_other_passes_waits() -> None:
