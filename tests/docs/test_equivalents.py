@@ -81,21 +81,29 @@ def test_no_name_stands_twice() -> None:
     assert len(every) == len(set(every))
 
 
+OF_SOME_VERSIONS = {"row_stack", "linear_cross_entropy"}
+"""NumPy 2.5 has the one no longer, torch 2.11 does not have the other yet: the table is for users of any."""
+
+
+def lacking(peer: str, modules: list[Any]) -> list[str]:
+    return [name for name in peer_names(peer) if not found(modules, name) and name not in OF_SOME_VERSIONS]
+
+
 def test_numpy_has_what_the_table_says() -> None:
-    assert [name for name in peer_names("NumPy") if not found([np], name)] == []
+    assert lacking("NumPy", [np]) == []
 
 
 @pytest.mark.one_in(4)
 def test_torch_has_what_the_table_says() -> None:
     torch = pytest.importorskip("torch", reason="needs the extra `peers`")
     modules = [torch, torch.nn.functional, torch.Tensor]
-    assert [name for name in peer_names("torch") if not found(modules, name)] == []
+    assert lacking("torch", modules) == []
 
 
 @pytest.mark.one_in(4)
 def test_jax_has_what_the_table_says() -> None:
     jax = pytest.importorskip("jax", reason="needs the extra `peers`")
-    assert [name for name in peer_names("JAX") if not found([jax], name)] == []
+    assert lacking("JAX", [jax]) == []
 
 
 def test_onnx_is_in_the_table() -> None:
