@@ -30,9 +30,9 @@ from tesserac.types.dims import ONE, ZERO, Dim, product
 
 CACHE_SHARE = 2
 """What goes from one launch to the next may fill one in so many bytes of the second cache."""
-LONG = 8
-"""Times the second cache that a row has to be: 2^18 points of c64 beside 1 MiB gain nothing, 2^20 a third; 2^20 beside
-2 MiB seemed slower."""
+LONG = 4
+"""Times the second cache that a row has to be: 2^18 points of c64 beside 1 MiB gain nothing, 2^19 a sixth; beside 2 MiB
+2^20 gain a quarter on one thread, on 16 they are level."""
 NARROWEST, WIDEST, PARTS = 8, 64, 16
 """Columns of a program: a line of memory at least, and no more than leaves some for so many programs. Long runs are
 read ahead by the machine, short ones are waited for."""
