@@ -67,6 +67,11 @@ _COPY = re.compile(
 )
 
 
+_PROGRAM_BARRIER = re.compile(
+    r'call void asm sideeffect "[^"]*bar\.sync 1, (\d+);[^"]*", "r,~\{memory\}"\((i32 \S+)\) \S+'
+)
+
+
 def translated(text: str) -> str:
     """The LLVM text of a kernel for this machine. The kernel takes its thread and its block as two more arguments."""
     machine = host_machine()
@@ -97,7 +102,8 @@ def translated(text: str) -> str:
     text = re.sub(r'call ptr asm "mov\.b64 \$0, \$1;", "=l,l"\(ptr (\S+)\)', r"getelementptr i8, ptr \1, i64 0", text)
     text = re.sub(r'call i32 asm sideeffect "mov\.b32 \$0, \$1;", "=r,r"\(i32 (\S+)\)', r"add i32 \1, 0", text)
     text = re.sub(r'.*call void asm sideeffect "", ""\(\)\n', "", text)
-    text = re.sub(r'.*call void asm sideeffect "griddepcontrol\.\w+;", "~\{memory\}"\(\)\n', "", text)
+    text = re.sub(r'.*call void asm sideeffect "[^"]*griddepcontrol[^"]*", "~\{memory\}"\(\)\n', "", text)
+    text = _PROGRAM_BARRIER.sub(r"call void @emu_program_barrier(\2)", text)
     text = re.sub(r".*call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", text)
     text = re.sub(r"declare .*@llvm\.nvvm\..*\n", "", text)
     helpers = HELPERS if "@llvm.fabs.f64" in text else HELPERS + "declare double @llvm.fabs.f64(double)\n"
@@ -130,14 +136,16 @@ class _System:
 
     @staticmethod
     def _sizes() -> dict[str, int]:
-        rooms = {"shared_memory": SHARED_BYTES, "emu_cta": 64, "emu_warps": 64 * 32, "emu_slots": 4 * 1024}
+        rooms = {"shared_memory": SHARED_BYTES, "emu_cta": 64, "emu_warps": 64 * 32, "emu_programs": 64 * 32}
+        rooms["emu_slots"] = 4 * 1024
         return {name: size + 4096 for name, size in rooms.items()}
 
-    def prepare(self, threads: int) -> None:
-        """Barriers for so many threads; shared memory holds what nobody wrote."""
+    def prepare(self, threads: int, program: int) -> None:
+        """Barriers for so many threads, and for those of each program; shared memory holds what nobody wrote."""
         ctypes.memset(self.starts["shared_memory"], NAN, SHARED_BYTES)
         places = [(self.starts["emu_cta"], threads)]
         places += [(self.starts["emu_warps"] + 64 * warp, 32) for warp in range(threads // 32)]
+        places += [(self.starts["emu_programs"] + 64 * number, program) for number in range(threads // program)]
         for address, count in places:
             self.libc.pthread_barrier_init(ctypes.c_void_p(address), None, count)
 
@@ -154,6 +162,8 @@ class Compiled:
 
     def __init__(self, name: str, text: str) -> None:
         system()
+        beside = _PROGRAM_BARRIER.search(text)
+        self.program = int(beside[1]) if beside else 0
         module = llvm.parse_assembly(translated(text))
         module.verify()
         self.engine = llvm.create_mcjit_compiler(module, new_machine(1))
@@ -164,7 +174,7 @@ class Compiled:
         kinds = [ctypes.c_int64] * len(words) + [ctypes.c_int32] * 2
         function = ctypes.CFUNCTYPE(None, *kinds)(self.address)
         place = system()
-        place.prepare(threads)
+        place.prepare(threads, self.program or threads)
         ends = threading.Barrier(threads)
 
         def thread(number: int) -> None:

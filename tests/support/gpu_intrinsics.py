@@ -4,6 +4,7 @@ goes through memory, between barriers."""
 HELPERS = """
 @emu_cta = external global [0 x i8]
 @emu_warps = external global [0 x i8]
+@emu_programs = external global [0 x i8]
 @emu_slots = external global [0 x i8]
 declare i32 @pthread_barrier_wait(ptr)
 declare float @exp2f(float)
@@ -35,6 +36,13 @@ define internal void @emu_warp_barrier(i32 %tid) {
   %warp = lshr i32 %tid, 5
   %at = mul i32 %warp, 64
   %barrier = getelementptr i8, ptr @emu_warps, i32 %at
+  %done = call i32 @pthread_barrier_wait(ptr %barrier)
+  ret void
+}
+
+define internal void @emu_program_barrier(i32 %number) {
+  %at = mul i32 %number, 64
+  %barrier = getelementptr i8, ptr @emu_programs, i32 %at
   %done = call i32 @pthread_barrier_wait(ptr %barrier)
   ret void
 }

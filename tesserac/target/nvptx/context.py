@@ -109,6 +109,9 @@ class Context:
         """The number of the program in the grid."""
         self.thread = self.sreg("tid.x")
         self.lane = self.b.binary("and", self.thread, const_int(I32, 31))
+        self.beside: Value | None = None
+        self.count = 1
+        """Programs of a block of threads, and the number of this one where there are several."""
         self.group = const_int(I32, 0)
         """The number of the warp group, in the role of one."""
         self.groups = 1

@@ -225,7 +225,12 @@ def emit_barrier(ctx: Context, op: Op) -> None:
 
 
 def barrier(ctx: Context) -> None:
-    """All threads of the block."""
+    """All threads of the program."""
+    if ctx.beside is not None:
+        each = [f"setp.eq.u32 mine, $0, {i};\n@mine bar.sync {i + 1}, {ctx.threads};\n" for i in range(ctx.count)]
+        waits = "".join(each)
+        ctx.b.asm(VOID, f"{{\n.reg .pred mine;\n{waits}}}", "r,~{memory}", [ctx.beside], attributes="convergent")
+        return
     ctx.b.intrinsic("llvm.nvvm.barrier.cta.sync.aligned.all", VOID, [const_int(I32, 0)])
 
 

@@ -39,6 +39,8 @@ _EARLY = (6, 0, 1, *[0] * 15)
 """`CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION` as a `CUlaunchAttribute`, in words of 32 bits."""
 MOST_EARLY = 2
 """Programs for each multiprocessor up to which a launch begins early: see Note [Early launches]."""
+EARLY_BLOCKS = 1024
+"""Up to which kernels ask whether they began early: no fewer than of any machine."""
 
 
 def starts_early(arch: str) -> bool:
@@ -112,6 +114,7 @@ def emit_start(module: Module, most_parameters: int, early: bool) -> Function:
     config = _config(b, call, started, threads, shared)
     if early:
         most = b.mul(read(b, call, gpu_abi.MULTIPROCESSORS), const_i64(MOST_EARLY))
+        most = b.minimum_int(most, const_i64(EARLY_BLOCKS))
         _allow_early(b, config, b.icmp("sle", started, most))
     pointers = b.alloca(array(PTR, max(most_parameters, 1)), 8)
 

@@ -35,6 +35,7 @@ from tesserac.target.nvptx import (
     wide_scans,
 )  # fmt: skip
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
+from tesserac.target.nvptx.host_calls import EARLY_BLOCKS
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import WHOLE_WARP
@@ -62,6 +63,19 @@ class KernelText:
     symbols: tuple[str, ...]
 
 
+EARLY = f"""{{
+.reg .pred few;
+.reg .b32 blocks;
+mov.u32 blocks, %nctaid.x;
+setp.le.u32 few, blocks, {EARLY_BLOCKS};
+@!few bra many;
+griddepcontrol.wait;
+griddepcontrol.launch_dependents;
+many:
+}}"""
+"""Both take blocks of threads, of which there may be many, longer to begin."""
+
+
 def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
     """`early`: the launch may begin before the one before it has ended, for which the kernel waits itself."""
     name = entry_name(kernel.symbol)
@@ -86,8 +100,7 @@ def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
         convention="ptx_kernel",
     )
     if early:  # nothing is read or written before; then the next launch may get ready
-        for instruction in ("griddepcontrol.wait;", "griddepcontrol.launch_dependents;"):
-            function.builder.asm(VOID, instruction, "~{memory}", [])
+        function.builder.asm(VOID, EARLY, "~{memory}", [])
     given, own = _row(function, tensors, types) if tensors else (function.args, None)
     ctx = Context(module, function, kernel, dict(zip(symbols, given[len(parameters) :], strict=True)))
     _bind_parameters(ctx, parameters, given)
@@ -99,7 +112,7 @@ def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
     else:
         _emit_block(ctx, kernel.body)
     ctx.b.ret()
-    return KernelText(name, str(module), threads, shared, symbols)
+    return KernelText(name, str(module), threads, shared * programs_beside(kernel), symbols)
 
 
 def _row(function: Function, tensors: int, types: Sequence[LType]) -> tuple[list[Value], Value]:
@@ -155,9 +168,11 @@ def _first_program(ctx: Context) -> Value:
     if (together := clusters.size(ctx.kernel)) > 1:
         return ctx.b.binary("udiv", number, const_i64(together))
     if (beside := programs_beside(ctx.kernel)) > 1:
-        warp = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.sreg("tid.x"), const_int(I32, 5)), I64)
-        number = ctx.b.add(ctx.b.mul(number, const_i64(beside)), warp)
-        ctx.thread = ctx.lane
+        threads, thread = kernel_threads(ctx.kernel), ctx.sreg("tid.x")
+        ctx.beside = ctx.b.binary("lshr", thread, const_int(I32, threads.bit_length() - 1))
+        number = ctx.b.add(ctx.b.mul(number, const_i64(beside)), ctx.b.cast("zext", ctx.beside, I64))
+        ctx.thread = ctx.b.binary("and", thread, const_int(I32, threads - 1))
+        ctx.count = beside
     if "descending" not in ctx.kernel.attrs:
         return number
     last = ctx.b.sub(ctx.dim(product(kernel_grid(ctx.kernel))), const_i64(1))
@@ -201,14 +216,21 @@ def _place_shared(ctx: Context) -> Dim:
         "shared_memory", array(I8, 0), "", space=SHARED, align=ATOM_BYTES, linkage="external"
     )
     total = Dim.const(0)
+    if ctx.beside is not None and (own := shared_bytes(ctx.kernel).constant):
+        base = ctx.b.gep(I8, base, ctx.b.mul(ctx.b.cast("zext", ctx.beside, I64), const_i64(own)))
     for op in _allocations(ctx.kernel):
         ctx.shared[op.result] = ctx.b.gep(I8, base, ctx.dim(total))
         total = total + allocation_bytes(op)
     return total
 
 
+def block_bytes(kernel: Op) -> Dim:
+    """The dynamic shared memory of a block of threads."""
+    return shared_bytes(kernel) * programs_beside(kernel)
+
+
 def shared_bytes(kernel: Op) -> Dim:
-    """The dynamic shared memory of a kernel."""
+    """That of a program."""
     return sum(map(allocation_bytes, _allocations(kernel)), Dim.const(0))
 
 
@@ -262,19 +284,29 @@ def programs(kernel: Op) -> Dim:
 MOST_BESIDE, USUALLY_BESIDE, ENOUGH_BLOCKS = 8, 4, 1024
 """Programs in one block of threads, those where only a run knows how many there are, and how many blocks are no fewer
 than keep all multiprocessors busy."""
+MOST_THREADS, MOST_SHARED = 256, 256
+"""Threads that programs of several warps have together, and bytes that each tells its warps through."""
 
 
 def programs_beside(kernel: Op) -> int:
-    """How many programs of one warp share a block of threads. They know nothing of each other; but a multiprocessor
-    holds 32 blocks, and 64 warps."""
-    count, shared = programs(kernel).constant, shared_bytes(kernel).constant
-    special = kernel_tensors(kernel) or RESIDENT in kernel.attrs or is_persistent(kernel)
-    alone = special or shared != 0 or any(op.name == "gpu.barrier" for op in kernel.walk())
-    if kernel_threads(kernel) > WHOLE_WARP or alone:
+    """How many programs of few warps share a block of threads. They know nothing of each other; but a multiprocessor
+    holds 32 blocks, and 64 warps, and begins a block in about 90 ns."""
+    count, threads = programs(kernel).constant, kernel_threads(kernel)
+    most = min(MOST_BESIDE, MOST_THREADS // threads)
+    special = kernel_tensors(kernel) or RESIDENT in kernel.attrs or is_persistent(kernel) or clusters.size(kernel) > 1
+    if special or most < 2 or not _keeps_to_itself(kernel, threads):
         return 1
     if count is None:
-        return USUALLY_BESIDE
-    return next((n for n in (MOST_BESIDE, 4, 2) if count % n == 0 and count // n >= ENOUGH_BLOCKS), 1)
+        return min(most, USUALLY_BESIDE)
+    return next((n for n in (8, 4, 2) if n <= most and count % n == 0 and count // n >= ENOUGH_BLOCKS), 1)
+
+
+def _keeps_to_itself(kernel: Op, threads: int) -> bool:
+    """Whether a program shares nothing, or is of teams, which tell each other a few numbers."""
+    names, shared = {op.name for op in kernel.walk()}, shared_bytes(kernel).constant
+    if threads == WHOLE_WARP:
+        return shared == 0 and "gpu.barrier" not in names
+    return "gpu.team" in names and shared is not None and shared <= MOST_SHARED and shared % 16 == 0
 
 
 def block_threads(kernel: Op) -> int:

@@ -38,13 +38,13 @@ from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, tell
 from tesserac.target.nvptx.host_calls import starts_early
 from tesserac.target.nvptx.host_steps import HostSteps, condition
 from tesserac.target.nvptx.kernel import (
+    block_bytes,
     block_count,
     block_threads,
     emit_kernel,
     entry_name,
     kernel_symbols,
     programs,
-    shared_bytes,
 )
 from tesserac.target.nvptx.selection import check_selectable
 from tesserac.target.nvptx.worker import emit_ptx_apart
@@ -151,7 +151,7 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
         code=code,
         threads=block_threads(kernel),
         programs=size_of(block_count(kernel)),
-        shared=size_of(shared_bytes(kernel)),
+        shared=size_of(block_bytes(kernel)),
         parameters=tuple(_parameters(kernel)),
         symbols=kernel_symbols(kernel),
         conditions=tuple(condition(g.kind, g.left, g.right) for g in kernel_conditions(kernel)),
