@@ -39,6 +39,7 @@ from tesserac.tile.gpu.row_sums import carry_sums
 from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
 from tesserac.tile.gpu.shared_copies import share_copies
+from tesserac.tile.gpu.split_maps import split_maps
 from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.split_terms import split_terms
 from tesserac.tile.gpu.teams import deal_to_teams, turn_round
@@ -87,6 +88,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
             share_copies(lowered)
             load_ahead(lowered)
             start_early(lowered)
+            split_maps(lowered)
             pair_products(lowered)
             finish = planned_finish(lowered) if CLUSTER not in lowered.attrs else None
             split_roles(lowered, machine.near_bytes - (finish.bytes if finish is not None else 0))
