@@ -23,8 +23,9 @@ from tesserac.base.source import SourceFile  # noqa: E402
 from tesserac.driver.session import Session  # noqa: E402
 from tesserac.ir.core import Op  # noqa: E402
 from tesserac.ir.passes import run_passes  # noqa: E402
+from tesserac.target.nvptx.blocks import block_bytes, block_threads, programs_beside  # noqa: E402
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of  # noqa: E402
-from tesserac.target.nvptx.kernel import block_threads, emit_kernel, programs_beside, shared_bytes  # noqa: E402
+from tesserac.target.nvptx.kernel import emit_kernel  # noqa: E402
 from tesserac.target.nvptx.ptx import assemble, emit_ptx  # noqa: E402
 
 INSTRUCTION_BYTES = 16
@@ -59,7 +60,7 @@ def line(kernel: Op, arch: str) -> str:
     widths = [f"{count} x {kind}{width}" for (kind, where, width), count in sorted(found.items()) if where == "global"]
     cells = [
         kernel.symbol, block_threads(kernel), programs_beside(kernel), made.registers, made.spilled_bytes,
-        made.stack_bytes, shared_bytes(kernel), instructions(made.cubin), ", ".join(widths), shared,
+        made.stack_bytes, block_bytes(kernel), instructions(made.cubin), ", ".join(widths), shared,
         sum("barrier" in text or "bar.sync" in text for text in ptx.splitlines()),
     ]  # fmt: skip
     return f"| {' | '.join(map(str, cells))} |"

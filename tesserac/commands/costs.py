@@ -20,8 +20,9 @@ from tesserac.schedule.dialect import KEPT, LENGTH, launch_kind
 from tesserac.schedule.estimate import launch_work
 from tesserac.schedule.machine import Machine, Residency
 from tesserac.schedule.traffic import chosen_region, launch_bytes
+from tesserac.target.nvptx.blocks import block_bytes, block_threads
 from tesserac.target.nvptx.build import kernels_of
-from tesserac.target.nvptx.kernel import block_threads, emit_kernel, shared_bytes
+from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import Assembled, AssemblerError, assemble, emit_ptx, find_ptxas
 from tesserac.tile.gpu.banks import accesses
 from tesserac.tile.gpu.types import StagesType
@@ -130,7 +131,7 @@ def kernel_facts(kernel: Op, machine: Machine, sizes: Mapping[str, int]) -> Iter
     for text in dict.fromkeys(_products(kernel)):
         yield f"  product  {text}"
     yield f"  threads  {_threads(kernel)}"
-    needed = shared_bytes(kernel)
+    needed = block_bytes(kernel)
     shared = needed.evaluate(dict(sizes)) if needed.symbols() <= sizes.keys() else None
     yield f"  shared   {'of a size that the run knows' if shared is None else _bytes(shared)}{_staged(kernel)}"
     assembled = _assembled(kernel, machine)

@@ -12,7 +12,8 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Op
-from tesserac.target.nvptx.kernel import block_threads, emit_kernel, programs_beside
+from tesserac.target.nvptx.blocks import block_threads, programs_beside
+from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
 from tests.support.cpu_kernels import same_bits
 from tests.support.fake_cuda import emulated_cuda

@@ -34,17 +34,23 @@ from tesserac.target.nvptx import (
     sorts,
     wide_scans,
 )  # fmt: skip
+from tesserac.target.nvptx.blocks import (
+    allocation_bytes,
+    allocations,
+    block_threads,
+    programs,
+    programs_beside,
+    shared_bytes,
+)
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
 from tesserac.target.nvptx.host_calls import EARLY_BLOCKS
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import WHOLE_WARP
 from tesserac.tile.gpu.pairs import is_paired
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.touched import written_memory
 from tesserac.tile.gpu.types import BESIDE, BarriersType, StagesType, TensorMapType
 from tesserac.tile.gpu.values import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
-from tesserac.tile.gpu.variants import scratch_bytes
 from tesserac.types.dims import Dim, product
 
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
@@ -218,24 +224,10 @@ def _place_shared(ctx: Context) -> Dim:
     total = Dim.const(0)
     if ctx.beside is not None and (own := shared_bytes(ctx.kernel).constant):
         base = ctx.b.gep(I8, base, ctx.b.mul(ctx.b.cast("zext", ctx.beside, I64), const_i64(own)))
-    for op in _allocations(ctx.kernel):
+    for op in allocations(ctx.kernel):
         ctx.shared[op.result] = ctx.b.gep(I8, base, ctx.dim(total))
         total = total + allocation_bytes(op)
     return total
-
-
-def block_bytes(kernel: Op) -> Dim:
-    """The dynamic shared memory of a block of threads."""
-    return shared_bytes(kernel) * programs_beside(kernel)
-
-
-def shared_bytes(kernel: Op) -> Dim:
-    """That of a program."""
-    return sum(map(allocation_bytes, _allocations(kernel)), Dim.const(0))
-
-
-def _allocations(kernel: Op) -> list[Op]:
-    return sorted((op for op in kernel.walk() if op.name == "gpu.alloc"), key=_allocation_order)
 
 
 def _emit_alloc(ctx: Context, op: Op) -> None:
@@ -257,66 +249,6 @@ def _emit_view(ctx: Context, op: Op) -> None:
         return
     assert isinstance(ty, MemRefType)
     ctx.memories[op.result] = _memory(ctx, ty, ctx.memories[source].pointer, False)
-
-
-def _allocation_order(op: Op) -> int:
-    if isinstance(op.result.type, StagesType):
-        return 0
-    return 1 if allocation_bytes(op).constant is not None else 2
-
-
-def allocation_bytes(op: Op) -> Dim:
-    ty = op.result.type
-    if isinstance(ty, StagesType):
-        size = ty.depth * ty.layout.bytes
-        return Dim.const(-(-size // ATOM_BYTES) * ATOM_BYTES)
-    if isinstance(ty, BarriersType):
-        return Dim.const(-(-ty.count * copies.BARRIER_BYTES // 16) * 16)
-    assert isinstance(ty, MemRefType)
-    return scratch_bytes(ty)
-
-
-def programs(kernel: Op) -> Dim:
-    """How many programs a launch has."""
-    return product(kernel_grid(kernel))
-
-
-MOST_BESIDE, USUALLY_BESIDE, ENOUGH_BLOCKS = 8, 4, 1024
-"""Programs in one block of threads, those where only a run knows how many there are, and how many blocks are no fewer
-than keep all multiprocessors busy."""
-MOST_THREADS, MOST_SHARED = 256, 256
-"""Threads that programs of several warps have together, and bytes that each tells its warps through."""
-
-
-def programs_beside(kernel: Op) -> int:
-    """How many programs of few warps share a block of threads. They know nothing of each other; but a multiprocessor
-    holds 32 blocks, and 64 warps, and begins a block in about 90 ns."""
-    count, threads = programs(kernel).constant, kernel_threads(kernel)
-    most = min(MOST_BESIDE, MOST_THREADS // threads)
-    special = kernel_tensors(kernel) or RESIDENT in kernel.attrs or is_persistent(kernel) or clusters.size(kernel) > 1
-    if special or most < 2 or not _keeps_to_itself(kernel, threads):
-        return 1
-    if count is None:
-        return min(most, USUALLY_BESIDE)
-    return next((n for n in (8, 4, 2) if n <= most and count % n == 0 and count // n >= ENOUGH_BLOCKS), 1)
-
-
-def _keeps_to_itself(kernel: Op, threads: int) -> bool:
-    """Whether a program shares nothing, or is of teams, which tell each other a few numbers."""
-    names, shared = {op.name for op in kernel.walk()}, shared_bytes(kernel).constant
-    if threads == WHOLE_WARP:
-        return shared == 0 and "gpu.barrier" not in names
-    return "gpu.team" in names and shared is not None and shared <= MOST_SHARED and shared % 16 == 0
-
-
-def block_threads(kernel: Op) -> int:
-    """Threads of a block."""
-    return kernel_threads(kernel) * programs_beside(kernel)
-
-
-def block_count(kernel: Op) -> Dim:
-    """How many blocks a launch has."""
-    return programs(kernel).ceil_div(programs_beside(kernel)) * clusters.size(kernel)
 
 
 def _emit_role(ctx: Context, op: Op, emit_block: control.EmitBlock) -> None:

@@ -35,17 +35,10 @@ from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
+from tesserac.target.nvptx.blocks import block_bytes, block_count, block_threads, programs
 from tesserac.target.nvptx.host_calls import starts_early
 from tesserac.target.nvptx.host_steps import HostSteps, condition
-from tesserac.target.nvptx.kernel import (
-    block_bytes,
-    block_count,
-    block_threads,
-    emit_kernel,
-    entry_name,
-    kernel_symbols,
-    programs,
-)
+from tesserac.target.nvptx.kernel import emit_kernel, entry_name, kernel_symbols
 from tesserac.target.nvptx.selection import check_selectable
 from tesserac.target.nvptx.worker import emit_ptx_apart
 from tesserac.target.sizes import implied_guards, size_of

@@ -18,7 +18,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import ScalarType
-from tesserac.tile.gpu.dialect import fragment
+from tesserac.tile.gpu.values import fragment
 from tesserac.types.policy import NO_POLICY
 
 TERM = "scalar.exp_term"

@@ -1,0 +1,92 @@
+"""Blocks of threads: how many programs share one, and what shared memory they have."""
+
+from __future__ import annotations
+
+from tesserac.ir.core import Op
+from tesserac.ir.types import MemRefType
+from tesserac.target.nvptx import clusters, copies
+from tesserac.tile.dialect import RESIDENT, kernel_tensors
+from tesserac.tile.gpu.layout import VECTOR_BYTES, WHOLE_WARP
+from tesserac.tile.gpu.shared import ATOM_BYTES
+from tesserac.tile.gpu.types import BarriersType, StagesType
+from tesserac.tile.gpu.values import fragment, is_persistent, kernel_grid, kernel_threads, memory
+from tesserac.tile.gpu.variants import scratch_bytes
+from tesserac.types.dims import Dim, product
+
+
+def programs(kernel: Op) -> Dim:
+    """How many programs a launch has."""
+    return product(kernel_grid(kernel))
+
+
+MOST_BESIDE, USUALLY_BESIDE, ENOUGH_BLOCKS = 8, 4, 1024
+"""Programs in one block of threads, those where only a run knows how many there are, and how many blocks are no fewer
+than keep all multiprocessors busy."""
+MOST_THREADS, MOST_SHARED = 256, 256
+"""Threads that programs of several warps have together, and bytes that each tells its warps through."""
+
+
+def programs_beside(kernel: Op) -> int:
+    """How many programs of few warps share a block of threads. They know nothing of each other; but a multiprocessor
+    holds 32 blocks, and 64 warps, and begins a block in about 90 ns."""
+    count, threads = programs(kernel).constant, kernel_threads(kernel)
+    most = min(MOST_BESIDE, MOST_THREADS // threads)
+    special = kernel_tensors(kernel) or RESIDENT in kernel.attrs or is_persistent(kernel) or clusters.size(kernel) > 1
+    if special or most < 2 or not _keeps_to_itself(kernel, threads):
+        return 1
+    if count is None:
+        return min(most, USUALLY_BESIDE)
+    return next((n for n in (8, 4, 2) if n <= most and count % n == 0 and count // n >= ENOUGH_BLOCKS), 1)
+
+
+def _keeps_to_itself(kernel: Op, threads: int) -> bool:
+    """Whether a program shares nothing, or is of teams that tell each other a few numbers and write one. Where those
+    write rows, blocks of few threads were faster: more of them have their registers at once."""
+    ops, shared = list(kernel.walk()), shared_bytes(kernel).constant
+    names = {op.name for op in ops}
+    if threads == WHOLE_WARP:
+        return shared == 0 and "gpu.barrier" not in names
+    stored = [op for op in ops if op.name == "gpu.store" and memory(op.operands[1]).space == "global"]
+    one = "gpu.team" in names and all(not fragment(op.operands[0]).shape for op in stored)
+    return one and shared is not None and shared <= MOST_SHARED and shared % VECTOR_BYTES == 0
+
+
+def block_threads(kernel: Op) -> int:
+    """Threads of a block."""
+    return kernel_threads(kernel) * programs_beside(kernel)
+
+
+def block_count(kernel: Op) -> Dim:
+    """How many blocks a launch has."""
+    return programs(kernel).ceil_div(programs_beside(kernel)) * clusters.size(kernel)
+
+
+def block_bytes(kernel: Op) -> Dim:
+    """The dynamic shared memory of a block of threads."""
+    return shared_bytes(kernel) * programs_beside(kernel)
+
+
+def shared_bytes(kernel: Op) -> Dim:
+    """That of a program."""
+    return sum(map(allocation_bytes, allocations(kernel)), Dim.const(0))
+
+
+def allocations(kernel: Op) -> list[Op]:
+    return sorted((op for op in kernel.walk() if op.name == "gpu.alloc"), key=_allocation_order)
+
+
+def _allocation_order(op: Op) -> int:
+    if isinstance(op.result.type, StagesType):
+        return 0
+    return 1 if allocation_bytes(op).constant is not None else 2
+
+
+def allocation_bytes(op: Op) -> Dim:
+    ty = op.result.type
+    if isinstance(ty, StagesType):
+        size = ty.depth * ty.layout.bytes
+        return Dim.const(-(-size // ATOM_BYTES) * ATOM_BYTES)
+    if isinstance(ty, BarriersType):
+        return Dim.const(-(-ty.count * copies.BARRIER_BYTES // 16) * 16)
+    assert isinstance(ty, MemRefType)
+    return scratch_bytes(ty)
