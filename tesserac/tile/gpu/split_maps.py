@@ -38,7 +38,7 @@ def _term_of_one_product(op: Op) -> Op | None:
     block = op.parent
     dots = [v for v in op.operands if v.defining_op is not None and v.defining_op.name == "gpu.dot"]
     terms = [inner for inner in op.body.ops if inner.name == TERM]
-    if block is None or len(dots) != 2 or len(terms) != 1 or any(v.owner.parent is not block for v in dots):  # type: ignore[union-attr]
+    if block is None or len(dots) != 2 or len(terms) != 1 or any(v.owner.parent is not block for v in dots):
         return None
     (term,) = terms
     read = _needed(term)
