@@ -71,7 +71,7 @@ def emit_subtrees(ctx: Context, op: Op) -> None:
         barrier(ctx)
         return []
 
-    flow.for_loop(b, const_i64(integer(op, "first")), ctx.dim(held.type.dims[-2]), const_i64(1), [], level)
+    flow.for_loop(b, const_i64(1), ctx.dim(held.type.dims[-2]), const_i64(1), [], level)
 
 
 class _Walk:

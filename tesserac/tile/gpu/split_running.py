@@ -9,8 +9,9 @@
   and its launch a choice: the kernel as it was from `MANY` programs on, else the three in turn.
 
 The aligned tree over the blocks before one is made of a whole subtree for each bit of its number, joined smallest
-first: so the bits are the same. What is folded is read twice, but all blocks are folded at once; where its elements are
-folded as they are, a program takes many blocks (`wide_scans.py`). Rows that lie side by side have totals alone, and
+first: so the bits are the same. What is folded is read twice, but all blocks are folded at once. Where its elements are
+folded as they are, it is read once: a program takes many blocks, and waits for what it needs of those before it
+(`wide_scans.py`); one launch clears what they tell each other by. Rows that lie side by side have totals alone, and
 take the tree anew for every block.
 """
 
@@ -20,18 +21,20 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op, define_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.rewrite import erase_dead
-from tesserac.ir.types import INDEX, AxisType, MemRefType
+from tesserac.ir.types import INDEX, AxisType, MemRefType, TileType
 from tesserac.schedule.dialect import Predicate
 from tesserac.tile.dialect import Config, grid, tile_type
 from tesserac.tile.gpu import wide_scans
 from tesserac.tile.status import add_workspace
 from tesserac.types.dims import Dim, product
+from tesserac.types.dtype import I32
 
 MANY = 256
 """Programs of a kernel that keep a GPU busy."""
 LEVELS = 31
 """Of the tree: blocks of threads are fewer than 2**31."""
 SUBTREE_WARPS = 32
+CLEARED, CLEAR_WARPS = 512, 4
 SUBTREES = "gpu.subtrees"
 define_op(SUBTREES, pure=False)
 
@@ -82,26 +85,44 @@ class _Split:
         levels = (Dim.const(LEVELS),) if self.deep else ()
         sizes = (*self.programs, *levels, blocks, *map(Dim.const, total.shape))
         self.totals = MemRefType(sizes, total.dtype, total.policy)
-        self.steps = (".totals", *((".subtrees",) if self.deep else ()), ".blocks")
         self.moves = wide_scans.moves(running) if self.deep else None
-        self.wide = (*self.programs, blocks.ceil_div(wide_scans.chains(total.dtype)))
+        several = blocks.ceil_div(wide_scans.chains(total.dtype))
+        self.wide = (*self.programs, several)
+        self.flags = MemRefType((*self.programs, several * wide_scans.FLAG_LEVELS), I32)
+        split = (".totals", *((".subtrees",) if self.deep else ()), ".blocks")
+        self.steps = split if self.moves is None else (".clear", ".once")
+
+    @property
+    def memories(self) -> tuple[MemRefType, ...]:
+        """What the kernels hand to each other."""
+        return (self.totals,) if self.moves is None else (self.totals, self.flags)
 
     def kernels(self) -> list[Op]:
         """In the order of `steps`."""
+        if self.moves is not None:
+            return [self.clear_kernel(), self.once_kernel(self.moves)]
         return [self.totals_kernel(), *([self.subtrees_kernel()] if self.deep else []), self.blocks_kernel()]
+
+    def clear_kernel(self) -> Op:
+        """No program has told anything."""
+        *_, count = self.flags.dims
+        start = _Start(self, (*self.programs, count.ceil_div(CLEARED)))
+        b, ty = start.b, TileType((CLEARED,), I32)
+        first = index_op(b, "mul", start.number, dim_value(b, CLEARED))
+        end = b.value("index.dim", (), INDEX, {"dim": count})
+        axis = b.value("tile.axis", (first, end), AxisType(CLEARED))
+        b.op("tile.store", (b.value("tile.full", (), ty, {"value": 0}), start.handed[1], *start.pids, axis))
+        return start.finish(f"{self.kernel.symbol}.clear", CLEAR_WARPS)
 
     def subtrees_kernel(self) -> Op:
         """The totals of all subtrees of a row, level by level."""
         (scan,) = [op for op in self.running.walk() if op.name == "tile.scan"]
         start = _Start(self, self.programs)
-        first = 1 if self.moves is None else wide_scans.first_level(self.total.dtype)
-        start.b.op(SUBTREES, (*start.pids, start.totals), (), {"kind": scan.attrs["kind"], "first": first})
+        start.b.op(SUBTREES, (*start.pids, start.totals), (), {"kind": scan.attrs["kind"]})
         return start.finish(f"{self.kernel.symbol}.subtrees", SUBTREE_WARPS)
 
     def totals_kernel(self) -> Op:
         """Every block's total. What the block stores, and what it needs for that alone, is not done here."""
-        if self.moves is not None:
-            return self._wide_kernel(wide_scans.TOTALS, self.moves)
         start = _Start(self)
         body, before = self.running.regions[0].block, self.running.operands[1]
         start.bind(body, start.values[before])
@@ -114,8 +135,6 @@ class _Split:
 
     def blocks_kernel(self) -> Op:
         """What every block stores, behind the tree over the totals before it."""
-        if self.moves is not None:
-            return self._wide_kernel(wide_scans.BLOCKS, self.moves)
         start = _Start(self)
         body = self.running.regions[0].block
         start.bind(body, self._by_subtrees(start) if self.deep else self._by_tree(start))
@@ -123,17 +142,17 @@ class _Split:
             start.b.add(clone_op(op, start.values))
         return start.finish(f"{self.kernel.symbol}.blocks")
 
-    def _wide_kernel(self, name: str, moves: wide_scans.Moves) -> Op:
-        """Many blocks for a program."""
+    def once_kernel(self, moves: wide_scans.Moves) -> Op:
+        """Many blocks for a program, each read once."""
         (scan,) = [op for op in self.running.walk() if op.name == "tile.scan"]
         start = _Start(self, self.wide)
-        b, writes = start.b, name == wide_scans.BLOCKS
+        b = start.b
         rooms = wide_scans.rooms(b, self.total.dtype)
         source = (start.values[moves.source], *wide_scans.places(b, moves.taken, start.values))
-        target = (start.values[moves.target], *wide_scans.places(b, moves.put, start.values)) if writes else ()
-        operands = (start.number, *rooms, start.totals, *start.pids, *source, *target)
-        b.op(name, operands, (), {"kind": scan.attrs["kind"], "dims": moves.dims})
-        return start.finish(f"{self.kernel.symbol}.{'blocks' if writes else 'totals'}", wide_scans.WARPS)
+        target = (start.values[moves.target], *wide_scans.places(b, moves.put, start.values))
+        operands = (start.number, *rooms, *start.handed, *start.pids, *source, *target)
+        b.op(wide_scans.ONCE, operands, (), {"kind": scan.attrs["kind"], "dims": moves.dims})
+        return start.finish(f"{self.kernel.symbol}.once", wide_scans.WARPS)
 
     def _by_tree(self, start: _Start) -> Value:
         """What stands before a block: the tree over all totals before it."""
@@ -169,9 +188,9 @@ class _Split:
         """Every launch of the kernel in a host program becomes the choice."""
         launches = [op for op in host.walk() if op.attrs.get("kernel") == self.kernel.symbol]
         for launch in launches:
-            room = add_workspace(host, self.totals, "totals")
+            rooms = tuple(add_workspace(host, memory, "totals") for memory in self.memories)
             many = Predicate("at_least", product(self.programs), Dim.const(MANY))
-            arms = [self._arm(launch, ("",), ()), self._arm(launch, self.steps, (room,))]
+            arms = [self._arm(launch, ("",), ()), self._arm(launch, self.steps, rooms)]
             Builder.before(launch).op("schedule.select", (), (), {"predicates": (many,)}, arms)
             launch.erase()
 
@@ -196,7 +215,7 @@ class _Start:
         self.grid = split.grid if sizes is None else sizes
         self.numbers = [self.block.add_arg(INDEX, "block")] if len(self.grid) > axes else []
         rest = [self.block.add_arg(v.type, v.name) for v in old[axes:]]
-        self.totals = self.block.add_arg(split.totals, "totals")
+        self.handed = [self.block.add_arg(memory, "totals") for memory in split.memories]
         self.pids = self.block.args[:axes]
         self.values: dict[Value, Value] = dict(zip(old, [*self.pids, *rest], strict=True))
         self.b = Builder(self.block, kernel.span)
@@ -204,6 +223,10 @@ class _Start:
             if op is split.running:
                 break
             self.b.add(clone_op(op, self.values))
+
+    @property
+    def totals(self) -> Value:
+        return self.handed[0]
 
     @property
     def number(self) -> Value:

@@ -2,13 +2,16 @@
 
     tile.running(n, empty) { ^(b, before): s, t = scan(load x[b]); store before + s; yield t } {+}
   as
-    gpu.scan_totals(number, room, tops, levels, r..., x, at...) {kind, dims}
-        brings `CHAINS` blocks into `room`, folds each, and joins the totals to the subtrees that they complete
-    gpu.scan_blocks(number, room, tops, levels, r..., x, at..., out, at...) {kind, dims}
-        brings the same blocks, folds each in place behind what its number says of the subtrees, and writes them
+    gpu.scan_once(number, room, tops, levels, flags, r..., x, at..., out, at...) {kind, dims}
+        brings `chains` blocks into `room`, folds each in place, joins their totals to the subtrees that they complete,
+        tells of those that programs behind it need, waits for those that it needs of programs before it, and writes
 
 Enters: the kernels that `split_running` begins. A thread alone in a warp would leave most of a multiprocessor waiting
 for one addition after another; here the threads of a warp walk as many blocks side by side.
+
+Note [Programs that wait for others]: a GPU begins programs in the order of their numbers, and goes on with all that it
+has begun. So a program may wait for those before it. What it waits for are whole subtrees, one for each bit of its
+number, however many of them are ready when it looks: the order of additions is that of the tree, not of time.
 """
 
 from __future__ import annotations
@@ -21,26 +24,22 @@ from tesserac.tile.dialect import memref_type, tile_type
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, F64, I32, I64, U32, U64, DType
 
-TOTALS, BLOCKS = "gpu.scan_totals", "gpu.scan_blocks"
-define_op(TOTALS, pure=False)
-define_op(BLOCKS, pure=False)
+ONCE = "gpu.scan_once"
+define_op(ONCE, pure=False)
 
 LENGTH = 512
 """Elements of a block."""
 ROW = LENGTH + 1
 """Where the next block stands in a room: lanes that walk one each read from different banks."""
 WARPS = 8
+FLAG_LEVELS = 27
+"""Of subtrees of whole programs: blocks of threads are fewer than 2**31, and a program takes at least 16 blocks."""
 _DTYPES = (F32, F64, I32, I64, U32, U64)
 
 
 def chains(dtype: DType) -> int:
     """Blocks of one program."""
     return 32 if dtype.bits == 32 else 16
-
-
-def first_level(dtype: DType) -> int:
-    """The first level of subtrees that one program does not complete."""
-    return chains(dtype).bit_length()
 
 
 @dataclass(frozen=True)
