@@ -136,6 +136,12 @@ def test_running_sums_of_more_blocks_than_a_program_takes() -> None:
     compare("running_rows", numbers(2, 512 * (wide_scans.chains(F64) + 1) + 3).astype(np.float64))
 
 
+@pytest.mark.one_in(48)
+def test_programs_of_running_sums_tell_each_other() -> None:
+    """The fourth completes a subtree of four, which the fifth needs."""
+    compare("running_rows", numbers(1, 4 * 512 * wide_scans.chains(F64) + 700).astype(np.float64))
+
+
 @pytest.mark.one_in(16)
 def test_running_sums_of_many_rows() -> None:
     """From so many programs on, each walks a row."""
