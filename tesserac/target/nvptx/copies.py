@@ -172,6 +172,11 @@ def emit_wait(ctx: Context, op: Op) -> None:
 
 
 def emit_warp_barrier(ctx: Context, op: Op) -> None:
+    warp_barrier(ctx)
+
+
+def warp_barrier(ctx: Context) -> None:
+    """All threads of a warp."""
     ctx.b.intrinsic("llvm.nvvm.bar.warp.sync", VOID, [const_int(I32, -1)])
 
 

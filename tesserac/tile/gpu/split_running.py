@@ -27,7 +27,7 @@ from tesserac.tile.dialect import Config, grid, tile_type
 from tesserac.tile.gpu import wide_scans
 from tesserac.tile.status import add_workspace
 from tesserac.types.dims import Dim, product
-from tesserac.types.dtype import I32
+from tesserac.types.dtype import I64
 
 MANY = 256
 """Programs of a kernel that keep a GPU busy."""
@@ -88,14 +88,11 @@ class _Split:
         self.moves = wide_scans.moves(running) if self.deep else None
         several = blocks.ceil_div(wide_scans.chains(total.dtype))
         self.wide = (*self.programs, several)
-        self.flags = MemRefType((*self.programs, several * wide_scans.FLAG_LEVELS), I32)
+        told = wide_scans.told(self.programs, several, total.dtype)
+        self.memories = (self.totals,) if self.moves is None else told
+        """What the kernels hand to each other."""
         split = (".totals", *((".subtrees",) if self.deep else ()), ".blocks")
         self.steps = split if self.moves is None else (".clear", ".once")
-
-    @property
-    def memories(self) -> tuple[MemRefType, ...]:
-        """What the kernels hand to each other."""
-        return (self.totals,) if self.moves is None else (self.totals, self.flags)
 
     def kernels(self) -> list[Op]:
         """In the order of `steps`."""
@@ -105,13 +102,13 @@ class _Split:
 
     def clear_kernel(self) -> Op:
         """No program has told anything."""
-        *_, count = self.flags.dims
+        *_, count = self.memories[0].dims
         start = _Start(self, (*self.programs, count.ceil_div(CLEARED)))
-        b, ty = start.b, TileType((CLEARED,), I32)
+        b, ty = start.b, TileType((CLEARED,), I64)
         first = index_op(b, "mul", start.number, dim_value(b, CLEARED))
         end = b.value("index.dim", (), INDEX, {"dim": count})
         axis = b.value("tile.axis", (first, end), AxisType(CLEARED))
-        b.op("tile.store", (b.value("tile.full", (), ty, {"value": 0}), start.handed[1], *start.pids, axis))
+        b.op("tile.store", (b.value("tile.full", (), ty, {"value": 0}), start.handed[0], *start.pids, axis))
         return start.finish(f"{self.kernel.symbol}.clear", CLEAR_WARPS)
 
     def subtrees_kernel(self) -> Op:
@@ -151,7 +148,7 @@ class _Split:
         source = (start.values[moves.source], *wide_scans.places(b, moves.taken, start.values))
         target = (start.values[moves.target], *wide_scans.places(b, moves.put, start.values))
         operands = (start.number, *rooms, *start.handed, *start.pids, *source, *target)
-        b.op(wide_scans.ONCE, operands, (), {"kind": scan.attrs["kind"], "dims": moves.dims})
+        b.op(wide_scans.ONCE, operands, (), {"kind": scan.attrs["kind"], "dims": moves.dims, "rows": len(start.pids)})
         return start.finish(f"{self.kernel.symbol}.once", wide_scans.WARPS)
 
     def _by_tree(self, start: _Start) -> Value:

@@ -14,7 +14,8 @@ def written_memory(op: Op) -> tuple[Value, ...]:
         case "gpu.scan_rows" | "gpu.subtrees":
             return tuple(v for v in op.operands if isinstance(v.type, MemRefType))
         case "gpu.scan_once":
-            return (*op.operands[1:5], [v for v in op.operands if isinstance(v.type, MemRefType)][-1])
+            *given, _, put = (v for v in op.operands if isinstance(v.type, MemRefType))
+            return (*given, put)
         case "gpu.sort" | "gpu.digit_counts" | "gpu.digit_offsets" | "gpu.digit_places":
             return tuple(v for v in op.operands[1:] if isinstance(v.type, MemRefType))
     return ()

@@ -2,7 +2,7 @@
 
     tile.running(n, empty) { ^(b, before): s, t = scan(load x[b]); store before + s; yield t } {+}
   as
-    gpu.scan_once(number, room, tops, levels, flags, r..., x, at..., out, at...) {kind, dims}
+    gpu.scan_once(number, room, nodes, told..., r..., x, at..., out, at...) {kind, dims, rows}
         brings `chains` blocks into `room`, folds each in place, joins their totals to the subtrees that they complete,
         tells of those that programs behind it need, waits for those that it needs of programs before it, and writes
 
@@ -32,8 +32,10 @@ LENGTH = 512
 ROW = LENGTH + 1
 """Where the next block stands in a room: lanes that walk one each read from different banks."""
 WARPS = 8
-FLAG_LEVELS = 27
-"""Of subtrees of whole programs: blocks of threads are fewer than 2**31, and a program takes at least 16 blocks."""
+WORD_BITS = 32
+"""Of a number that is told in one word, beside that it is."""
+TOLD_LEVELS = 32
+"""More than subtrees of programs have levels, of which there are fewer than 2**31."""
 _DTYPES = (F32, F64, I32, I64, U32, U64)
 
 
@@ -95,7 +97,14 @@ def places(b: Builder, at: tuple[Value, ...], values: dict[Value, Value]) -> lis
 
 
 def rooms(b: Builder, dtype: DType) -> list[Value]:
-    """For the blocks, and for a number of each."""
-    sizes = chains(dtype) * ROW, chains(dtype)
+    """For the blocks, and for subtrees: what stands before each block, those of the program, those before it."""
+    sizes = chains(dtype) * ROW, 3 * chains(dtype) + TOLD_LEVELS
     types = (MemRefType((Dim.const(size),), dtype, space="local") for size in sizes)
     return [b.value("tile.alloc", (), ty, hint="room") for ty in types]
+
+
+def told(rows: tuple[Dim, ...], programs: Dim, dtype: DType) -> tuple[MemRefType, ...]:
+    """By what programs tell each other: words, which hold a number of 32 bits, and numbers that are longer."""
+    shape = (*rows, programs * 2)
+    words = MemRefType(shape, I64)
+    return (words,) if dtype.bits == WORD_BITS else (words, MemRefType(shape, dtype))
