@@ -171,6 +171,12 @@ def emit_wait(ctx: Context, op: Op) -> None:
     ctx.b.intrinsic("llvm.nvvm.cp.async.wait.group", VOID, [const_int(I32, integer(op, "pending"))])
 
 
+def wait_for_copies(ctx: Context) -> None:
+    """All that the thread has started."""
+    ctx.b.intrinsic("llvm.nvvm.cp.async.commit.group", VOID, [])
+    ctx.b.intrinsic("llvm.nvvm.cp.async.wait.group", VOID, [const_int(I32, 0)])
+
+
 def emit_warp_barrier(ctx: Context, op: Op) -> None:
     warp_barrier(ctx)
 

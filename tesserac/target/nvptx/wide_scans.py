@@ -12,10 +12,10 @@ from functools import partial
 from tesserac.ir.core import Op
 from tesserac.ir.forms import indices
 from tesserac.target import flow
-from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int
+from tesserac.target.llvm_types import I1, I64, VOID, Value, const_i64, const_int
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import constant
-from tesserac.target.nvptx.copies import WARP, barrier, warp_barrier
+from tesserac.target.nvptx.copies import WARP, barrier, wait_for_copies, warp_barrier
 from tesserac.target.nvptx.fragments import FOLDS
 from tesserac.target.nvptx.scalars import emit_rule
 from tesserac.target.nvptx.told import Line, Told
@@ -67,17 +67,18 @@ class _Scan:
     # --- memory -------------------------------------------------------------------------------------------------------
 
     def bring(self) -> None:
-        """All blocks of the program; what is behind the end of the row is its last element."""
+        """All blocks of the program, all at once on their way; behind the end of the row its last element."""
         b, last = self.b, self.b.sub(self.size, const_i64(1))
+        name = f"llvm.nvvm.cp.async.ca.shared.global.{self.dtype.bytes}"
 
         def rows(start: Value, _: list[Value]) -> list[Value]:
-            places = self._places(start)
-            loaded = [self.source.load(b.minimum_int(self._element(*place), last)) for place in places]
-            for value, place in zip(loaded, places, strict=True):
-                self.room.store(value, self._in_room(*place))
+            for place in self._places(start):
+                source = self.source.address(b.minimum_int(self._element(*place), last))
+                b.intrinsic(name, VOID, [self.room.address(self._in_room(*place)), source])
             return []
 
         flow.for_loop(b, const_i64(0), const_i64(self.chains), const_i64(ROWS), [], rows)
+        wait_for_copies(self.ctx)
         barrier(self.ctx)
 
     def write(self) -> None:
