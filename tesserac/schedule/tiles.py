@@ -16,7 +16,7 @@ from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.cost import element_bytes
 from tesserac.schedule.legality import ImpossibleSchedule
 from tesserac.schedule.machine import Machine
-from tesserac.types.dtype import DType
+from tesserac.types.dtype import F32, DType
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,8 @@ BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
 """Of 8-bit numbers: sums of as many terms are added in f32, which takes as many registers again as the result."""
 WARP_BYTE_BLOCKS = ((128, 64, 128), (64, 64, 128))
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
+KNOWN_WIDE_BLOCKS = ((128, 128, 32), *WIDE_BLOCKS[1:])
+"""Of f32, where all sizes are known: half as many barriers. With the tree over segments beside it there is no gain."""
 BLOCK_NAMES = ("m", "n", "k")
 PROGRAM_START = 2.0e6
 """Multiply-adds that a multiprocessor misses while a program fills and drains its pipeline."""
@@ -143,7 +145,8 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = (KNOWN_BLOCKS if problem.known else ASYNC_BLOCKS) if machine.has_async_matrix_unit else WARP_BLOCKS
     by_bytes = BYTE_BLOCKS if machine.has_async_matrix_unit else WARP_BYTE_BLOCKS
-    shapes = by_bytes if problem.by_bytes else narrow if problem.narrow else WIDE_BLOCKS
+    deep = problem.known and problem.dtype == F32 and problem.terms <= CONTRACTION.length
+    shapes = by_bytes if problem.by_bytes else narrow if problem.narrow else KNOWN_WIDE_BLOCKS if deep else WIDE_BLOCKS
     return [Block(*shape) for shape in shapes]
 
 

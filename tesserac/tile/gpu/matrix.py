@@ -22,8 +22,9 @@ from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, DType
 MMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (0, 8))
 MMA_LANES: tuple[Bit, ...] = ((1, 2), (1, 4), (0, 1), (0, 2), (0, 4))
 FMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (1, 2))
-FMA_LANES: tuple[Bit, ...] = ((1, 4), (1, 8), (1, 16), (0, 1), (0, 2))
-"""Eight lanes side by side along n read 128 bytes of B at once; all eight read the same words of A."""
+FMA_LANES: tuple[Bit, ...] = ((0, 1), (1, 4), (1, 8), (1, 16), (0, 2))
+"""Half a warp reads 128 bytes of B, and two rows of A. Neighbours read the same words of B, every second lane the same
+of A: only so does the hardware give vectors of 16 bytes to half a warp at once, and not to a quarter."""
 FMA_ACROSS_REGISTERS: tuple[Bit, ...] = ((1, 8), (1, 16))
 FMA_ACROSS_LANES: tuple[Bit, ...] = ((1, 1), (1, 2), (1, 4), (0, 1), (0, 2))
 """Where terms of B are neighbours in memory: eight lanes read vectors of them in eight neighbouring columns."""
