@@ -66,10 +66,15 @@ TENSORS = """def f(x: Tensor[N, f32], y: Tensor[M, K, f32]):
 CHANNELS = """def f(x: Tensor[N, C, 9, f32], w: Tensor[C, 3, f32]) -> Tensor[N, C, 7, f32]:
     return einsum("ck,nclk->ncl", w, windows(x, 3, 2))
 """
+POWERS = """def f(x: Tensor[400, 64, f32], w: Tensor[64, 64, f32]) -> Tensor[400, 64, f32]:
+    for i in range(20):
+        x = x @ w
+    return x
+"""
 SHOWN = {
     "sum_iterations": SUMS, "write_out_folds": WINDOWS, "write_out_products": CHANNELS, "sink_views": UPDATES,
-    "normalise": SUMS, "host": MAPS, "launches": MAPS, "sequential": RECURRENCE, "horizontal": TENSORS,
-    "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
+    "normalise": SUMS, "host": MAPS, "launches": MAPS, "invariant_packs": POWERS, "sequential": RECURRENCE,
+    "horizontal": TENSORS, "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
 }  # fmt: skip
 SM_80 = gpu.PLATFORMS["sm_80"]
 PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *target_passes(cpu.AARCH64))
@@ -78,7 +83,7 @@ PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *t
 def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
-    shared = [name for name in list(SHOWN)[1:10] if name != "sequential"]
+    shared = [name for name in list(SHOWN)[1:11] if name not in ("invariant_packs", "sequential")]
     own = ["write_out_calls", "near_functions", "sort_folds", "fold_views"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 
