@@ -55,6 +55,14 @@ READ_AS_ROWS = (F32, F64, BF16, F16)
 
 WINDOW_STEPS = (1, 2)
 """How far apart columns may lie that are read as vectors."""
+WINDOW_RUN = 8
+"""Neighbouring columns that are at least worth vectors of their own."""
+WINDOW_ROWS, MOST_WINDOW_ROWS = 8, 32
+"""Rows that windows are read for at once; of more than a few times as many, windows had better be packed."""
+WINDOW_FACTORS, WINDOW_SUMS = 128 * 1024, 64 * 1024
+"""Elements of the rows, and of the sums, of a program that stay in the second cache beside what it reads."""
+WINDOW_TERMS = 512
+"""Steps of a program at a time where only a run knows how many there are."""
 
 
 def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Block | None = None) -> None:
@@ -104,28 +112,67 @@ def schedule_fewest_rows(launch: Op) -> None:
     because(launch, f"at most {block.rows} rows: the right operand is read as it lies, in blocks of {block}")
 
 
+def schedule_windows(launch: Op) -> None:
+    """Schedules a contraction of many rows with windows, which are read where they lie."""
+    *_, rows, _, terms = launch_space(launch)
+    assert rows.constant is not None
+    most = max(WINDOW_ROWS, WINDOW_FACTORS // (terms.constant or WINDOW_TERMS) // WINDOW_ROWS * WINDOW_ROWS)
+    height = min(-(-rows.constant // WINDOW_ROWS) * WINDOW_ROWS, most)
+    width = WINDOW_SUMS // height // ROWS_UNIT * ROWS_UNIT
+    depth = 1 << ((terms.constant or WINDOW_TERMS) - 1).bit_length()
+    loops = len(launch_loops(launch))
+    for loop, size in zip(range(loops - 3, loops), (height, width, min(depth, CONTRACTION.length)), strict=True):
+        split(launch, loop, size)
+    for operand in (0, 1):
+        stage(launch, operand, "rows", 1)
+    cut_product(launch, (WINDOW_ROWS, ROWS_UNIT), rows_first=False)
+    because(launch, f"windows are read where they lie, in blocks of {height}x{width}")
+
+
 def can_read_rows(launch: Op, machine: Machine) -> bool:
     """Whether neighbours in a row of the right operand, or in a column, are neighbours in memory, and one fma each is
     all there is to the product."""
+    reaches = _plain_reaches(launch, machine)
+    if reaches is None or (reaches[0].digits and not reaches[1].digits):
+        return False
+    right = reaches[1]
+    return _reads_few_windows(launch, right, machine) if right.digits else ONE in right.strides[-2:]
+
+
+def _plain_reaches(launch: Op, machine: Machine) -> tuple[Reach, Reach] | None:
+    """What a product of floats reads, each as it lies in memory, if one fma each is all there is to it."""
     contract = computing(launch)[0]
-    right, ty = read_reach(launch, contract, 1), tensor_type(contract.operands[1])
-    if machine.uses_tiles(*product_types(contract)):
-        return False
-    if any(op.name == "form.accumulate" for op in computing(launch)) or right is None or right.panels:
-        return False
-    if (left := read_reach(launch, contract, 0)) is None or (left.digits and not right.digits):
-        return False
+    left, right = (read_reach(launch, contract, position) for position in (0, 1))
+    summed = any(op.name == "form.accumulate" for op in computing(launch))
+    if machine.uses_tiles(*product_types(contract)) or summed or left is None or right is None or right.panels:
+        return None
+    other, ty = (tensor_type(operand) for operand in contract.operands)
     floats = ty.dtype in READ_AS_ROWS and compute_dtype(ty.dtype, ty.policy) in (F32, F64)
-    same = tensor_type(contract.operands[0]).dtype == ty.dtype
-    lies = _reads_windows(launch, right, machine) if right.digits else ONE in right.strides[-2:]
-    return floats and same and lies
+    return (left, right) if floats and other.dtype == ty.dtype else None
 
 
-def _reads_windows(launch: Op, right: Reach, machine: Machine) -> bool:
+def _reads_few_windows(launch: Op, right: Reach, machine: Machine) -> bool:
     """Whether vectors of neighbouring columns, with masks, read a few rows' windows where they lie."""
     rows, step = launch_space(launch)[-3].constant, right.strides[-2].constant
-    masks = machine.vectors is not None and machine.vectors.has_masks
-    return masks and rows is not None and rows <= FEWEST_ROWS and step in WINDOW_STEPS
+    return _has_masks(machine) and rows is not None and rows <= FEWEST_ROWS and step in WINDOW_STEPS
+
+
+def _has_masks(machine: Machine) -> bool:
+    return machine.vectors is not None and machine.vectors.has_masks
+
+
+def reads_windows(launch: Op, machine: Machine) -> bool:
+    """Whether windows of more than a few rows are read where they lie: neighbouring columns are neighbours in memory,
+    in runs that are worth vectors."""
+    space, reaches = launch_space(launch), _plain_reaches(launch, machine)
+    if reaches is None or not _has_masks(machine):
+        return False
+    left, right = reaches
+    run = dict(right.digits).get(len(space) - 2)
+    neighbours, rows = (run[-1][0] if run else space[-2]).constant, space[-3].constant
+    if rows is None or neighbours is None or left.digits or not right.digits or right.strides[-2] != ONE:
+        return False
+    return rows <= MOST_WINDOW_ROWS and neighbours >= WINDOW_RUN
 
 
 def problem_of(launch: Op, machine: Machine) -> Problem:

@@ -24,8 +24,10 @@ from tesserac.schedule.contract import (
     can_read_rows,
     problem_of,
     product_types,
+    reads_windows,
     schedule_contract,
     schedule_fewest_rows,
+    schedule_windows,
 )
 from tesserac.schedule.dialect import (
     Predicate,
@@ -70,6 +72,9 @@ def schedule_product(launch: Op, machine: Machine) -> None:
     rows = launch_space(launch)[-3].constant
     if machine.packs_operands and rows is not None and rows <= FEWEST_ROWS and can_read_rows(launch, machine):
         schedule_fewest_rows(launch)
+        return
+    if machine.packs_operands and reads_windows(launch, machine):
+        schedule_windows(launch)
         return
     plain = clone_op(launch, {})
     schedule_contract(launch, problem_of(launch, machine), machine)

@@ -46,7 +46,7 @@ SAFE_INTRINSICS = frozenset(
         *("fma", "sqrt", "fabs", "copysign", "floor", "ceil", "trunc", "roundeven", "maximum", "minimum"),
         *("smax", "smin", "umax", "umin", "abs", "sadd.sat", "fptosi.sat", "fptoui.sat"),
         *("ctpop", "ctlz", "cttz", "vector.reduce.or", "vector.reduce.smax", "masked.gather"),
-        *("masked.load", "masked.store"),
+        *("experimental.vector.compress", "masked.expandload", "masked.load", "masked.store"),
         *("memcpy", "memmove", "memset", "prefetch", "aarch64.hint", "x86.sse2.pause"),
         *("x86.ldtilecfg", "x86.tilerelease", "x86.tilezero", "x86.tileloadd64", "x86.tilestored64", "x86.tdpbf16ps"),
         *("x86.tdpbssd", "x86.avx512.vpdpbusd.512", "x86.avx512.mask.scalef.ps.512"),

@@ -1,4 +1,4 @@
-"""A few rows times windows: read where they lie, whatever is between columns and terms, with the interpreter's bits."""
+"""Rows times windows: read where they lie, whatever is between columns and terms, with the interpreter's bits."""
 
 from __future__ import annotations
 
@@ -34,12 +34,24 @@ def narrow(x: Tensor[N, C, H, W, bf16 @accum(f32)], w: Tensor[5, C, KH, 2, bf16 
 def by_weights(x: Tensor[N, 3, H, W, f32], w: Tensor[3, 1, 3, 3, f32], g: Tensor[N, 3, H, W, f32]) where H >= 3, W >= 3:
     _, back = vjp(lambda k: conv2d(x, k, padding=1, groups=3), w)
     return back(g)[0]
+
+def many(x: Tensor[N, 2, H, 20, f32], w: Tensor[13, 2, 3, 3, f32]) where H >= 3:
+    return conv2d(x, w, padding=1)
+
+def many_wide(x: Tensor[N, 3, H, 9, f64], w: Tensor[20, 3, KH, 2, f64]) where H >= KH:
+    return conv2d(x, w)
+
+def many_narrow(x: Tensor[N, 2, H, 30, bf16 @accum(f32)], w: Tensor[24, 2, KH, 3, bf16 @accum(f32)]) where H >= KH:
+    return relu(conv2d(x, w, dilation=(1, 4)))
 """
 SIZES = {
     "alone": [((2, 3, 5, 30), (3, 1, 3, 3)), ((1, 3, 4, 120), (3, 1, 2, 5)), ((2, 3, 6, 3), (3, 1, 4, 3)),
               ((0, 3, 5, 4), (3, 1, 3, 3))],
     "apart": [((2, 2, 9, 13), (4, 1, 3, 2)), ((1, 2, 8, 70), (4, 1, 2, 3))],
     "narrow": [((1, 4, 5, 9), (5, 4, 2, 2)), ((2, 1, 4, 40), (5, 1, 3, 2))],
+    "many": [((2, 2, 5, 20), (13, 2, 3, 3)), ((1, 2, 3, 20), (13, 2, 3, 3)), ((0, 2, 4, 20), (13, 2, 3, 3))],
+    "many_wide": [((1, 3, 1, 9), (20, 3, 1, 2)), ((2, 3, 4, 9), (20, 3, 2, 2)), ((1, 3, 12, 9), (20, 3, 5, 2))],
+    "many_narrow": [((1, 2, 2, 30), (24, 2, 2, 3)), ((2, 2, 9, 30), (24, 2, 3, 3))],
     "by_weights": [((2, 3, 6, 16), (3, 1, 3, 3), (2, 3, 6, 16)), ((1, 3, 70, 60), (3, 1, 3, 3), (1, 3, 70, 60))],
 }  # fmt: skip
 

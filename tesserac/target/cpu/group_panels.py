@@ -51,7 +51,10 @@ class _GroupPack:
 
     def emit(self) -> None:
         b = self.b
-        self.rows.fill(self.row.digits, self.row.first, self.depth, 1, 1)
+        if self.op.attrs["does"] != "pack":
+            self.rows.fill(self.row.digits, self.row.first, self.depth, 1, 1)
+        if self.op.attrs["does"] == "list":
+            return
         self.columns.fill(self.column.digits, self.column.first, self.count, self.width, self.column.step or 1)
         width = const_i64(self.width)
 

@@ -25,10 +25,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         c[i, j] continues its chain with a[i, k] * b[k, j] for ascending k, from +0 where `done` is 0. Both operands lie
         as they are, from the places given: `left` are the dims of i and k, `right` those of k and j, which is
         contiguous. Each row of b is read once.
-    cpu.window_product(a, at..., b, at..., c, factors, terms, items, depth, columns, done) {rows, left, right}
-        As cpu.row_product, of so many rows, where a coordinate of a and b counts through a group of dims, as of
-        cpu.pack_groups; the last two are i and k, and k and j. `factors` and `terms` are tables for places along k,
-        `items` one for columns in a run.
+    cpu.window_product(a, at..., b, at..., c, terms, items, factors?, rows, depth, columns, done) {rows, left, right}
+        As cpu.row_product, of so many rows at most, where a coordinate of a and b counts through a group of dims, as of
+        cpu.pack_groups; the last two are i and k, and k and j. `terms` and `factors` are tables for places along k,
+        `items` one for columns that are vectors. Without `factors`, a stands in panels of 8 rows, in no place.
     cpu.load(mem, at...) : scalar        cpu.store(x, mem, at...)        cpu.position(i) : scalar<i64>
     cpu.index(x) : index                 an integer that the data has, as an index
     cpu.gather(mem, at..., status?) {wraps} : scalar
@@ -49,7 +49,7 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         in blocks of `width`, a block whole. Columns from `total` to the end of the last block become zero, or what the
         last one is: nobody reads what is computed with them. `across`: the source is contiguous along k, so vectors run
         along k and are transposed on the way. `shorten`: to the significant bits that a tf32 product reads.
-    cpu.pack_groups(panels, rows, columns, mem, at..., depth, count) {width, groups, transposed}
+    cpu.pack_groups(panels, rows, columns, mem, at..., depth, count) {width, groups, transposed, does}
         As cpu.pack, into panels from their start, of a block of `mem` of which coordinate i counts through `groups[i]`
         dims, the last fastest; the last two are row and column of the panels, or column and row if `transposed`.
         `rows` and `columns` are tables for places. Columns behind `count` hold what the last one does.
@@ -213,14 +213,16 @@ def window_product_operands(op: Op) -> tuple[Value, list[Value], Value, list[Val
     for name in ("left", "right"):
         memory = values.pop(0)
         found.append((memory, [values.pop(0) for _ in tuple_of(op.attrs.get(name), int)]))
-    return *found[0], *found[1], values[:4], values[4:]
+    return *found[0], *found[1], values[:-4], values[-4:]
 
 
 def _verify_window_product(op: Op) -> None:
     left, starts, right, others, memories, sizes = window_product_operands(op)
-    require(all(v.type == INDEX for v in (*starts, *others, *sizes)) and len(sizes) == 3, "takes indices", op)
+    require(all(v.type == INDEX for v in (*starts, *others, *sizes)) and len(sizes) == 4, "takes indices", op)
     require(isinstance(op.attrs.get("rows"), int), "has so many rows", op)
-    for name, value in (("left", left), ("right", right)):
+    packed = isinstance(left.type, MemRefType) and left.type.layout == "panels"
+    require(len(memories) == (3 if packed else 4), "adds to scratch, by tables", op)
+    for name, value in (("right", right),) if packed else (("left", left), ("right", right)):
         require(len(_dims(value)) == sum(tuple_of(op.attrs.get(name), int)), "its groups are all dims", op)
     local = all(isinstance(m.type, MemRefType) and m.type.space == "local" for m in memories)
     require(local, "adds to scratch, by tables", op)
@@ -378,6 +380,7 @@ def _verify_pack_groups(op: Op) -> None:
     _indices(op, 4, len(groups) + 2)
     known = isinstance(op.attrs.get("width"), int) and isinstance(op.attrs.get("transposed"), bool)
     require(known, "needs a width and a direction", op)
+    require(op.attrs.get("does") in ("both", "list", "pack"), "lists places of rows, packs, or both", op)
 
 
 def _verify_micro_kernel(op: Op) -> None:

@@ -16,9 +16,9 @@ import math
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
-from tesserac.ir.types import AxisType
+from tesserac.ir.types import AxisType, TileType
 from tesserac.tile.cpu.context import Context
-from tesserac.tile.cpu.group_panels import pack_groups
+from tesserac.tile.cpu.group_panels import PackStep, group_tables, pack_groups
 from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.packed_elements import packed_elements
@@ -89,7 +89,7 @@ def lower_dot(ctx: Context, dot: Op) -> None:
     a, acc = ctx.tile(dot.operands[0]), ctx.tile(dot.operands[2])
     target = acc if isinstance(acc, Accumulator) else _target(ctx, dot, acc)
     if reads_rows(dot):
-        lower_row_product(ctx, dot, target)
+        lower_row_product(ctx, dot, target, lambda width: _pack(ctx, a, transposed=True, width=width).memory)
         ctx.tiles[dot.result] = target.finished()
         return
     if uses_tiles(dot):
@@ -103,8 +103,12 @@ def lower_dot(ctx: Context, dot: Op) -> None:
         _row_sums(ctx, micro, left, target, rows, depth)
         ctx.tiles[dot.result] = target.finished()
         return
+    columns, other = _extent(ctx, target, 1), ctx.tile(dot.operands[1])
+    if isinstance(other, Grouped):
+        _panel_by_panel(ctx, micro, _accum(dot), left, other, target, rows, columns, depth)
+        ctx.tiles[dot.result] = target.finished()
+        return
     right = _right_panels(ctx, dot, micro)
-    columns = _extent(ctx, target, 1)
     _register_blocks(ctx, micro, _accum(dot), left, right, target, rows, columns, depth)
     ctx.tiles[dot.result] = target.finished()
 
@@ -248,7 +252,8 @@ def _packed(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels
     memory = ctx.scratch((shape[row], _round_up(shape[column], width)), compute_scalar(tile.type).dtype, "panels")
     zero = ctx.dim(0)
     if isinstance(tile, Grouped):
-        pack_groups(ctx, tile, memory, width, transposed=transposed)
+        tables = group_tables(ctx, shape, width, transposed=transposed)
+        pack_groups(ctx, tile, memory, tables, width, transposed=transposed)
         return Panels(memory, zero, zero, None)
     pack(ctx, tile, memory, (zero, zero), (extents[row], extents[column]), extents[column], width, transposed)
     return Panels(memory, zero, zero, None)
@@ -291,6 +296,41 @@ def _register_blocks(
             row = ctx.index("mul", i, micro.rows)
             operands = (left.memory, i, right.memory, panel, right.row, target.memory, row, column, depth, target.done)
             ctx.builder.op("cpu.micro_kernel", (*operands, rows), attrs={"micro": micro, "accum": accum})
+
+
+def _panel_by_panel(
+    ctx: Context,
+    micro: Micro,
+    accum: DType,
+    left: Panels,
+    right: Grouped,
+    target: Accumulator,
+    rows: Value,
+    columns: Value,
+    depth: Value,
+) -> None:
+    """A right operand of which each panel is packed when it is multiplied: it stays in the first cache."""
+    width, zero, whole = micro.columns, ctx.dim(0), right.at[-1]
+    if not isinstance(whole, Axis):
+        raise LoweringError("an operand that is read in groups has its columns behind all else")
+    type_ = TileType((right.type.shape[0], width), right.type.dtype, right.type.policy)
+    memory = ctx.scratch(type_.shape, compute_scalar(type_).dtype, "panels")
+    tables = group_tables(ctx, type_.shape, width, transposed=False)
+
+    def pack(start: Value, count: Value, does: PackStep) -> None:
+        axis = Axis(start, count, width)
+        part = Grouped(type_, right.memory, (*right.at[:-1], axis), right.groups, (right.axes[0], axis))
+        pack_groups(ctx, part, memory, tables, width, transposed=False, does=does)
+
+    pack(whole.start, zero, "list")
+    with ctx.loop(zero, ctx.index("ceil_div", columns, width), hint="j") as j:
+        column = ctx.index("mul", j, width)
+        count = ctx.index("min", ctx.index("sub", columns, column), width)
+        pack(ctx.index("add", whole.start, column), count, "pack")
+        with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
+            row = ctx.index("mul", i, micro.rows)
+            operands = (left.memory, i, memory, zero, zero, target.memory, row, column, depth, target.done, rows)
+            ctx.builder.op("cpu.micro_kernel", operands, attrs={"micro": micro, "accum": accum})
 
 
 def store_panels(ctx: Context, tile: Tile, memory: Value, at: tuple[Value | Axis, ...]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op, Value
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Grouped, Loaded, LoweringError
-from tesserac.tile.cpu.window_products import lower_window_product
+from tesserac.tile.cpu.window_products import Pack, lower_window_product
 from tesserac.tile.dialect import Stage
 
 
@@ -22,10 +22,10 @@ def reads_rows(dot: Op) -> bool:
     return all(isinstance(stage, Stage) and stage.layout == "rows" for stage in stages)
 
 
-def lower_row_product(ctx: Context, dot: Op, target: Accumulator) -> None:
+def lower_row_product(ctx: Context, dot: Op, target: Accumulator, pack: Pack) -> None:
     left, right = (ctx.tile(value) for value in dot.operands[:2])
     if isinstance(left, Loaded | Grouped) and isinstance(right, Grouped):
-        lower_window_product(ctx, dot, left, right, target)
+        lower_window_product(ctx, dot, left, right, target, pack)
         return
     if not isinstance(left, Loaded) or not isinstance(right, Loaded):
         raise LoweringError("an operand that is read as it lies must be a block of memory", dot)

@@ -9,28 +9,44 @@ memory, than copied first.
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op
+from collections.abc import Callable
+
+from tesserac.ir.core import Op, Value
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Grouped, Loaded, LoweringError
 from tesserac.tile.dialect import memref_type
 from tesserac.types.dims import product
 from tesserac.types.dtype import I64
 
-ITEM = 3
-"""Numbers that say which columns are one vector: where the first lies, which one it is, how many there are."""
+ITEM = 4
+"""Numbers that say which columns are one vector: where it begins, which column is its first, which lanes they have, and
+as many lanes from the first on."""
+TALL = 8
+"""Rows at once: their sums of a group of vectors stay in registers."""
+Pack = Callable[[int], Value]
 
 
-def lower_window_product(ctx: Context, dot: Op, left: Loaded | Grouped, right: Grouped, target: Accumulator) -> None:
+def lower_window_product(
+    ctx: Context, dot: Op, left: Loaded | Grouped, right: Grouped, target: Accumulator, pack: Pack
+) -> None:
+    """`pack` lays the left operand out in panels of so many rows, which many rows are read from."""
     if any([isinstance(place, Axis) for place in tile.at[-2:]] != [True, True] for tile in (left, right)):
         raise LoweringError("operands of a product with windows have rows and columns behind all else", dot)
     groups = left.groups if isinstance(left, Grouped) else (1,) * len(left.at)
-    depth, columns = ctx.extents(right.axes, right.type.shape)
-    terms = [ctx.scratch((2, right.type.shape[0]), I64) for _ in range(2)]
-    tables = (*terms, ctx.scratch((right.type.shape[1], ITEM), I64))
-    first, second = ([p.start if isinstance(p, Axis) else p for p in tile.at] for tile in (left, right))
-    operands = (left.memory, *first, right.memory, *second, target.memory, *tables, depth, columns, target.done)
-    attrs = {"rows": _rows(left, groups, dot), "left": groups, "right": right.groups}
+    rows, depth, columns = ctx.extents(left.axes, left.type.shape)[0], *ctx.extents(right.axes, right.type.shape)
+    terms, items = ctx.scratch((2, right.type.shape[0]), I64), ctx.scratch((right.type.shape[1], ITEM), I64)
+    tables, first, most = [terms, items], [left.memory, *_starts(left)], _rows(left, groups, dot)
+    if most > TALL:
+        groups, first = (), [pack(TALL)]
+    else:
+        tables.append(ctx.scratch((2, right.type.shape[0]), I64))
+    operands = (*first, right.memory, *_starts(right), target.memory, *tables, rows, depth, columns, target.done)
+    attrs = {"rows": most, "left": groups, "right": right.groups}
     ctx.builder.op("cpu.window_product", operands, attrs=attrs)
+
+
+def _starts(tile: Loaded | Grouped) -> list[Value]:
+    return [place.start if isinstance(place, Axis) else place for place in tile.at]
 
 
 def _rows(left: Loaded | Grouped, groups: tuple[int, ...], dot: Op) -> int:
