@@ -53,6 +53,7 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         As cpu.pack, into panels from their start, of a block of `mem` of which coordinate i counts through `groups[i]`
         dims, the last fastest; the last two are row and column of the panels, or column and row if `transposed`.
         `rows` and `columns` are tables for places. Columns behind `count` hold what the last one does.
+        `does`: "list" only lists the places of rows, "pack" has them listed already, "both" does both.
     cpu.turn(mem, rows, columns) { ^(r, c): ... cpu.yield(x) }
         mem[r, c] = x for all r below `rows` and c below `columns`. What is read is contiguous along r: vectors run
         along r and are transposed on the way.
