@@ -7,7 +7,6 @@ to them, so that the line under the cursor never waits for the rest of the file.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -36,9 +35,6 @@ KEPT_FINDINGS = 128
 Reads = tuple[tuple[str, str], ...]
 ImportsOf = Callable[[ast.Module, str], tuple[Mapping[ImportPath, Imported], Reads]]
 """What the imports of a module mean, by the module and its path, and the files read for that with their digests."""
-
-log = logging.getLogger(__name__)
-log.addHandler(logging.NullHandler())  # where nobody listens, nothing is written to the terminal
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,7 +217,7 @@ class Analyser:
             self._reads.update(reads)
             return check_module(module, state.source, self._module, self._library, imports)
         except Exception:  # a fault of the checker spoils the item, not the editor
-            log.exception("checking failed")
+            _tell_log()
             self._has_failed = True
             return None
 
@@ -334,3 +330,13 @@ def _view(item: OutlineItem, finding: Finding | None) -> ItemView:
     if finding is None:
         return ItemView(item.span, item.parsed.items, item.by, None)
     return ItemView(item.span, finding.nodes, item.span.start - finding.item.span.start, finding.result)
+
+
+def _tell_log() -> None:
+    """Writes the exception that is being handled to the log; where nobody listens, nothing comes to the terminal."""
+    import logging  # here: nothing else of the compiler needs it
+
+    log = logging.getLogger(__name__)
+    if not log.handlers:
+        log.addHandler(logging.NullHandler())
+    log.exception("checking failed")

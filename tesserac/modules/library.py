@@ -37,12 +37,12 @@ def load_library() -> Library:
 
 @lru_cache(1)
 def _loaded(key: str) -> Library:
-    files, shipped = stdlib_files(), shipped_library()
+    shipped = shipped_library()
     kept = None if shipped is None else unseal(key, shipped)
     restored = _restored(kept or read_entry(default_directory(), library_name(), key))
     if restored is not None:
         return restored
-    library = check_library(files)
+    library = check_library(stdlib_files())
     write_entry(default_directory(), library_name(), key, _encoded(library))
     return library
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -80,6 +79,8 @@ class _Manifest:
 
     @cached_property
     def _tables(self) -> Mapping[str, object]:
+        import tomllib  # here: most programs stand in no project
+
         try:
             return tomllib.loads(self.source.text)
         except tomllib.TOMLDecodeError as problem:
