@@ -207,3 +207,19 @@ def g({ARGS}, w: Tensor[N, f32]): return grad(lambda w: sum(f(p, q, r, c, v, t, 
     assert np.allclose(found, whole @ w, rtol=1e-3, atol=1e-3)
     assert np.allclose(operator.to_dense(), a.T, atol=1e-6) and set(KINDS[kind]) <= set(operator.flags)
     assert np.allclose(compiled.g(*given.values(), w), whole.T @ np.ones(6), rtol=1e-3, atol=1e-3)
+
+
+CAPTURED = """
+def f(a: Tensor[N, N, f64], b: Tensor[N, N, c128], x: Tensor[N, f64], z: Tensor[N, c128]):
+    A = op.implicit(lambda v: a @ v, lambda v: a.T @ v, N)
+    B = op.implicit(lambda v: b @ v, lambda v: b.H @ v, N)
+    return to_dense(A), trace(A), B.T @ z
+"""
+
+
+@pytest.mark.one_in(12)
+def test_numbers_of_functions_are_those_that_they_captured() -> None:
+    rng = np.random.default_rng(2)
+    a, x, b = rng.standard_normal((4, 4)), rng.standard_normal(4), rng.standard_normal((4, 4)) * (1 + 2j)
+    matrix, trace, turned = tessera.compile(CAPTURED).f(a, b, x, x + 1j)
+    assert np.array_equal(matrix, a) and np.isclose(trace, np.trace(a)) and np.allclose(turned, b.T @ (x + 1j))

@@ -23,7 +23,7 @@ from tesserac.check.model import typed
 from tesserac.check.values.tuples import tuple_items
 from tesserac.ops.carried import REAL, OperatorIn, OperatorOut
 from tesserac.ops.held import FLAGS, UNITARY
-from tesserac.types.algebra import Leaf
+from tesserac.types.algebra import Leaf, leaves_of
 from tesserac.types.dims import Dim
 from tesserac.types.ty import FunctionType, IntType, TensorType
 
@@ -52,9 +52,15 @@ def ends_of(pool: Pool, tree: Kind) -> Ends | None:
         return None
     is_turned = turned.text < own.text
     found = turned if is_turned else own
-    flags = tuple(flag for flag in FLAGS if flag in known) + ((REAL,) if is_real(pool, of) else ())
+    flags = tuple(flag for flag in FLAGS if flag in known) + ((REAL,) if _is_surely_real(pool, of) else ())
     said = (found.text, found.sizes, flags, is_turned, isinstance(tree, Inverse))
     return Ends(OperatorIn(*said), OperatorOut(*said), found.parts)
+
+
+def _is_surely_real(pool: Pool, tree: Kind) -> bool:
+    """What a function computes may be complex though all that it is given is real."""
+    functions = any(isinstance(pool.types[place], FunctionType) for place in leaves_of(tree))
+    return is_real(pool, tree) and not functions
 
 
 def _is_carried(tree: Kind, is_unitary: bool) -> bool:

@@ -10,13 +10,13 @@ from dataclasses import fields
 
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Compose, Eye, Inverse, Scaled, Sum, Zero, canonical, composed, scaled
+from tesserac.check.algebra.elements import numbers_in
 from tesserac.check.algebra.kinds import Adjoint, Conv1d, Dense, Diag, Fourier, LowRank, Projector, Spectral
 from tesserac.check.algebra.operands import lacks_size
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import DirectSum, Kronecker, is_square
 from tesserac.check.algebra.structured import Triangular, TriangularAdjoint
 from tesserac.types.algebra import leaves_of
-from tesserac.types.ty import number_types
 
 FLAGS = ("unitary", "self_adjoint", "normal", "psd", "diagonal", "lower", "upper")
 
@@ -40,7 +40,7 @@ def flags_of(pool: Pool, tree: Kind) -> tuple[str, ...]:
 
 def is_real(pool: Pool, tree: Kind) -> bool:
     """Whether it takes real vectors to real ones: it has no complex numbers, and no transforms."""
-    numbers = number_types(pool.types[place] for place in leaves_of(tree))
+    numbers = numbers_in(pool.types[place] for place in leaves_of(tree))
     return not any(type_.dtype.is_complex for type_ in numbers) and not _has_transform(tree)
 
 
