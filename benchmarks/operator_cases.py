@@ -337,10 +337,8 @@ CASES: tuple[Case, ...] = (
 SLOW: dict[str, str] = {
     "stft": "frames are written out before they are transformed",
     "scatter_add": "elements of one place are folded by the aligned tree in their order, by one thread",
-    "pad reflect": "nine pieces, each written in a pass of its own",
     "logcumsumexp": "one column after the other: threads have no rows of their own",
     "ctc_loss": "one frame after the other, by one thread",
     "unique": "one row is sorted by one thread",
-    "concat": "one pass for each operand, with a barrier between",
 }
 """Why one may take more than twice as long."""

@@ -76,3 +76,41 @@ def test_orthogonal_factors_in_a_batch_have_the_bits_of_each_alone(dtype: str) -
         for k in range(len(a)):
             for one, all_of_them in zip(module.alone(a[k]), together, strict=True):
                 same_bits(np.asarray(one), np.asarray(all_of_them[k]))
+
+
+TRIANGLES = """
+def together(a: Tensor[B, N, N, {e}], b: Tensor[B, N, R, {e}]):
+    return inv(a), cholesky(a), triangular_solve(a, b), triangular_solve(a, b, lower=False), det(a)
+def alone(a: Tensor[N, N, {e}], b: Tensor[N, R, {e}]):
+    return inv(a), cholesky(a), triangular_solve(a, b), triangular_solve(a, b, lower=False), det(a)
+def slopes(a: Tensor[B, N, N, {e}], b: Tensor[B, N, R, {e}]):
+    return grad(lambda a: sum(inv(a) + cholesky(a)) + sum(triangular_solve(a, b)))(a)
+def slope(a: Tensor[N, N, {e}], b: Tensor[N, R, {e}]):
+    return grad(lambda a: sum(inv(a) + cholesky(a)) + sum(triangular_solve(a, b)))(a)
+"""
+
+
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_inverses_and_triangles_in_a_batch_have_the_bits_of_each_alone(dtype: str) -> None:
+    """Groups of 32, of which the last has some matrices once more, from 65 matrices on."""
+    module = tessera.compile(TRIANGLES.format(e=dtype))
+    rng = np.random.default_rng(2)
+    for count, n, columns in ((70, 3, 2), (3, 32, 1), (2, 33, 2), (4, 7, 80), (0, 3, 2), (2, 1, 1)):
+        a = rng.standard_normal((count, n, n))
+        a = (a @ a.transpose(0, 2, 1) + np.eye(n)).astype({"f32": "f4", "f64": "f8"}[dtype])
+        b = rng.standard_normal((count, n, columns)).astype(a.dtype)
+        together, slopes = module.together(a, b), module.slopes(a, b)
+        for k in {0, count // 2, count - 1} if count else ():
+            for one, all_of_them in zip(module.alone(a[k], b[k]), together, strict=True):
+                same_bits(np.asarray(one), np.asarray(all_of_them[k]))
+            off = np.abs(slopes[k]).max() * (1e-4 if dtype == "f32" else 1e-11)
+            np.testing.assert_allclose(slopes[k], module.slope(a[k], b[k]), atol=off)
+
+
+def test_the_matrix_of_a_batch_that_cannot_be_factored_is_named() -> None:
+    module = tessera.compile(TRIANGLES.format(e="f64"))
+    a, b = np.stack([np.eye(3)] * 70), np.ones((70, 3, 1))
+    a[66, 1, 1] = 0.0
+    with pytest.raises(tessera.TesseraError, match=r"1 is (0|not positive)"):
+        module.together(a, b)
