@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,10 @@ from tesserac.base.source import SourceFile
 from tesserac.graph.interp import run_function
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
+from tesserac.target.nvptx.blocks import block_bytes, block_threads, programs_beside
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
+from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.ptx import emit_ptx
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, tile_of
@@ -40,6 +44,22 @@ def test_a_warp_reads_eight_rows_by_vectors() -> None:
 
 def test_rows_that_are_read_twice_stay_with_one_warp_each() -> None:
     assert all("[128]" in ty for ty in loads(TWICE))
+
+
+def test_programs_that_write_one_number_share_blocks_of_threads() -> None:
+    """Two warps each, which wait for each other and for no one else; those that write rows are alone."""
+    (sums,) = kernels_of(lowered("def f(x: Tensor[N, 1024, f32]): return sum(x, axis=-1)\n"))
+    (rows,) = kernels_of(lowered("def f(x: Tensor[N, 1024, f32]): return softmax(x)\n"))
+    assert (programs_beside(sums), block_threads(sums), programs_beside(rows)) == (4, 256, 1)
+    assert block_bytes(sums).constant == 4 * 16
+    text = emit_ptx(emit_kernel(sums).llvm, "sm_90a")
+    assert re.findall(r"@mine bar\.sync (\d), (\d+)", text) == [(str(i), "64") for i in (1, 2, 3, 4)]
+
+
+def test_launches_of_many_blocks_do_not_ask_whether_they_began_early() -> None:
+    (kernel,) = kernels_of(lowered("def f(x: Tensor[N, 1024, f32]): return sum(x, axis=-1)\n"))
+    text = emit_ptx(emit_kernel(kernel, early=True).llvm, "sm_90a")
+    assert re.search(r"setp\.le\.u32 few, blocks, 1024;\n@!few bra many;\ngriddepcontrol\.wait;", text)
 
 
 @pytest.mark.one_in(4)
