@@ -22,17 +22,17 @@ def programs(kernel: Op) -> Dim:
 MOST_BESIDE, USUALLY_BESIDE, ENOUGH_BLOCKS = 8, 4, 1024
 """Programs in one block of threads, those where only a run knows how many there are, and how many blocks are no fewer
 than keep all multiprocessors busy."""
-MOST_THREADS, MOST_SHARED = 256, 256
-"""Threads that programs of several warps have together, and bytes that each tells its warps through."""
+FEW_THREADS, MOST_SHARED = 64, 256
+"""Threads of programs that share a block, and bytes that each tells its warps through."""
 
 
 def programs_beside(kernel: Op) -> int:
     """How many programs of few warps share a block of threads. They know nothing of each other; but a multiprocessor
     holds 32 blocks, and 64 warps, and begins a block in about 90 ns."""
     count, threads = programs(kernel).constant, kernel_threads(kernel)
-    most = min(MOST_BESIDE, MOST_THREADS // threads)
+    most = MOST_BESIDE * WHOLE_WARP // threads
     special = kernel_tensors(kernel) or RESIDENT in kernel.attrs or is_persistent(kernel) or clusters.size(kernel) > 1
-    if special or most < 2 or not _keeps_to_itself(kernel, threads):
+    if special or threads > FEW_THREADS or not _keeps_to_itself(kernel, threads):
         return 1
     if count is None:
         return min(most, USUALLY_BESIDE)
