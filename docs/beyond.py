@@ -43,6 +43,12 @@ BEYOND: tuple[tuple[str, str, str, str], ...] = (
         "",
     ),
     (
+        "of some versions only: `vstack`, and `cross_entropy` of a product",
+        "row_stack",
+        "linear_cross_entropy",
+        "",
+    ),
+    (
         "dates",
         "busday_count busday_offset datetime_as_string datetime_data is_busday",
         "",
