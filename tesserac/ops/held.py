@@ -31,7 +31,7 @@ class Held(Operator):
     them is not known of their tangents.
 
     def f(m: Tensor[N, N, f32], x: Tensor[N, f32]) -> Tensor[N, f32]:
-        return op.dense(m, self_adjoint=True) @ x
+        return op.dense(m + m.T, self_adjoint=True) @ x
     """
 
     name = "operator"

@@ -16,9 +16,11 @@ def mine(a: KTile[P, Q, f32], b: KTile[Q, R, f32]) -> Tile[P, R, f32]{where}:
     T = tile.context()
     acc = tile.zeros((T.m, T.n), f32)
     for k in tile.range_k(a, T.k):
-        acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
+        acc += tile.dot({sign}tile.load(a, None, k, rows=T.m), {sign}tile.load(b, k, None, cols=T.n))
     return acc{wrong}
 """
+"""Products of negated factors are those of the operator to the bit. A program that multiplies blocks as they lie in
+memory is not taken: the compiler's own products have panels and variants that it has not."""
 USES = """
 def f(x: Tensor[M, K, f32], w: Tensor[K, N, f32]):
     return tanh(x @ w) + 1.0
@@ -46,8 +48,8 @@ def scheduled(x: Tensor[M, K, f32], w: Tensor[K, N, f32]):
 TAKEN = "`matmul` takes kernel `mine`"
 
 
-def program(how: str = "", where: str = "", wrong: str = "") -> str:
-    return KERNEL.format(how=how, where=where, wrong=wrong) + USES
+def program(how: str = "", where: str = "", wrong: str = "", sign: str = "-") -> str:
+    return KERNEL.format(how=how, where=where, wrong=wrong, sign=sign) + USES
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -71,6 +73,11 @@ def test_other_types_and_what_the_program_schedules_stay(function: str, tmp_path
     assert not any(TAKEN in line for line in told(program(), tmp_path, function))
 
 
+@pytest.mark.one_in(4)
+def test_a_plain_product_is_the_compilers_own(tmp_path: Path) -> None:
+    assert any("does not take kernel `mine`: it would cost" in line for line in told(program(sign=""), tmp_path, "f"))
+
+
 @pytest.mark.one_in(12)
 def test_what_it_asks_of_sizes_and_targets_is_asked(tmp_path: Path) -> None:
     assert any("it is for cuda" in line for line in told(program(', target="cuda"'), tmp_path))
@@ -83,7 +90,7 @@ def test_what_it_asks_of_sizes_and_targets_is_asked(tmp_path: Path) -> None:
 
 @pytest.mark.one_in(2)
 def test_kernels_of_one_operator_are_compared(tmp_path: Path) -> None:
-    other = KERNEL.format(how=', target="cuda"', where="", wrong="").replace("mine", "theirs")
+    other = KERNEL.format(how=', target="cuda"', where="", wrong="", sign="-").replace("mine", "theirs")
     lines = told(other + program(), tmp_path)
     assert any(TAKEN in line for line in lines)
     assert any("does not take kernel `theirs`: it is for cuda" in line for line in lines)

@@ -71,7 +71,7 @@ PROGRAMS: dict[str, tuple[str, str, int]] = {
     "gradient": ("grad(lambda y: loss(m, y))(x)", "x", 0),
     "with_value": ("both(m, x)[1]", "x", 0),
     "loop": ("looped(m, x)", "8 * x", 0),
-    "loop_carried": ("carried(m, x)", "x", 2),
+    "loop_carried": ("carried(m, x)", "x", 0),
     "kronecker": ("op.kronecker(op.dense(m, unitary=True), op.dense(m, unitary=True)).H @ "
                   "reshape(x[:, None] * x[None, :], (N * N,))", "np.kron(m.T @ x, m.T @ x)", 2),
     "projector": ("projected(u, x)", "u @ (u.T @ x)", 2),

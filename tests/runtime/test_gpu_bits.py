@@ -138,9 +138,9 @@ def three(x: Tensor[2, 1501, f32]): return sum(x, axis=-1) - max(x, axis=-1)
 
 @pytest.mark.one_in(12)
 def test_short_rows_have_a_warp_for_each_block(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tesserac.target.nvptx import kernel
+    from tesserac.target.nvptx import blocks
 
-    monkeypatch.setattr(kernel, "ENOUGH_BLOCKS", 1)
+    monkeypatch.setattr(blocks, "ENOUGH_BLOCKS", 1)
     cpu, gpu = tessera.compile(ROWS), tessera.compile(ROWS, device="cuda")
     for name, shape in (("short", (16, 70)), ("two", (2, 768)), ("three", (2, 1501))):
         x = rng.standard_normal(shape).astype(np.float32)

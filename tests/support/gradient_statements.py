@@ -43,7 +43,7 @@ def positive(x: Tensor[D, H, f64]) -> Tensor[D, D, f64]:
 """
 POINTWISE = ("sin(r) * exp(-r * r)", "tanh(r) * r", "cubed(bent(r))", "softplus(r) - r * 0.5", "sqrt(r * r + 1.0)")
 MAPPED = ("r * tanh(sum(r))", "grad(lambda t: sum(sin(t) * t))(r)", "where(sum(r) > 0.0137, r, 2.0 * r)", *POINTWISE)
-REDUCED = ("var({x}, axis=0)", "std({x}, axis=0)", "logsumexp({x}, axis=0)", "norm({x}, axis=0)", "median({x}.T)")
+REDUCED = tuple(f"{name}({{x}}, axis=0)" for name in ("var", "std", "logsumexp", "norm", "median"))
 LOOPS = ("with checkpoint(every=2):", "with checkpoint(slots=3):")
 
 
