@@ -10,7 +10,8 @@ from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module
 from tesserac.schedule.machine import SM_80, SM_90A
 from tesserac.schedule.tiles import SPLIT_TERMS, Problem, best_split
-from tesserac.target.nvptx.kernel import block_count, emit_kernel
+from tesserac.target.nvptx.blocks import block_count
+from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 from tesserac.tile.dialect import grid
 from tesserac.tile.gpu.matrix import WGMMA, MatrixUnit, accumulator_layout

@@ -26,8 +26,9 @@ FMA_LANES: tuple[Bit, ...] = ((0, 1), (1, 4), (1, 8), (1, 16), (0, 2))
 """Half a warp reads 128 bytes of B, and two rows of A. Neighbours read the same words of B, every second lane the same
 of A: only so does the hardware give vectors of 16 bytes to half a warp at once, and not to a quarter."""
 FMA_ACROSS_REGISTERS: tuple[Bit, ...] = ((1, 8), (1, 16))
-FMA_ACROSS_LANES: tuple[Bit, ...] = ((1, 1), (1, 2), (1, 4), (0, 1), (0, 2))
-"""Where terms of B are neighbours in memory: eight lanes read vectors of them in eight neighbouring columns."""
+FMA_ACROSS_LANES: tuple[Bit, ...] = ((0, 1), (1, 1), (1, 2), (1, 4), (0, 2))
+"""Where terms of B are neighbours in memory: half a warp reads vectors of them in eight neighbouring columns. Rows are
+in the lanes where the other products have them: what is known of a row goes from one to the other in registers."""
 ROW_PAD = 16
 """Bytes between rows of which several are read at once: a vector of each then lies in banks of its own."""
 FMA_PART = (4, 32)
