@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tesserac import cli
+from tests.support import levels
 
 PRODUCT = """def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
     return a @ b
@@ -14,8 +15,11 @@ PRODUCT = """def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
 
 
 @pytest.mark.one_in(4)
-def test_a_register_block_is_in_registers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_register_block_is_in_registers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """LLVM keeps it there only where it schedules instructions, as it does for what many programs share."""
+    monkeypatch.setenv(levels.VARIABLE, "3")
     source = tmp_path / "product.tess"
     source.write_text(PRODUCT, encoding="utf-8")
     words = ["build", str(source), "--emit", "asm", "--target", "cpu:x86-64-v4"]
