@@ -82,7 +82,7 @@ def flipped(data: bytes, count: int, seed: int = 1) -> Iterator[bytes]:
         yield bytes(changed)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", ["checked", "ledger", "interface"])
 def test_bits_that_flip_in_records_change_nothing(said: str, cache: Path, kind: str) -> None:
     assert "E0201" in said

@@ -27,7 +27,7 @@ def test_the_library_is_clean() -> None:
         assert result.diagnostics == ()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("code", CODES)
 def test_page(code: str, request: pytest.FixtureRequest) -> None:
     page = load_page(code)

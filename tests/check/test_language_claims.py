@@ -44,7 +44,7 @@ def claims(called: bool) -> Iterator[object]:
                 yield pytest.param(Claim(found["program"], found["outcome"]), id=f"{path.stem}: {found['claim']}")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @folded("claim", lambda: claims(called=False))
 def test_what_is_checked(claim: Claim) -> None:
     said = SAYS.fullmatch(claim.outcome)
@@ -52,6 +52,7 @@ def test_what_is_checked(claim: Claim) -> None:
     check_says(claim.program, (said["codes"] or "").split(), said["text"] or "")
 
 
+@pytest.mark.one_in(2)
 @folded("claim", lambda: claims(called=True), one_in=48)
 def test_what_is_called(claim: Claim) -> None:
     outcome = OUTCOME.fullmatch(claim.outcome)

@@ -119,7 +119,7 @@ def known(facts: list[Fact], signed: tuple[str, ...] = ()) -> Facts:
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:
@@ -128,7 +128,7 @@ def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> Non
         assert all(truth == answer for truth in points(facts, ("at_least", left, right)))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_at_least_is_so_of_ints_too(facts: list[Fact], left: Dim, right: Dim) -> None:
@@ -137,7 +137,7 @@ def test_what_is_at_least_is_so_of_ints_too(facts: list[Fact], left: Dim, right:
         assert all(truth == answer for truth in points(facts, ("at_least", left, right), SIGNED))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @examples(200)
 @given(FACTS, st.sampled_from(("divides", "equal", "at_least")), _LINEAR, _LINEAR)
 @example([("divides", parse_dim("2"), parse_dim("A"))], "equal", parse_dim("A % 4"), parse_dim("1"))

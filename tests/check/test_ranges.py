@@ -51,7 +51,7 @@ def range_of(ty: TensorType, array: np.ndarray) -> Interval:
     return Interval(float(values.min()), float(values.max()), bool(np.isfinite(values).all()))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @folded(("operator", "types"), REAL)
 def test_results_are_within_the_bounds_of_the_operator(operator: Operator, types: tuple[str, ...]) -> None:
     tensors = [parse_type(t) for t in types]

@@ -39,7 +39,7 @@ def check(tmp_path: Path, text: str, *words: str) -> int:
     return cli.main(cli.compiler, "tesserac", ["check", str(tmp_path / "p.tess"), *words])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("words", [(), ("--explain-guards",)])
 def test_a_program_that_becomes_too_large(
     words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -57,7 +57,7 @@ def _in_python(number: int, x: list[float], w: list[float], i: int, n: int) -> o
     return function(x, w, i, n)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_the_second_side_waits_for_the_first(module: tessera.Module, number: int) -> None:
     for size, width, i, n in ((6, 2, 1, 3), (7, 2, 2, 0), (0, 0, 0, -1), (6, 3, 5, 2), (4, 1, 0, 7), (1, 4, 3, 1)):

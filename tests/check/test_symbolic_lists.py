@@ -157,7 +157,7 @@ def gradient(blocks: list[dict[str, np.ndarray]], x: np.ndarray, seed: np.ndarra
     return found[::-1]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_gradient_by_a_struct_with_a_list_is_whole(count: int) -> None:
     m = tessera.compile(STRUCTS + RUNS)

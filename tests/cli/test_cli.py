@@ -236,7 +236,7 @@ def test_a_bundle_for_another_machine(command: Program) -> None:
         tessera.load("sound.tessb").main()
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("level", names.LEVELS, ids=lambda level: level.name)
 def test_every_level_prints(command: Program, level: names.LevelName) -> None:
     result = command("build", SOFTMAX, "--emit", level.name, "--function", "softmax_rows")

@@ -74,7 +74,7 @@ def test_names_types_and_constants(program: str) -> None:
     assert isinstance(layer, m.Linear)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_a_change_of_an_imported_file_is_seen(program: str, tmp_path: Path) -> None:
     x, layer = np.ones((1, 2), "f4"), {"w": np.ones((2, 3), "f4")}
     assert tessera.load(program).forward(layer, x)[0][0, 0] == 4

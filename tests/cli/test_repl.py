@@ -402,7 +402,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     opened.close()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_a_person_at_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
     terminal.wait_for("tessera> ")
     terminal.type("def f(x):\n")

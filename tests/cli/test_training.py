@@ -93,7 +93,7 @@ def test_a_step_may_take_the_memory_of_its_state(train: Train) -> None:
     assert Path("kept").read_bytes() == Path("given").read_bytes()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_says_losses_and_draws_them(train: Train) -> None:
     status, out, _ = train("--steps", "30", "--plot", "loss.svg")
     assert status == 0
@@ -135,7 +135,7 @@ def test_a_second_interruption_does_not_overwrite_the_first(train: Train, monkey
     assert "line-2.checkpoint" in train("--steps", "5")[2]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
 def test_a_damaged_checkpoint_is_refused_and_stays(train: Train, damage: str) -> None:
     train("--steps", "2", "--checkpoint", "c")
@@ -148,6 +148,7 @@ def test_a_damaged_checkpoint_is_refused_and_stays(train: Train, damage: str) ->
     assert Path("c").read_bytes() == content
 
 
+@pytest.mark.one_in(2)
 def test_a_checkpoint_of_another_state_is_refused(train: Train) -> None:
     train("--steps", "1", "--checkpoint", "c")
     Path("line.tess").write_text(PROGRAM.replace("[3]", "[4]").replace("8, 3", "8, 4"))

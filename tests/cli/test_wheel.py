@@ -148,7 +148,7 @@ def test_a_prepared_library_serves_only_the_files_it_was_made_of() -> None:
     assert b"_hash" not in data, "a hash of a name is worth nothing in another process"
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_a_library_with_a_mistake_is_not_packaged(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = {"prelude.tess": "def f(x: Tensor[N, f32]): return y\n"}
     monkeypatch.setattr("tesserac.driver.prepare.stdlib_files", lambda: broken)

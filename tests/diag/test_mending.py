@@ -86,7 +86,7 @@ def g(x: Tensor[N, f64]):
 """Of these guesses and proposals some cannot stand where they are proposed."""
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_what_commands_and_calls_show_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "own.tess"
     path.write_text(PARTLY)

@@ -93,14 +93,14 @@ def test_numpy_has_what_the_table_says() -> None:
     assert lacking("NumPy", [np]) == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 def test_torch_has_what_the_table_says() -> None:
     torch = pytest.importorskip("torch", reason="needs the extra `peers`")
     modules = [torch, torch.nn.functional, torch.Tensor]
     assert lacking("torch", modules) == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 def test_jax_has_what_the_table_says() -> None:
     jax = pytest.importorskip("jax", reason="needs the extra `peers`")
     assert lacking("JAX", [jax]) == []

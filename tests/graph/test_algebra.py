@@ -91,7 +91,7 @@ def test_a_random_operator_is_its_matrix(seed: int) -> None:
             assert np.allclose(y, expected, rtol=1e-9, atol=1e-9), text
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 def test_every_kind_is_its_matrix() -> None:
     module = tessera.compile("\n".join(HEADER.format(number=i, tree=text) for i, text in enumerate(LEAVES)))
     for i, (text, matrix) in enumerate(LEAVES.items()):
@@ -210,7 +210,7 @@ def complex_result(v: Tensor[8, f32]): return op.ifft(8) @ (op.fft(8) @ v), (op.
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_operators_go_through_functions() -> None:
     module = tessera.compile(FUNCTIONS)
     a, v = np.arange(9, dtype="f4").reshape(3, 3), np.array([1, -2, 3], "f4")

@@ -26,7 +26,7 @@ PROGRAM = "\n".join(
 )
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_both_forms_are_their_matrices() -> None:
     module, rng = tessera.compile(PROGRAM), np.random.default_rng(1)
     for m, n in SIZES:

@@ -36,7 +36,7 @@ def exponential(a: Any) -> Any:
     return total
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("scale", [1.0, 1e200, 1e-200])
 @pytest.mark.parametrize(
     ("matrix", "radius"),
@@ -77,7 +77,7 @@ def test_spectral_forms_and_functions() -> None:
     assert not sizes[4] and sizes[5]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_complex_functions_and_measures() -> None:
     module = tessera.compile(SPECTRA)
     c, v, z = V["C"], V["x"], np.complex128(3 + 4j)

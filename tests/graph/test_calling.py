@@ -211,7 +211,7 @@ def test_an_argument_that_is_given_away_is_read_first() -> None:
     np.testing.assert_allclose(tessera.compile(TOLD).given(x, y), double(X) + double(W) * X, rtol=1e-5)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_small_programs_call_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     assert not any(op.name == INVOKE for name in CALLS for op in with_calls(PROGRAM, name).walk())

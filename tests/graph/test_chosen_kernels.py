@@ -170,7 +170,7 @@ def test_a_rule_that_is_a_kernel_serves_the_way_back(tmp_path: Path) -> None:
     assert np.allclose(slope, 3 * x * x)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_the_library_calls_kernels_of_the_program(tmp_path: Path) -> None:
     text = """
 @kernel(implements=softmax)

@@ -57,7 +57,7 @@ def folded(x: np.ndarray, axis: int = 0) -> list[np.ndarray]:
     return [np.broadcast_to(np.expand_dims(v, axis), x.shape) for v in found]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @examples(12)
 @given(n=sizes, parts=sizes, width=sizes, seed=st.integers(0, 99))
 def test_devices_are_the_elements_of_pmap(n: int, parts: int, width: int, seed: int) -> None:
@@ -178,7 +178,7 @@ def slope(x: Tensor[B, N, f32]): return pmap(grad(largest), axis_name="dp")(x)
     np.testing.assert_array_equal(found, [[0.0, np.nan], [2.0, np.nan]])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_a_rule_may_communicate_where_its_function_does() -> None:
     x = whole(3, 4, seed=8)
     expected = np.broadcast_to(4 * x.sum(0), x.shape)

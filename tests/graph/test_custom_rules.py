@@ -205,7 +205,7 @@ def test_rules_of_structs_numbers_and_optional_arguments(program: tessera.Module
         np.testing.assert_array_equal(found, [expected] * 3)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 def test_a_rule_may_have_loops_and_branches() -> None:
     found = run_function(compile_to_forms(LOOPS), "m.both_ways", [X, np.array([1.1, -0.7, 0.9])])
     by_x, by_w, plain_x, plain_w, alone = found

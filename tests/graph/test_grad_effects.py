@@ -111,7 +111,7 @@ def program() -> tessera.Module:
     return tessera.compile(PROGRAM)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_dropout_has_the_mask_that_it_had(program: tessera.Module) -> None:
     value, slope = program.mask(X)
     np.testing.assert_allclose(slope, value / X, rtol=1e-15)
@@ -198,7 +198,7 @@ def _restore_threads() -> Iterator[None]:
     tessera.set_num_threads(count)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.usefixtures("_restore_threads")
 def test_a_gradient_has_the_same_bits_on_one_thread_and_on_two(program: tessera.Module) -> None:
     rng = np.random.default_rng(1)

@@ -208,7 +208,7 @@ def test_newton_iterations(program: tessera.Module, a: float) -> None:
     np.testing.assert_allclose(program.newton_curve(a), -0.25 * a**-1.5, rtol=1e-9)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_a_bound_on_turns_is_checked(program: tessera.Module) -> None:
     np.testing.assert_array_equal(program.bounded_slope(2.0), program.newton_slope(2.0))
     assert program.bounded(1e8) == program.newton(1e8)
@@ -229,7 +229,7 @@ def test_turns_that_the_run_counts(program: tessera.Module, turns: int) -> None:
     np.testing.assert_array_equal(again[1], by_w)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("start", [1, 2, 7, 27])
 def test_branches_in_a_while(program: tessera.Module, start: int) -> None:
     slope = program.collatz_slope(0.7, start)
@@ -251,7 +251,7 @@ def test_break_and_continue(program: tessera.Module, limit: float) -> None:
     np.testing.assert_allclose(slope, numerically(lambda v: program.early(v, limit), x), rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["prefix", "triangle"])
 @pytest.mark.parametrize("size", [1, 2, 6])
 def test_shapes_and_bounds_that_change_with_the_turn(program: tessera.Module, name: str, size: int) -> None:
@@ -275,7 +275,7 @@ def test_a_struct_is_carried(program: tessera.Module) -> None:
     np.testing.assert_allclose(slope, numerically(lambda v: program.swing(v, 20), k), rtol=1e-6)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 16, 17, 70])
 def test_segments_change_no_bit(program: tessera.Module, length: int) -> None:
     rng = np.random.default_rng(length)

@@ -116,7 +116,7 @@ def test_the_derivative_is_that_of_the_unrolled_loop(program: tessera.Module) ->
     np.testing.assert_allclose(program.captured_slope(T), program.fixed_slope(T), rtol=1e-14)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_where_it_starts_does_not_count_and_a_limit_holds() -> None:
     text = """
 def f(x: Tensor[f64]) -> Tensor[f64]:
@@ -129,7 +129,7 @@ def g(x: Tensor[f64]) -> Tensor[f64]:
     assert module.g(0.0) == 1.75
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_single_precision_ends_where_it_can_tell_no_more() -> None:
     text = """
 def f(a: Tensor[f32]) -> Tensor[f32]:
@@ -197,7 +197,7 @@ def test_an_iteration_that_does_not_converge_ends_with_an_error(name: str) -> No
 # -------------------------------------------------------------------- functions given to a module beneath
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_two_programs_with_functions_of_one_name_do_not_meet() -> None:
     text = (
         "def step(t: Tensor[f64], x: Tensor[f64]) -> Tensor[f64]:\n    return 0.5 * x + {}\n"

@@ -89,7 +89,7 @@ def agree(own: Sequence[np.ndarray], meaning: Sequence[np.ndarray]) -> None:
         np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(16)
 def test_a_kernel_has_the_gradient_of_what_it_implements() -> None:
     found = run("first", (2, 5, 4), (2, 7, 4), (2, 7, 4))
     np.testing.assert_array_equal(found[0], found[4])
@@ -109,6 +109,7 @@ def test_mapped_kernels_have_it_too() -> None:
     agree([inside, outside], [meaning, meaning])
 
 
+@pytest.mark.one_in(4)
 def test_attention_of_the_library_over_a_cache() -> None:
     found = run("cached", *[(1, 2, 5, 4)] * 3)
     agree(found[:3], found[3:])

@@ -67,7 +67,7 @@ def test_an_operator_takes_its_kernel_with_its_bits(function: str, tmp_path: Pat
     assert np.array_equal(got, interpreted(program(), function, *args))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("function", ["batched", "narrow", "scheduled"])
 def test_other_types_and_what_the_program_schedules_stay(function: str, tmp_path: Path) -> None:
     assert not any(TAKEN in line for line in told(program(), tmp_path, function))
@@ -78,7 +78,7 @@ def test_a_plain_product_is_the_compilers_own(tmp_path: Path) -> None:
     assert any("does not take kernel `mine`: it would cost" in line for line in told(program(sign=""), tmp_path, "f"))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(16)
 def test_what_it_asks_of_sizes_and_targets_is_asked(tmp_path: Path) -> None:
     assert any("it is for cuda" in line for line in told(program(', target="cuda"'), tmp_path))
     text = program(where=" where P % 8 == 0")

@@ -224,7 +224,7 @@ def test_structs(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(program.of_batch(m, x), program.per_sample(m, x).sum(0), rtol=1e-13)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_jacobians_of_structs(program: tessera.Module, rng: np.random.Generator) -> None:
     m, x = model(rng), rng.normal(size=(5, 3))
     by_w1, by_w2 = program.jacobians(m, x)
@@ -268,7 +268,7 @@ def test_loops(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(each, numerically(lambda v: program.all_turns(v, w).sum(), x), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(16)
 def test_loops_that_end_when_they_may(program: tessera.Module) -> None:
     a = np.array([2.0, 9.0, 0.3])
     for slope in program.root_slopes(a):
@@ -300,7 +300,7 @@ def test_nested(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(program.kernel_slope(x, y), slope, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("length", [0, 1, 6])
 def test_scan(program: tessera.Module, rng: np.random.Generator, length: int) -> None:
     w, xs = rng.normal(size=(3, 3)), rng.normal(size=(length, 3))
@@ -321,7 +321,7 @@ def test_a_mapped_scan(program: tessera.Module, rng: np.random.Generator) -> Non
     same(program.mapped_recurrent(w, xs), [program.recurrent(w, own)[1] for own in xs])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_scan_of_tuples_and_lists(program: tessera.Module, rng: np.random.Generator) -> None:
     last, rows = program.powers(3, 2.0)
     assert (last, list(rows)) == (6.75, [2.0, 3.0, 4.5])
@@ -336,7 +336,7 @@ def test_scan_of_tuples_and_lists(program: tessera.Module, rng: np.random.Genera
     assert total == each[0] + each[1] + each[2]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_elements_draw_what_turns_of_a_loop_do(program: tessera.Module) -> None:
     x = np.zeros((4, 3), np.float32)
     program.seed(3)

@@ -57,7 +57,7 @@ def places(count: int, size: int, dtype: str = "i4") -> np.ndarray:
     return np.random.default_rng(count).integers(-size, size, count).astype(dtype)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @given(SIZES, MAYBE_EMPTY, MAYBE_EMPTY)
 @examples(12)
 def test_shapes(n: int, d: int, k: int) -> None:

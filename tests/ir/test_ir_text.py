@@ -126,7 +126,7 @@ def test_text_parses_back(module: Module) -> None:
     assert print_module(again, locations=True) == text
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @given(modules())
 def test_a_clone_is_the_same_and_apart(module: Module) -> None:
     clone = module.clone()
@@ -172,7 +172,7 @@ sys.stdout.write(content_hash(parse_module('test.func @f {s = "x", d = `N*M + 1`
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_the_hash_is_stable_between_processes() -> None:
     def run(seed: str) -> str:
         command = [sys.executable, "-c", HASH_PROGRAM]

@@ -84,7 +84,7 @@ def test_every_bound_is_tested() -> None:
     assert set(WIDE) | {"pow", "exp_frac", "atan2"} == set(BOUNDS)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", WIDE)
 def test_f32(name: str) -> None:
     for points in POINTS[name]:
@@ -156,7 +156,7 @@ def worst(name: str, x: np.ndarray, digits: int = 50) -> float:
 # ------------------------------------------------------------------------------------------------------- angles
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", ["sin", "cos"])
 @pytest.mark.parametrize(("dtype", "limit"), [("float32", 128), ("float64", 1024)])
 def test_huge_angles(name: str, dtype: str, limit: int) -> None:

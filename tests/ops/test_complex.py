@@ -107,7 +107,7 @@ def close(got: object, expected: object, rtol: float = 2e-6) -> None:
         np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @given(st.sampled_from([0, 1, 3, 17, 130]))
 @settings(max_examples=5, deadline=None)
 def test_arithmetic(size: int) -> None:
@@ -162,7 +162,7 @@ def test_numbers_without_an_imaginary_part_multiply_part_by_part() -> None:
     assert np.isinf(doubled).all() and not np.isnan(doubled).any() and not np.isnan(third).any()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @given(st.sampled_from([(1, 0), (1, 1), (5, 7), (40, 3)]))
 @settings(max_examples=4, deadline=None)
 def test_shapes_and_sums(shape: tuple[int, int]) -> None:
@@ -183,7 +183,7 @@ def test_places() -> None:
     np.testing.assert_allclose(run("added", z, repeated), total, rtol=1e-6)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @given(st.sampled_from([(0, 3), (3, 0), (1, 1), (5, 7), (2, 65)]))
 @settings(max_examples=5, deadline=None)
 def test_products_of_many(shape: tuple[int, int]) -> None:
@@ -218,7 +218,7 @@ def test_places_multiply() -> None:
     np.testing.assert_allclose(run("multiplied", z, repeated), total, rtol=1e-5)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_derivatives_of_products() -> None:
     """Zeros are factors like others."""
     text = """
@@ -262,7 +262,7 @@ def test_a_product_is_the_chain_of_the_specification(shape: tuple[int, int, int]
         np.testing.assert_array_equal(got, chain(x, y))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_other_contractions() -> None:
     x, y = numbers(30, dtype="c16"), numbers(30, seed=1, dtype="c16")
     np.testing.assert_allclose(run("dot", x, y), x @ y, rtol=1e-13)

@@ -158,7 +158,7 @@ def module() -> tessera.Module:
     return tessera.compile(PROGRAM)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("length", "dtype"), spread([(1, "c8"), (12, "c8"), (12, "c16"), (67, "c8"), (100, "c8")], 3))
 def test_compiled_code_has_the_bits_of_the_oracle(module: tessera.Module, length: int, dtype: str) -> None:
     x = points(2, length, dtype=dtype)
@@ -180,7 +180,7 @@ def test_batches_do_not_show(batch: tuple[int, ...], length: int) -> None:
         same_bits(got[place], module.spectrum(x[place])[0])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("length", [2, 30])
 def test_real_transforms(module: tessera.Module, length: int) -> None:
     x = points(3, length).real.copy()
@@ -192,6 +192,7 @@ def test_real_transforms(module: tessera.Module, length: int) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.one_in(2)
 def test_an_odd_length_is_said(module: tessera.Module) -> None:
     x = points(3, 15, dtype="c16").real.copy()
     np.testing.assert_allclose(module.odd(x), x, rtol=1e-13, atol=1e-14)
@@ -413,7 +414,7 @@ def as_rows(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(x, 1, -1)).reshape(-1, x.shape[1])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_transform_over_another_axis_has_the_bits_of_rows(threads: int) -> None:
     """It goes over the memory as it lies, rows go through a chain of launches: forwards, of real numbers, and back."""

@@ -70,7 +70,7 @@ def indices(shape: tuple[int, ...], size: int, dtype: str = "i4", low: int | Non
     return np.random.default_rng(1).integers(-size if low is None else low, size, shape).astype(dtype)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @given(SIZES, MAYBE_EMPTY, MAYBE_EMPTY, MAYBE_EMPTY)
 @examples(12)
 def test_shapes(n: int, a: int, b: int, c: int) -> None:

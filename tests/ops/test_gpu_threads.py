@@ -205,7 +205,7 @@ def test_computed_places() -> None:
     compare("losses", numbers(33, 70), places(70, 33) % 70)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_other_memory() -> None:
     compare("joined", numbers(5, 70))
     compare("turned", (numbers(12) + 1j * numbers(12)[::-1]).astype(np.complex64))
@@ -219,7 +219,7 @@ def kernel_names(name: str) -> list[str]:
     return [kernel.name.rpartition("$")[2] for kernel in program_of(FILE, name, "sm_80").kernels]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 def test_the_steps_of_a_transform_are_one_launch() -> None:
     """Of sizes that are no powers of two, of a batch that is known and one that is not, of either type."""
     compare("turned_rows", complex_numbers(3, 60))
@@ -229,7 +229,7 @@ def test_the_steps_of_a_transform_are_one_launch() -> None:
     assert [kernel_names(name) for name in ("turned_rows", "turned_twice")] == [["0_1"], ["0_1"]]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 def test_a_long_transform_goes_in_groups_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first group has columns that come after it beside it, the last those that came before."""
     monkeypatch.setattr(fourier, "TOGETHER", 64)
@@ -257,7 +257,7 @@ def test_a_bad_index_ends_the_call_as_on_a_cpu() -> None:
     assert_ends_alike("rows_at", numbers(9, 70), np.array([3, 9, 0], np.int32))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_a_size_without_a_value_ends_the_call_where_it_is_used() -> None:
     x, none, low, high = numbers(6), numbers(0), np.float32(-100.0), np.float32(100.0)
     compare("halves", x, numbers(2), low)
@@ -265,7 +265,7 @@ def test_a_size_without_a_value_ends_the_call_where_it_is_used() -> None:
     assert_ends_alike("halves", x, none, low)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 def test_what_is_printed_and_asserted(capsys: pytest.CaptureFixture[str]) -> None:
     compare("told", np.array([1.0, 2.0], np.float32))
     first, second = capsys.readouterr().out.splitlines()

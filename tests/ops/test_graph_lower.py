@@ -25,7 +25,7 @@ from tests.support.registry_cases import module_of, parse_type, registry_cases, 
 CASES = [pytest.param(operator, types, id=name) for name, operator, types in registry_cases()]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @folded(("operator", "types"), CASES)
 def test_forms_agree_with_the_reference(operator: Operator, types: tuple[str, ...]) -> None:
     tensors = [parse_type(t) for t in types]

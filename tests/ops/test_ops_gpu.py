@@ -89,6 +89,7 @@ def test_every_operator_lowers(operator: Operator, types: tuple[str, ...], arch:
     assert program_of_operator(operator, types, arch).steps is not None
 
 
+@pytest.mark.one_in(2)
 @folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))), one_in=6)
 def test_every_element_type_lowers(operator: Operator, types: list[TensorType], arch: str) -> None:
     gpu = PLATFORMS[arch]

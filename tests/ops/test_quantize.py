@@ -34,7 +34,7 @@ def in_steps(x: Array, scale: Array, zero: Array | int, low: int, high: int) -> 
         return np.clip(np.rint(x / scale) + zero, low, high)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_given_scales() -> None:
     run = compiled_equals_oracle(PROGRAM)
     x, wide = X.copy(), np.repeat(B, 4, axis=1)

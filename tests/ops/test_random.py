@@ -87,7 +87,7 @@ MOMENTS = {
 """Mean, variance, and the variance of a squared distance to the mean."""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", MOMENTS)
 def test_means_and_variances(m: tessera.Module, name: str) -> None:
     """Within four standard deviations of the mean of n independent draws."""

@@ -64,7 +64,7 @@ def quantised(x: np.ndarray, dtype: DType, axis: int) -> tuple[np.ndarray, np.nd
 CASES = {"i8_rows": (I8, 0), "i8_columns": (I8, 1), "i4_rows": (I4, 0), "fp8_columns": (FP8_E4M3, 1)}
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", CASES)
 @examples(25)
 @given(data=st.data())

@@ -90,7 +90,7 @@ def test_they_are_moved_as_anything_is() -> None:
         np.testing.assert_array_equal(got.view(np.uint8), exact)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_products_of_matrices_with_scales() -> None:
     rng = np.random.default_rng(2)
     x, y = (rng.standard_normal((n, 64)).astype(np.float32) for n in (5, 7))

@@ -79,7 +79,7 @@ def test_it_is_checked_moved_formatted_and_shown(session: Session, name: str) ->
         assert "Module" in dump(parse_module(source).module, source)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", ["sums to the left", "a chain", "operators in calls", "functions in calls", "slices"])
 def test_it_is_lowered(session: Session, name: str) -> None:
     source = SourceFile(f"{name}.tess", PROGRAMS[name])

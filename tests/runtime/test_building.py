@@ -103,7 +103,7 @@ def test_a_level_of_nothing_is_refused(level: str, capsys: pytest.CaptureFixture
     assert not said.out and "`f`: it waits for `k`" in said.err
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     "body",
     [

@@ -65,7 +65,7 @@ def test_rows_that_shrink_with_a_loop_are_looked_at() -> None:
     assert np.allclose(tessera.compile(text, debug=True).f(matrix, x), 1.0)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_on_a_gpu(tmp_path: Path) -> None:
     with emulated_cuda(tmp_path):
         module = tessera.compile(PROGRAM, debug=True, device="cuda")

@@ -176,7 +176,7 @@ def test_what_a_program_says_is_what_it_says_on_the_cpu(modules, capsys) -> None
     assert said[0] == said[1] and "the sum is" in said[0][1]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_training_by_a_command(modules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     from tesserac.commands.training import Wanted, train
 

@@ -257,7 +257,7 @@ def test_a_failure_that_is_no_fault_leaves_the_gpu_usable(fake: FakeCuda, module
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_memory_is_level_and_used_again(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     x = tessera.to_device(np.ones(1000, np.float32))
     y = module.twice(x)
@@ -318,7 +318,7 @@ def test_launches_of_few_programs_begin_early(fake: FakeCuda, module) -> None:  
     assert [early for _, early in fake.launched_early] == [True, False], fake.launched_early
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 def test_repeated_calls_are_replayed_as_graphs(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     x = tessera.to_device(np.ones(100, np.float32))
     module.twice(x)

@@ -145,7 +145,7 @@ def test_an_interrupt_ends_a_call(threads: str) -> None:
     assert run(EACH, threads) == [f"{name} stopped" for name in names]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_what_a_handler_raises_is_raised() -> None:
     assert run(OWN, "2") == ["raised own", "handlers that return let the call go on: [0, 1]"]
 

@@ -263,7 +263,7 @@ def test_calls_are_those_of_the_long_way(name: str) -> None:
         assert outcome(lambda: getattr(module(), function)(*args, **kwargs)) == expected
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_call_that_is_known_takes_no_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in CALLS:
         outcome_of(name)  # from the first call on, code that is made for each size is known by sizes
@@ -338,7 +338,7 @@ OUTS: dict[str, tuple[str, tuple[object, ...], Callable[[], object]]] = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", OUTS)
 def test_out_is_taken_as_the_long_way_takes_it(name: str) -> None:
     function, args, make = OUTS[name]

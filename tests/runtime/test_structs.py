@@ -104,14 +104,14 @@ def test_initialisers_run_for_the_sizes_given(net: Any) -> None:
     assert np.array_equal(given.w, normal(4)) and np.array_equal(given.v, np.zeros(4, "f4"))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_call_of_a_struct(net: Any) -> None:
     m, x = mlp(net, 4, 7, 3), normal(5, 4)
     for result in (net.forward(m, x), m(x), m.apply(x)):
         assert np.allclose(result, reference(m, x), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_static_fields_choose_the_code(net: Any) -> None:
     x = normal(5, 4)
     for power in (1, 3):
@@ -289,7 +289,7 @@ struct Part[D]:
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_structs_within_a_struct_are_made_where_another_field_must_be_given() -> None:
     m = tessera.compile(NESTED)
     bias = np.ones(4, np.float32)

@@ -92,7 +92,7 @@ def one_by_one(parts: list[dict[str, np.ndarray]], field: str) -> tuple[np.ndarr
     return net().alone(*flat, np.int32(3), np.float32(0.1))  # type: ignore[attr-defined,no-any-return]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("arch", ["aarch64", "x86-64-v4", "sm_80", "sm_90a"])
 def test_a_step_over_all_weights_is_one_launch(arch: str) -> None:
     found = launches(NET, "step", arch)

@@ -96,7 +96,7 @@ def test_scores_that_are_not_finite() -> None:
     assert np.isnan(y[0, :2]).all() and np.isfinite(y[0, 2]).all()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_small_terms_are_kept() -> None:
     """A key 2^-140 times as likely as the best still has its share of the largest values."""
     q, k = np.float32([[[1.0]]]), np.float32([[[0.0], [-97.0]]])
@@ -113,7 +113,7 @@ def test_f16_is_rounded_once() -> None:
     same_bits(narrow, run(program, *(x.astype(np.float32) for x in (q, k, v))).astype(np.float16))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_terms_of_bf16_are_rounded_to_the_type_of_the_values() -> None:
     """Terms have a relative error of 2^-9, sums of them and of their products with values too, and so the result."""
     q, k, v = (normal(i, 2, 5, 8).astype(ml_dtypes.bfloat16) for i in range(3))
@@ -133,7 +133,7 @@ GROUPED = (
 )
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_grouped_attention_repeats_keys_without_copies() -> None:
     q, k, v = normal(0, 2, 6, 5, 8), normal(1, 2, 2, 9, 8), normal(2, 2, 2, 9, 8)
     grouped = run(GROUPED.format("grouped_attention(q, k, v, causal=True)"), q, k, v)
@@ -222,7 +222,7 @@ def test_decoding_step_by_step_is_the_whole_pass(element: str, dtype: type) -> N
     same_bits(np.concatenate(parts, 1), np.asarray(m.at_once(q, k, v)))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(16)
 def test_what_lies_behind_the_length_does_not_exist() -> None:
     m = tessera.compile(CACHE.format("f32"))
     K, V, q = normal(0, 1, 2, 6, 4), normal(1, 1, 2, 6, 4), normal(2, 1, 2, 3, 4)
@@ -233,7 +233,7 @@ def test_what_lies_behind_the_length_does_not_exist() -> None:
     assert np.isnan(m.unmasked(q, m.KVCache(K=K, V=V, len=np.int32(0)))).all()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_cache_that_is_full() -> None:
     m = tessera.compile(CACHE.format("f32"))
     x = normal(0, 2, 2, 9, 8)

@@ -80,6 +80,7 @@ def program(text: str) -> Any:
     return compile_to_forms("\n".join(lines) + "\n")
 
 
+@pytest.mark.one_in(4)
 @folded("text", CASES, one_in=48)
 def test_log_densities(text: str) -> None:
     """Within 16 units of the result, of 1 or of what the parameters are rounded to."""

@@ -48,7 +48,7 @@ def relative(a: np.ndarray, x: np.ndarray, b: np.ndarray) -> float:
     return float(np.linalg.norm(b - a @ x) / np.linalg.norm(b))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_linear_systems() -> None:
     for solve, a in ((module().by_cg, SPD), (module().by_gmres, A), (module().by_gmres, SPD)):
         x, residual, _ = solve(a, B)

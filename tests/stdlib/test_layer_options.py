@@ -133,6 +133,7 @@ def pool_program() -> Any:
     return compile_to_forms("\n".join(lines) + "\n")
 
 
+@pytest.mark.one_in(3)
 @folded("i", range(len(POOLS)), one_in=24)
 def test_pools(i: int) -> None:
     high, place, means = pooled(*POOLS[i])
@@ -198,6 +199,7 @@ def resize_program() -> Any:
     ))  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @folded("i", range(len(RESIZED)), one_in=48)
 def test_images_in_other_sizes(i: int) -> None:
     size, *how = RESIZED[i]

@@ -143,7 +143,7 @@ def test_gradients_are_those_of_differences(name: str) -> None:
         assert np.isclose(slope, np.sum(found * d).real, rtol=1e-6, atol=1e-6), a
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 def test_what_depends_on_a_phase_has_no_gradient() -> None:
     module = tessera.compile("".join(FORM.format(i=i, text=text) for i, text in enumerate(REFUSED.values())))
     a = drawn(4, 4)

@@ -67,7 +67,7 @@ def exact(row: np.ndarray) -> dict[str, tuple[np.ndarray, ...]]:
         return {"values": (*[weights] * 4, logs, total, total, -logs[0]), "attended": (weights,), "gradients": slopes}
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("dtype", KINDS)
 def test_rows_of_any_magnitude(dtype: str) -> None:
     run, x = compiled_equals_oracle(f"T = {dtype}\n{PROGRAM}"), rows(dtype)

@@ -45,7 +45,7 @@ FEW = st.sampled_from([-2.0, -0.0, 0.0, 1.0, 3.0, 7.0, np.nan])
 SMALL = arrays.arrays(np.float32, st.integers(1, 40), elements=FEW)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(16)
 @given(SMALL)
 @examples(40)
 def test_places_and_kinds(x: np.ndarray) -> None:
@@ -80,7 +80,7 @@ def test_nothing_is_found_in_nothing() -> None:
         tessera.compile(PROGRAM).kinds(np.zeros(0, np.int32))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("n", [1, 2, 3, 64, 1000])
 def test_searching(n: int) -> None:
     rng = np.random.default_rng(n)

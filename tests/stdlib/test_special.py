@@ -70,6 +70,7 @@ def error(got: Array, exact: list[Any], relative: bool) -> float:
     return worst
 
 
+@pytest.mark.one_in(2)
 @folded("text, dtype", [(text, dtype) for text in CASES for dtype in ("f32", "f64")], one_in=48)
 def test_values_and_slopes(text: str, dtype: str) -> None:
     value, slope, points, bound, slope_bound = CASES[text]
@@ -82,7 +83,7 @@ def test_values_and_slopes(text: str, dtype: str) -> None:
         assert error(rise[0], [slope(v) for v in exact], relative) <= slope_bound
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_edges() -> None:
     points = np.array([0.0, -1.0, -2.0, np.inf, -np.inf, np.nan, 1.0, 2.0])
     expected = {

@@ -52,7 +52,7 @@ def run(name: str, *args: Array) -> list[Array]:
     return run_function(program(), f"m.{name}", list(args))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(16)
 def test_what_is_left_to_choose_from() -> None:
     top, nucleus, near, one = run("kept", LOGITS)
     p = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
@@ -77,7 +77,7 @@ def test_samples_come_from_what_is_left() -> None:
     np.testing.assert_array_equal(cold, best)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_step_of_beam_search() -> None:
     scores, x = np.array([[0.0, -1.0, -np.inf], [-1.0, -2.0, -3.0]]), RNG.normal(size=(2, 3, 8))
     ended = np.array([[False, True, False], [False, False, True]])
@@ -150,7 +150,7 @@ def test_what_is_in_boxes() -> None:
         np.testing.assert_allclose(got, wanted, atol=1e-13)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_taps_that_are_moved() -> None:
     w, offset, mask = RNG.normal(size=(4, 2, 3, 3)), RNG.normal(size=(2, 36, 5, 4)), RNG.random((2, 18, 5, 4))
     plain, still, found = run("moved", IMAGE, w, offset, mask)

@@ -153,6 +153,7 @@ def test_late_fields_of_other_classes_are_refused_at_once() -> None:
         Codec([Chapter], late={Chapter: Field("text", lambda one: one.book)}).decode(data)
 
 
+@pytest.mark.one_in(2)
 @given(trees)
 def test_trees_come_back(tree: object) -> None:
     found = again(tree)
@@ -232,7 +233,7 @@ def test_damage_is_a_value_error_or_another_tree() -> None:
 
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.tess")), ids=lambda path: path.stem)
 def test_programs_come_back(path: Path) -> None:
     module = parse_module(SourceFile(path.name, path.read_text(encoding="utf-8"))).module

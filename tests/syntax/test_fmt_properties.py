@@ -42,7 +42,7 @@ def test_there_are_programs() -> None:
     assert len(items()) > 200
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @examples(250)
 @given(ITEMS.flatmap(badly_written).filter(is_sound))
 def test_badly_written_items(text: str) -> None:
@@ -63,6 +63,7 @@ def test_badly_written_random_programs(text: str) -> None:
     assert_well_formatted(text)
 
 
+@pytest.mark.one_in(3)
 @examples(40)
 @given(st.lists(ITEMS, min_size=2, max_size=6))
 def test_items_are_formatted_apart(items: list[str]) -> None:

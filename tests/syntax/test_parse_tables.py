@@ -37,7 +37,7 @@ def test_one_grammar_gives_one_table(built: tables.Tables) -> None:
     assert run.stdout.strip() == tables.encode(built)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_a_conflict_in_the_grammar_is_an_error() -> None:
     ambiguous = grammar_text().replace("?sum: product\n", "?sum: product\n    | sum PLUS sum -> binary_op\n")
     assert ambiguous != grammar_text()
@@ -66,7 +66,7 @@ def _load() -> tables.Tables:
     return tables.load_tables.__wrapped__()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_tables_are_cached_and_a_damaged_cache_is_mended(cache_dir: Path, built: tables.Tables) -> None:
     assert _load() == built
     (cached,) = cache_dir.iterdir()

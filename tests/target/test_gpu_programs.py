@@ -205,7 +205,7 @@ def kept(made: GpuProgram) -> GpuProgram:
     return again.program
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", ["rows_in_turn", "until_small", "by_sign", "softmax_rows", "gradient_recurrent"])
 def test_a_program_survives_as_a_file(name: str) -> None:
     made = program_of(BITS, name, "sm_80")
@@ -295,7 +295,7 @@ def test_results_on_a_device(name: str, cases: object) -> None:
         assert case.check(result) is None, case.name
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_what_a_call_is_checked_for_depends_on_its_sizes_alone() -> None:
     """Launches of a factorisation shrink from step to step: how many programs they have is asked when they run."""
     text = "def f(a: Tensor[N, N, f64]):\n    return cholesky(a)\n"

@@ -19,7 +19,7 @@ def layers(count: int) -> str:
     return f"def f(x: Tensor[B, N, f32], w: Tensor[N, N, f32]) -> Tensor[B, N, f32]:\n{body}    return x\n"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 def test_many_launches_are_calls_of_a_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[str, int]] = []
 

@@ -26,6 +26,7 @@ def variants() -> list[tuple[str, str, str]]:
 needs_ptxas = pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
 
 
+@pytest.mark.one_in(3)
 @folded(("name", "arch", "variant"), variants, one_in=48)
 def test_arithmetic_is_correctly_rounded(name: str, arch: str, variant: str) -> None:
     """Nothing approximate, nothing flushed, and no `add` or `mul` that the assembler may contract into an fma."""
@@ -55,7 +56,7 @@ def test_the_assembler_reports_what_it_dislikes() -> None:
     assert assemble(emit_ptx(limited, "sm_80"), "sm_80").spilled_bytes > 0
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_wgmma_kernel() -> None:
     code = ptx("matmul_bf16", "sm_90a", "$1")
     assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16\.f32\.bf16\.bf16", code)) == 4
@@ -65,7 +66,7 @@ def test_wgmma_kernel() -> None:
     assert "mma.sync" not in code
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_mma_kernel() -> None:
     code = ptx("matmul_bf16", "sm_80", "$0")
     assert len(re.findall(r"mma\.sync\.aligned\.m16n8k16", code)) == 4 * 4 * 2
@@ -73,7 +74,7 @@ def test_mma_kernel() -> None:
     assert len(re.findall(r"ldmatrix\.sync\.aligned\.m8n8\.x4\.trans", code)) == 2 * 2
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_f32_product_is_one_chain_per_output() -> None:
     code = ptx("matmul_f32", "sm_80", "$0")
     assert len(re.findall(r"fma\.rn\.f32", code)) == 64 * 16
@@ -97,7 +98,7 @@ def test_kernels_that_begin_early_wait_before_they_touch_memory() -> None:
     assert "griddepcontrol" not in ptx("add", "sm_80", "$0")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_softmax_folds_by_lanes() -> None:
     code = ptx("softmax_rows", "sm_80", "$0")
     assert len(re.findall(r"shfl\.sync\.bfly", code)) == 2 * 16 + 2

@@ -38,7 +38,7 @@ def test_five_schedules_have_the_bits_of_the_interpreter(kernel: RandomKernel, s
             same_bits(one, other)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @examples(12, brief=2)
 @given(kernel=random_kernels(), size=SIZES, blocks=st.sampled_from(SCHEDULES))
 def test_machine_code_and_threads_have_them_too(

@@ -72,7 +72,7 @@ def test_bits_of_every_edge(name: str) -> None:
             run(name, numbers(m, k).astype(dtype), matrix.astype(dtype))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_bits_of_other_shapes() -> None:
     run = compiled_equals_oracle(PROGRAM)
     run("vector", numbers(70).astype("f4"), numbers(70, 37).astype("f4"))
@@ -82,7 +82,7 @@ def test_bits_of_other_shapes() -> None:
     assert not np.signbit(run("f32s", zeros, np.abs(numbers(3, 4)).astype("f4"))).any(), "a chain begins at +0"
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_bits_wherever_columns_begin(dtype: str) -> None:
     """Terms before the first line of the cache are taken in quarters of a vector, if all columns have as many; what is

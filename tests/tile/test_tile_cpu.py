@@ -188,7 +188,7 @@ def test_kernels(name: str, sizes: dict[str, int], special: bool) -> None:
 WITH_EXTREMES = ("f64", "f32", "tf32", "f16", "i64", "i32", "i16", "i8", "u64", "u32", "u8", "bool")
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", WITH_EXTREMES)
 @pytest.mark.parametrize("n", [0, 3, 16, 100, 517])
 def test_every_element_type(dtype: str, n: int) -> None:
@@ -208,7 +208,7 @@ def test_tiles_that_share_what_they_are_computed_from_are_walked_once() -> None:
     assert sum(op.name == "scalar.add" for op in made.walk()) == 60
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", DOTS)
 @given(m=st.integers(0, 90), n=st.integers(0, 110), k=st.integers(0, 20))
 @examples(15)

@@ -26,7 +26,7 @@ def neutral_text(name: str, arch: str) -> str:
     return print_op(tile(name, arch).ops[0])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("name", "arch"), KERNELS)
 def test_lowered_kernels_print_and_parse_back(name: str, arch: str) -> None:
     for kernel in lowered(name, arch).values():
