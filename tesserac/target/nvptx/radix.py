@@ -16,9 +16,10 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import indices
 from tesserac.target import flow
 from tesserac.target.llvm_types import I32, I64, VOID, Value, const_i64, const_int
-from tesserac.target.nvptx.context import Context, memory_type
+from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import barrier
+from tesserac.target.nvptx.line import Line
 from tesserac.target.sort_keys import sort_key
 from tesserac.tile.gpu.radix import BLOCK, COUNTERS, DIGITS, ITEMS, WARPS
 from tesserac.tile.gpu.values import integer, memory
@@ -36,29 +37,6 @@ class _Item:
     rank: Value
 
 
-class _Row:
-    """Elements along one dim of a memory, from a place on."""
-
-    def __init__(self, ctx: Context, mem: IRValue, at: Sequence[Value], dim: int) -> None:
-        b, held = ctx.b, ctx.memories[mem]
-        place = const_i64(0)
-        for value, stride in zip(at, held.strides, strict=True):
-            place = b.add(place, b.mul(value, stride))
-        self.b, self.dtype, self.step = b, held.type.dtype, held.strides[dim]
-        self.element = memory_type(self.dtype)
-        self.start = b.gep(self.element, held.pointer, place)
-        self.size = ctx.dim(held.type.dims[dim])
-
-    def address(self, i: Value) -> Value:
-        return self.b.gep(self.element, self.start, self.b.mul(i, self.step))
-
-    def load(self, i: Value) -> Value:
-        return self.b.load(self.element, self.address(i), self.element.bits // 8)
-
-    def store(self, value: Value, i: Value) -> None:
-        self.b.store(value, self.address(i), self.element.bits // 8)
-
-
 AT_ONCE = 4
 """Counts that a thread which sums them up reads at once."""
 
@@ -74,7 +52,8 @@ class _Operands:
         self.first, self.dims = op.attrs["first"] is True, indices(op, "dims")
         self.descending, self.shift = op.attrs["descending"] is True, integer(op, "shift")
         at = [ctx.indices[v] for v in op.operands[2 : 2 + rank]]
-        self.source = _Row(ctx, op.operands[1], at, self.dims[0] if self.first else 1)
+        dim = self.dims[0] if self.first else 1
+        self.source, self.size = Line(ctx, op.operands[1], at, dim), ctx.dim(memory(op.operands[1]).dims[dim])
 
     def key(self, i: Value) -> Value:
         stored, dtype = self.source.load(i), self.source.dtype
@@ -90,34 +69,14 @@ class _Operands:
         return digit if digit.type == I32 else b.cast("trunc", digit, I32)
 
 
-class _Words:
-    """32-bit words of a memory, from a place on."""
-
-    def __init__(self, ctx: Context, mem: IRValue, *at: Value) -> None:
-        b, held = ctx.b, ctx.memories[mem]
-        place = const_i64(0)
-        for value, stride in zip(at, held.strides, strict=False):
-            place = b.add(place, b.mul(value, stride))
-        self.b, self.pointer = b, b.gep(I32, held.pointer, place)
-
-    def load(self, i: Value) -> Value:
-        return self.b.load(I32, self.b.gep(I32, self.pointer, i), 4)
-
-    def store(self, value: Value, i: Value) -> None:
-        self.b.store(value, self.b.gep(I32, self.pointer, i), 4)
-
-    def increase(self, i: Value) -> None:
-        self.b.atomic_rmw("add", self.b.gep(I32, self.pointer, i), const_int(I32, 1), "monotonic")
-
-
 class _Ranks:
     """Ranks of the keys of a block among those of a warp with the same digit; how many each warp has."""
 
     def __init__(self, ctx: Context, given: _Operands, counters: IRValue) -> None:
         self.ctx, self.b, self.given = ctx, ctx.b, given
-        self.all = _Words(ctx, counters)
+        self.all = Line(ctx, counters)
         self.warp = wide(ctx, ctx.b.binary("lshr", ctx.thread, const_int(I32, 5)))
-        self.mine = _Words(ctx, counters, self.b.mul(self.warp, const_i64(COUNTERS)))
+        self.mine = Line(ctx, counters, (self.b.mul(self.warp, const_i64(COUNTERS)),))
         self.earlier = self.b.sub(self.b.binary("shl", const_int(I32, 1), ctx.lane), const_int(I32, 1))
         """A bit for each lane before this one."""
 
@@ -150,7 +109,7 @@ class _Ranks:
 
     def _key(self, place: Value) -> tuple[Value, Value, Value]:
         """An absent key is that of the first element, which is read instead."""
-        exists = self.b.icmp("slt", place, self.given.source.size)
+        exists = self.b.icmp("slt", place, self.given.size)
         return place, exists, self.given.key(self.b.select(exists, place, const_i64(0)))
 
     def _ranked(self, place: Value, exists: Value, key: Value) -> _Item:
@@ -195,14 +154,14 @@ def emit_counts(ctx: Context, op: Op) -> None:
     b, sum_, digit = ctx.b, const_int(I32, 0), wide(ctx, ctx.thread)
     for warp in range(WARPS):
         sum_ = b.add(sum_, ranks.all.load(b.add(digit, const_i64(warp * COUNTERS))))
-    _Words(ctx, counts, ctx.indices[row], digit).store(sum_, given.block)
+    Line(ctx, counts, (ctx.indices[row], digit)).store(sum_, given.block)
 
 
 def emit_offsets(ctx: Context, op: Op) -> None:
     """Every thread sums up some blocks; behind the sums of the threads before it, it goes through them again."""
     digit, counts, totals, row, room = op.operands
     b, thread, at = ctx.b, wide(ctx, ctx.thread), (ctx.indices[row], ctx.indices[digit])
-    held, blocks = _Words(ctx, counts, *at), ctx.dim(memory(counts).dims[2])
+    held, blocks = Line(ctx, counts, at), ctx.dim(memory(counts).dims[2])
     each = b.binary("udiv", b.add(blocks, const_i64(ctx.threads - 1)), const_i64(ctx.threads))
     low = b.minimum_int(b.mul(thread, each), blocks)
     high = b.minimum_int(b.add(low, each), blocks)
@@ -229,10 +188,10 @@ def emit_offsets(ctx: Context, op: Op) -> None:
         return [total]
 
     (mine,) = flow.for_loop(b, low, high, const_i64(AT_ONCE), [const_int(I32, 0)], add)
-    whole = _scanned(ctx, _Words(ctx, room), mine)
+    whole = _scanned(ctx, Line(ctx, room), mine)
     flow.for_loop(b, low, high, const_i64(AT_ONCE), [b.sub(whole, mine)], replace)
     last = b.icmp("eq", thread, const_i64(ctx.threads - 1))
-    flow.if_then(b, last, lambda: _Words(ctx, totals, at[0]).store(whole, at[1]))
+    flow.if_then(b, last, lambda: Line(ctx, totals, at[:1]).store(whole, at[1]))
 
 
 def emit_places(ctx: Context, op: Op) -> None:
@@ -241,20 +200,20 @@ def emit_places(ctx: Context, op: Op) -> None:
     ranks = _Ranks(ctx, given, counters)
     items = ranks.items()
     b, digit, number = ctx.b, wide(ctx, ctx.thread), ctx.indices[row]
-    total, words = _Words(ctx, totals, number).load(digit), _Words(ctx, room)
+    total, words = Line(ctx, totals, (number,)).load(digit), Line(ctx, room)
     lower = b.sub(_scanned(ctx, words, total), total)
-    start = b.add(lower, _Words(ctx, counts, number, digit).load(given.block))
+    start = b.add(lower, Line(ctx, counts, (number, digit)).load(given.block))
     here = _starts_in_block(ctx, ranks, words)
     words.store(b.sub(start, here), digit)
     barrier(ctx)
     moves = _Moves(ctx, op, given, moved, number)
-    held = _Row(ctx, keys, (const_i64(0),), 0), _Row(ctx, places, (const_i64(0),), 0)
+    held = Line(ctx, keys), Line(ctx, places)
     moves.put_in_order(items, ranks.mine, *held)
     barrier(ctx)
     moves.write(words, *held)
 
 
-def _starts_in_block(ctx: Context, ranks: _Ranks, words: _Words) -> Value:
+def _starts_in_block(ctx: Context, ranks: _Ranks, words: Line) -> Value:
     """Where the keys with the digit of this thread begin when those of the block are in order; counters become the
     starts of each warp's."""
     b, digit = ctx.b, wide(ctx, ctx.thread)
@@ -277,29 +236,29 @@ class _Moves:
     def __init__(self, ctx: Context, op: Op, given: _Operands, moved: Sequence[IRValue], row: Value) -> None:
         self.ctx, self.b, self.given, self.last = ctx, ctx.b, given, op.attrs["last"] is True
         at = (row, const_i64(0))
-        self.before = None if given.first else _Row(ctx, moved[0], at, 1)
+        self.before = None if given.first else Line(ctx, moved[0], at, 1)
         target, *rest = moved if given.first else moved[1:]
-        self.keys = None if self.last else _Row(ctx, target, at, 1)
+        self.keys = None if self.last else Line(ctx, target, at, 1)
         if self.last:
-            self.places = _Row(ctx, target, [ctx.indices[v] for v in rest], given.dims[1])
+            self.places = Line(ctx, target, [ctx.indices[v] for v in rest], given.dims[1])
         else:
-            self.places = _Row(ctx, rest[0], at, 1)
+            self.places = Line(ctx, rest[0], at, 1)
 
-    def put_in_order(self, items: list[_Item], starts: _Words, keys: _Row, places: _Row) -> None:
+    def put_in_order(self, items: list[_Item], starts: Line, keys: Line, places: Line) -> None:
         for item in items:
             flow.if_then(self.b, item.exists, partial(self._put, item, starts, keys, places))
 
-    def _put(self, item: _Item, starts: _Words, keys: _Row, places: _Row) -> None:
+    def _put(self, item: _Item, starts: Line, keys: Line, places: Line) -> None:
         b = self.b
         to = wide(self.ctx, b.add(starts.load(wide(self.ctx, item.digit)), item.rank))
         place = b.cast("trunc", item.place, I32) if self.before is None else self.before.load(item.place)
         keys.store(item.key, to)
         places.store(place, to)
 
-    def write(self, apart: _Words, keys: _Row, places: _Row) -> None:
+    def write(self, apart: Line, keys: Line, places: Line) -> None:
         """`apart` is how far the keys of a digit stand from where they belong."""
         b, ctx = self.b, self.ctx
-        present = b.sub(self.given.source.size, b.mul(self.given.block, const_i64(BLOCK)))
+        present = b.sub(self.given.size, b.mul(self.given.block, const_i64(BLOCK)))
 
         def one(at: Value) -> None:
             key = keys.load(at)
@@ -314,7 +273,7 @@ class _Moves:
             flow.if_then(b, b.icmp("slt", at, present), partial(one, at))
 
 
-def _scanned(ctx: Context, words: _Words, value: Value) -> Value:
+def _scanned(ctx: Context, words: Line, value: Value) -> Value:
     """The sum of the values of all threads up to this one, in steps of 1, 2, 4, ..."""
     b, thread = ctx.b, wide(ctx, ctx.thread)
     distance = 1

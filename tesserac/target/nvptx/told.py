@@ -12,33 +12,13 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.target import flow
 from tesserac.target.llvm_types import I32, I64, Value, const_i64
 from tesserac.target.nvptx.context import Context, memory_type
+from tesserac.target.nvptx.line import Line
 from tesserac.tile.gpu.values import memory
 from tesserac.tile.gpu.wide_scans import WORD_BITS
 from tesserac.types.dtype import DType
 
 DEVICE = 'syncscope("device")'
 TOLD = 1 << WORD_BITS
-
-
-class Line:
-    """Elements side by side, or a stride apart, from a place on."""
-
-    def __init__(self, ctx: Context, mem: IRValue, at: Sequence[Value], dim: int = -1) -> None:
-        b, held = ctx.b, ctx.memories[mem]
-        place = const_i64(0)
-        for value, stride in zip(at, held.strides, strict=False):
-            place = b.add(place, b.mul(value, stride))
-        self.b, self.element, self.step = b, memory_type(held.type.dtype), held.strides[dim]
-        self.pointer = b.gep(self.element, held.pointer, place)
-
-    def address(self, i: Value) -> Value:
-        return self.b.gep(self.element, self.pointer, self.b.mul(i, self.step))
-
-    def load(self, i: Value) -> Value:
-        return self.b.load(self.element, self.address(i), self.element.bits // 8)
-
-    def store(self, value: Value, i: Value) -> None:
-        self.b.store(value, self.address(i), self.element.bits // 8)
 
 
 class Told:

@@ -17,8 +17,9 @@ from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import constant
 from tesserac.target.nvptx.copies import WARP, barrier, wait_for_copies, warp_barrier
 from tesserac.target.nvptx.fragments import FOLDS
+from tesserac.target.nvptx.line import Line
 from tesserac.target.nvptx.scalars import emit_rule
-from tesserac.target.nvptx.told import Line, Told
+from tesserac.target.nvptx.told import Told
 from tesserac.tile.bodies import identity_of
 from tesserac.tile.gpu.values import integer, memory, text
 from tesserac.tile.gpu.wide_scans import LENGTH, ROW, WORD_BITS, chains
@@ -51,7 +52,7 @@ class _Scan:
         source = memory(rest[0])
         taken, put = rest[: 1 + len(source.dims)], rest[1 + len(source.dims) :]
         self.chains = chains(self.dtype)
-        self.room, self.nodes = Line(ctx, room, ()), Line(ctx, nodes, ())
+        self.room, self.nodes = Line(ctx, room), Line(ctx, nodes)
         self.source = Line(ctx, taken[0], [ctx.indices[v] for v in taken[1:]], dims[0])
         self.target = Line(ctx, put[0], [ctx.indices[v] for v in put[1:]], dims[1])
         self.told = Told(ctx, words, values, rows, self.dtype)
