@@ -10,147 +10,170 @@ It can be passed wherever a function takes an operator, alone or in a struct. Al
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from numbers import Number
+from operator import index
+from typing import cast
 
 from tessera.descriptor import NAMES, Descriptor, Representation, describe
 from tessera.errors import WRONG_KIND, failure
 
-if TYPE_CHECKING:
-    from tessera.module import Module
-
 _SPARSE = "Sparse"
 """What the compiler calls operators that are made of rows, columns and values."""
-_OPERATIONS = {
-    "matmul": ("a, b", "a @ b"),
-    "add": ("a, b", "a + b"),
-    "subtract": ("a, b", "a - b"),
-    "scaled": ("a, c", "c * a"),
-    "divided": ("a, c", "a / c"),
-    "adjoint": ("a", "a.H"),
-    "transposed": ("a", "a.T"),
-    "negative": ("a", "-a"),
-    "dense": ("a", "to_dense(a)"),
-    "solved": ("a, b", "solve(a, b)"),
-    "inverse": ("a", "inverse(a)"),
-    "traced": ("a", "trace(a)"),
-    "diagonal": ("a", "diagonal(a)"),
-    "determinant": ("a", "det(a)"),
-    "logarithm": ("a", "logdet(a)"),
-    "size": ("a", "norm(a)"),
-    "decomposed": ("a", "spectral(a)"),
-    "sizes": ("a", "a.shape"),
-    "flags": ("a", "a.flags"),
-    "representation": ("a", "a.representation"),
-}
+_LONGEST = 400
+"""Characters of an expression; a longer one is computed, so that a loop does not make ever longer programs."""
 
 
-@lru_cache(maxsize=1)
-def _operations() -> Module:
+@lru_cache(maxsize=512)
+def _function(text: str, count: int) -> Callable[..., object]:
+    """The expression `text` of so many values x0, x1, ..."""
     import tessera
 
-    bodies = [f"def {name}({given}):\n    return {body}\n" for name, (given, body) in _OPERATIONS.items()]
-    return tessera.compile("\n".join(bodies))
+    names = ", ".join(f"x{i}" for i in range(count))
+    return cast("Callable[..., object]", tessera.compile(f"def f({names}): return {text}\n")["f"])
 
 
 class Operator:
-    """`parts` are the arrays, numbers and sizes that it is made of; `tree` says how."""
+    """An expression over operators that were made, and numbers: a text whose x0, x1, ... are values. A value stands in
+    it once, so that laws see in `A.H @ A` that both are of one matrix. What was made is x0 of itself.
 
-    __slots__ = ("_shape", "parts", "tree")
+    `parts` are the arrays, numbers and sizes that it is made of; `tree` says how.
+    """
+
+    __slots__ = ("_made", "_shape", "_text", "_values")
     __array_ufunc__ = None  # so that `array @ A` asks the operator
 
     def __init__(self, tree: str, parts: Sequence[object]) -> None:
-        self.tree = tree
-        self.parts = tuple(parts)
+        self._made: tuple[str, tuple[object, ...]] | None = (tree, tuple(parts))
+        self._text = "x0"
+        self._values: tuple[object, ...] = (self,)
         self._shape: tuple[int, int] | None = None
 
-    def _do(self, name: str, *args: object) -> object:
-        return _operations()[name](*args)
+    @classmethod
+    def _of(cls, text: str, values: tuple[object, ...]) -> Operator:
+        """An expression as an operator. Its sizes are asked for, so that what does not fit is told at once; it is
+        computed at once where it is long, or of an array, which may change later."""
+        found = cls.__new__(cls)
+        found._made, found._text, found._values = None, text, values
+        found._shape = cast("tuple[int, int]", _function(f"{text}.shape", len(values))(*values))
+        if len(text) > _LONGEST or not all(isinstance(value, Operator | Number) for value in values):
+            found._text, found._values, found._made = "x0", (found,), found._computed(text, values)
+        return found
+
+    @staticmethod
+    def _computed(text: str, values: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
+        made = _function(text, len(values))(*values)
+        assert isinstance(made, Operator)
+        return made.tree, made.parts
+
+    def _held(self) -> tuple[str, tuple[object, ...]]:
+        if self._made is None:
+            self._made = self._computed(self._text, self._values)
+        return self._made
+
+    @property
+    def tree(self) -> str:
+        return self._held()[0]
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        return self._held()[1]
+
+    def _do(self, form: str, *others: object) -> object:
+        """What `form`, whose `{0}` is this operator and `{1}` the other value, computes."""
+        text, values = _written(form, (self, *others))
+        return _function(text, len(values))(*values)
+
+    def _with(self, form: str, *others: object) -> Operator:
+        """The operator that `form` is."""
+        return Operator._of(*_written(form, (self, *others)))
 
     @property
     def shape(self) -> tuple[int, int]:
         if self._shape is None:
-            self._shape = self._do("sizes", self)  # type: ignore[assignment]
-        assert self._shape is not None
+            self._shape = cast("tuple[int, int]", self._do("{0}.shape"))
         return self._shape
 
     @property
     def flags(self) -> tuple[str, ...]:
         """What the laws prove of it: "unitary", "self_adjoint", "psd", ..."""
-        return self._do("flags", self)  # type: ignore[return-value]
+        return cast("tuple[str, ...]", self._do("{0}.flags"))
 
     @property
     def representation(self) -> Representation:
         """DENSE, FACTORIZED, IMPLICIT or BLOCK_SPARSE: how it is held."""
-        return NAMES[str(self._do("representation", self))]
+        return NAMES[str(self._do("{0}.representation"))]
 
     def descriptor(self) -> Descriptor:
         """How it is held, its parts, its rule and its flags, as the numbers of a binary interface."""
-        return describe(str(self._do("representation", self)), self.tree, self.parts, self.flags)
+        return describe(str(self._do("{0}.representation")), self.tree, self.parts, self.flags)
 
     @property
-    def H(self) -> object:
-        return self._do("adjoint", self)
+    def H(self) -> Operator:
+        return self._with("{0}.H")
 
     @property
-    def T(self) -> object:
-        return self._do("transposed", self)
+    def T(self) -> Operator:
+        return self._with("{0}.T")
 
     def __matmul__(self, other: object) -> object:
-        return self._do("matmul", self, other)
+        return self._with(_PRODUCT, other) if isinstance(other, Operator) else self._do(_PRODUCT, other)
 
     def __rmatmul__(self, other: object) -> object:
-        return self._do("matmul", other, self)
+        return self._do("{1} @ {0}", other)
 
-    def __call__(self, x: object) -> object:
-        return self._do("matmul", self, x)
+    __call__ = __matmul__
 
-    def __add__(self, other: object) -> object:
-        return self._do("add", self, other)
+    def __add__(self, other: object) -> Operator:
+        return self._with("({0} + {1})", other)
 
-    def __sub__(self, other: object) -> object:
-        return self._do("subtract", self, other)
+    def __sub__(self, other: object) -> Operator:
+        return self._with("({0} - {1})", other)
 
-    def __mul__(self, factor: object) -> object:
-        return self._do("scaled", self, factor)
+    def __mul__(self, factor: object) -> Operator:
+        return self._with("({1} * {0})", factor)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, factor: object) -> object:
-        return self._do("divided", self, factor)
+    def __truediv__(self, factor: object) -> Operator:
+        return self._with("({0} / {1})", factor)
 
-    def __neg__(self) -> object:
-        return self._do("negative", self)
+    def __neg__(self) -> Operator:
+        return self._with("(-{0})")
+
+    def __pow__(self, times: int) -> Operator:
+        return self._with(f"({{0}} ** {index(times)})")
 
     def to_dense(self) -> object:
         """Its matrix, as an array."""
-        return self._do("dense", self)
+        return self._do("to_dense({0})")
 
     def solve(self, b: object) -> object:
-        return self._do("solved", self, b)
+        return self._do("solve({0}, {1})", b)
 
-    def inverse(self) -> object:
-        return self._do("inverse", self)
+    def inverse(self) -> Operator:
+        return self._with("inverse({0})")
 
     def trace(self) -> object:
-        return self._do("traced", self)
+        return self._do("trace({0})")
 
     def diagonal(self) -> object:
-        return self._do("diagonal", self)
+        return self._do("diagonal({0})")
 
     def det(self) -> object:
-        return self._do("determinant", self)
+        return self._do("det({0})")
 
     def logdet(self) -> object:
         """The logarithm of the determinant's magnitude."""
-        return self._do("logarithm", self)
+        return self._do("logdet({0})")
 
     def norm(self) -> object:
-        return self._do("size", self)
+        return self._do("norm({0})")
 
     def spectral(self) -> object:
-        return self._do("decomposed", self)
+        return self._do("spectral({0})")
 
     def to_scipy(self) -> object:
         """A sparse operator as a matrix of SciPy's in COO, with its stored entries."""
@@ -167,3 +190,27 @@ class Operator:
     def __repr__(self) -> str:
         rows, columns = self.shape
         return f"<tessera operator, {rows} x {columns}>"
+
+
+_PRODUCT = "({0} @ {1})"
+
+
+def _written(form: str, operands: Sequence[object]) -> tuple[str, tuple[object, ...]]:
+    """A form of expressions as one expression, and its values, each once."""
+    values: list[object] = []
+    texts = [_renamed(*_expression(operand), values) for operand in operands]
+    return form.format(*texts), tuple(values)
+
+
+def _expression(operand: object) -> tuple[str, tuple[object, ...]]:
+    return (operand._text, operand._values) if isinstance(operand, Operator) else ("x0", (operand,))
+
+
+def _renamed(text: str, values: tuple[object, ...], known: list[object]) -> str:
+    """The text with the names that its values have among all that are known, to which new ones are added."""
+    places = []
+    for value in values:
+        same = [i for i, other in enumerate(known) if other is value and isinstance(value, Operator)]
+        places.append(same[0] if same else len(known))
+        known += [] if same else [value]
+    return re.sub(r"x(\d+)\b", lambda name: f"x{places[int(name[1])]}", text)

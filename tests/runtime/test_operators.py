@@ -59,6 +59,21 @@ def test_promises_are_made_by_name_and_looked_at() -> None:
         tessera.op.dense(matrix, unitary=True)
 
 
+@pytest.mark.one_in(8)
+def test_an_expression_of_python_is_one_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = np.array([[1, 2], [3, 4]], "f4")
+    A = tessera.op.dense(matrix)
+    assert (A.H @ A).flags == ("self_adjoint", "normal", "psd") and (A + A.H).flags == ("self_adjoint", "normal")
+    assert len((A.H @ A).parts) == 1 and '"Zero"' in (A - A).tree and np.allclose((A**2).to_dense(), matrix @ matrix)
+    total = A + matrix
+    matrix[:] = 0
+    assert np.allclose(total.to_dense(), [[2, 4], [6, 8]]), "an array may change after it was added"
+    monkeypatch.setattr("tessera.operator._LONGEST", 10)
+    assert np.allclose((total + A + A).to_dense()[0], [4, 8])
+    with pytest.raises(tessera.TesseraError, match="takes 2 entries, the second gives 3"):
+        A @ tessera.op.eye(3)
+
+
 @pytest.mark.one_in(3)
 def test_operators_of_structs_cross_and_their_gradients_have_their_structure() -> None:
     m = tessera.compile(PROGRAM)
