@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.core import Value as IRValue
@@ -144,14 +145,26 @@ def emit_unless(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
 # --- the tree -----------------------------------------------------------------------------------------------------
 
 
+AT_ONCE = 64
+"""Registers of all blocks of a tree up to which all are read before two are combined: memory is waited for once."""
+
+
 def emit_tree(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
     """A binary counter: slot l waits with a full subtree of 2**l blocks. See Note [The last block stays]."""
     count = ctx.indices[op.operands[0]]
     empty = flatten(ctx, op.operands[1:])
     counter = _Counter(ctx, op, emit_block)
+    known = constant_index(op.operands[0])
+    if known and known * len(empty) <= AT_ONCE and _only_reads(op.regions[0].block):
+        assign(ctx, op.results, counter.run_at_once(known))
+        return
     some = ctx.b.icmp("sgt", count, const_i64(0))
     results = flow.choose(ctx.b, some, lambda: counter.run(count), lambda: empty)
     assign(ctx, op.results, results)
+
+
+def _only_reads(block: Block) -> bool:
+    return all(op.opdef.dialect == "index" or op.name in ("gpu.load", "gpu.axis", "gpu.yield") for op in block.ops)
 
 
 def emit_running(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
@@ -177,7 +190,27 @@ class _Counter:
         self.registers = [
             register_type(fragment(v).dtype) for v in op.operands[1:] for _ in range(fragment(v).layout.count)
         ]
-        self.slots = [ctx.b.alloca(array(ty, integer(op, "levels")), 8) for ty in self.registers]
+        self.levels = integer(op, "levels")
+
+    @cached_property
+    def slots(self) -> list[Value]:
+        return [self.ctx.b.alloca(array(ty, self.levels), 8) for ty in self.registers]
+
+    def run_at_once(self, count: int) -> list[Value]:
+        """The same for a number of blocks that is known, in registers."""
+        blocks, slots = list[list[Value]](), dict[int, list[Value]]()
+        for number in range(count):
+            self.ctx.indices[self.block.args[0]] = const_i64(number)
+            blocks.append(flatten(self.ctx, self.emit_block(self.ctx, self.block)))
+        for number, values in enumerate(blocks[:-1]):
+            level = 0
+            while number >> level & 1:
+                values, level = self.combine(slots[level], values), level + 1
+            slots[level] = values
+        last = blocks[-1]
+        for level in range((count - 1).bit_length()):
+            last = self.combine(slots[level], last) if count - 1 >> level & 1 else last
+        return last
 
     def run(self, count: Value) -> list[Value]:
         b = self.ctx.b
