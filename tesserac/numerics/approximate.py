@@ -74,7 +74,7 @@ def _tanh_fast(d: Draft, x: Ref) -> Ref:
     square = size * size
     near = d.fma(fitted(d, "tanh", square), size * square, size)
     far = one - two / (_exp_fast(d, size + size) + one)
-    return d.step("copysign", d.select(size < d.constant(0.625), near, far), x)
+    return d.step("copysign", d.select(size < d.constant(exponential.TANH_NEAR), near, far), x)
 
 
 APPROXIMATE: dict[str, tuple[int, Callable[..., Ref]]] = {

@@ -92,20 +92,27 @@ def expm1(d: Draft, x: Ref) -> Ref:
 
 _TANH_LIMIT = 20.0
 """From here on it is 1 in every type."""
+TANH_NEAR = 0.359375
+"""Below it a polynomial is nearer than the quotient."""
 
 
 def tanh(d: Draft, x: Ref) -> Ref:
-    """x + x**3 p(x**2) near zero, 1 - 2 / (exp(2x) + 1) elsewhere; computed for |x| and given its sign."""
-    size, one, two = d.step("abs", x), d.constant(1.0), d.constant(2.0)
+    """x + x**3 p(x**2) near zero, h / (h + 1) with h = (exp(2x) - 1) / 2 elsewhere; for |x|, and given its sign.
+    2**n is found as in `_bell` of `error_function.py`. One part of ln2 is enough: the larger n, the less shows what the
+    other would add. Powers of two are in the coefficients, lest x be doubled."""
+    size, near_limit = d.step("abs", x), d.constant(TANH_NEAR)
     square = size * size
-    near = d.fma(fitted(d, "tanh", square), size * square, size)
-    limit = d.constant(_TANH_LIMIT)
+    near = d.fma(fitted(d, "tanh", square, stepwise=True), size * square, size)
+    limit, half, f = d.constant(_TANH_LIMIT), d.constant(0.5), format_of(d.dtype)
     cut = d.select(limit < size, limit, size)
-    double = cut + cut
-    n = _whole(d, double)
-    power = exp_near(d, sub_ln2(d, double, n)) * d.step("pow2", n)  # no more of `exp` is needed within the limit
-    far = one - d.near_quotient(two, power + one)
-    return d.step("copysign", d.select(size < d.constant(0.625), near, far), x)
+    large = d.constant(1.5 * 2.0 ** (f.significand - 1) + f.highest_exponent)
+    sum_ = d.fma(cut, d.constant(2.0 * parts("log2e", d.dtype)[0]), large)
+    r = d.fma(sum_ - large, d.constant(-0.5 * parts("ln2", d.dtype)[0]), cut)
+    power = d.step("exponent", sum_)
+    doubled = [2.0 ** (k + 1) * c for k, c in enumerate(parts("exp", d.dtype))]
+    h = d.fma(power, d.fma(d.polynomial(doubled, r), r * r, r), d.fma(power, half, -half))
+    far = d.near_quotient(h, h + d.constant(1.0))
+    return d.step("copysign", d.select(size < near_limit, near, far), x)
 
 
 # Note [Exponents as floats]

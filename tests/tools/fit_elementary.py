@@ -268,7 +268,7 @@ FITS = (
     *both("exp2", exp2_tail, lambda r: r**2 / 2**r + mp.mpf(1e-4), -0.501, 0.501, 5, 11),
     *both("log", log_tail, lambda z: z + mp.mpf(1e-3), 0, LOG_LIMIT, 3, 7),
     *both("log2", log2_tail, lambda z: z**2 + mp.mpf(1e-5), 0, LOG_LIMIT, 3, 8),
-    *both("tanh", tanh_tail, tanh_weight, 0, mp.mpf(0.625) ** 2, 5, 13),
+    *both("tanh", tanh_tail, tanh_weight, 0, mp.mpf(0.359375) ** 2, 4, 10),
     *both("sin", sin_tail, sin_weight, 0, mp.mpf(0.79) ** 2, 3, 6),
     *both("cos", cos_tail, lambda z: z**2 + mp.mpf(1e-3), 0, mp.mpf(0.79) ** 2, 3, 6),
     *both("erf_near", erf_near, lambda z: mp.mpf(1), 0, mp.mpf(0.875) ** 2, 6, 12),
