@@ -1,6 +1,7 @@
 """One library on the functions of `operator_cases.py`, alone in its process: `python operator_peers.py LIBRARY THREADS`
-prints a name and the seconds of a call, the least of many, for each; names behind it are those that are wanted. It
-imports nothing of the project but for `tessera`."""
+prints a name and the seconds of a call, the least of many, for each; names behind it are those that are wanted. With
+`-` it reads names, one a line, and answers each before it reads the next, so that two libraries take turns. It imports
+nothing of the project but for `tessera`."""
 
 from __future__ import annotations
 
@@ -49,16 +50,35 @@ def best_time(call: Callable[[], Any], threads: int) -> float:
     return best
 
 
-def main(library: str, threads: int, names: list[str]) -> None:
-    make = {"tessera": tessera_call, "torch": torch_call}[library]
-    for case in CASES:
-        if names and case.name not in names:
-            continue
-        try:
-            print(f"{case.name}\t{best_time(make(case, threads), threads):.9f}", flush=True)
-        except Exception as error:  # one that fails leaves the others their figures
-            print(f"{case.name}\tnan\t{type(error).__name__}: {str(error)[:300]!r}", flush=True)
+def answer(case: Case, call: Callable[[], Any] | None, library: str, threads: int) -> Callable[[], Any] | None:
+    """Prints the figure of a case; leaves its call, to be asked for again."""
+    try:
+        call = call or MAKE[library](case, threads)
+        print(f"{case.name}\t{best_time(call, threads):.9f}", flush=True)
+    except Exception as error:  # one that fails leaves the others their figures
+        print(f"{case.name}\tnan\t{type(error).__name__}: {str(error)[:300]!r}", flush=True)
+    return call
 
+
+def take_turns(library: str, threads: int) -> None:
+    cases = {case.name: case for case in CASES}
+    name, call = "", None
+    for line in sys.stdin:
+        wanted = line.rstrip("\n")
+        call = answer(cases[wanted], call if wanted == name else None, library, threads)
+        name = wanted
+
+
+def main(library: str, threads: int, names: list[str]) -> None:
+    if names == ["-"]:
+        take_turns(library, threads)
+        return
+    for case in CASES:
+        if not names or case.name in names:
+            answer(case, None, library, threads)
+
+
+MAKE = {"tessera": tessera_call, "torch": torch_call}
 
 if __name__ == "__main__":
     main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

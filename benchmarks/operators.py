@@ -1,6 +1,8 @@
 """Functions of the library beside PyTorch's on a CPU: `python -m benchmarks.operators --torch PYTHON --out FOLDER`.
 
-Each library runs alone in its process, in turns; a figure is the least of all turns. PYTHON is one that has PyTorch.
+Each library has a process of its own, which is asked for one function at a time while the other waits: ours, theirs,
+ours, theirs; a figure is the least of all turns. PYTHON is one that has PyTorch. Names behind it are those of the
+functions that are wanted.
 """
 
 from __future__ import annotations
@@ -8,38 +10,53 @@ from __future__ import annotations
 import argparse
 import math
 import platform
+import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.apart import run_apart
-from benchmarks.operator_cases import CASES, SLOW
+from benchmarks.operator_cases import CASES, SLOW, Case
 
 SCRIPT = Path(__file__).with_name("operator_peers.py")
 
 
-def measured(python: str, library: str, threads: int, seconds: int) -> dict[str, float]:
-    output, problem = run_apart([python, str(SCRIPT), library, str(threads)], seconds)
-    if problem:
-        print(f"{library}: {problem}")
-    rows = [line.split("\t") for line in output.splitlines() if "\t" in line]
-    for name, figure, *why in rows:
+class Library:
+    """A process that answers names with seconds."""
+
+    def __init__(self, python: str, library: str, threads: int) -> None:
+        command = [python, str(SCRIPT), library, str(threads), "-"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def seconds(self, name: str) -> float:
+        """NaN where the function failed, or the process ended."""
+        assert self._process.stdin and self._process.stdout
+        try:
+            print(name, file=self._process.stdin, flush=True)
+        except BrokenPipeError:
+            return math.nan
+        _, figure, *why = f"{self._process.stdout.readline().rstrip()}\tnan".split("\t")[:3]
         if figure == "nan":
-            print(f"{library}: {name}: {why}")
-    return {name: float(figure) for name, figure, *_ in rows}
+            print(f"{name}: {why}")
+        return float(figure)
+
+    def end(self) -> None:
+        assert self._process.stdin
+        self._process.stdin.close()
+        self._process.wait()
 
 
-def least(turns: list[dict[str, float]], name: str) -> float:
-    return min((turn[name] for turn in turns if not math.isnan(turn.get(name, math.nan))), default=math.nan)
+def measured(case: Case, ours: Library, theirs: Library, turns: int) -> tuple[float, float]:
+    pairs = [(ours.seconds(case.name), theirs.seconds(case.name)) for _ in range(turns)]
+    return least([own for own, _ in pairs]), least([peer for _, peer in pairs])
 
 
-def table(ours: list[dict[str, float]], theirs: list[dict[str, float]]) -> str:
-    lines = ["| | Tessera, ms | PyTorch, ms | PyTorch / Tessera | |", "|---|---|---|---|---|"]
-    for case in CASES:
-        own, peer = least(ours, case.name), least(theirs, case.name)
-        note = SLOW.get(case.name, "") if peer / own < 0.5 else ""
-        usual = " (usual)" if case.is_common else ""
-        lines.append(f"| {case.name}{usual} | {own * 1e3:.3f} | {peer * 1e3:.3f} | {peer / own:.2f} | {note} |")
-    return "\n".join(lines)
+def least(figures: list[float]) -> float:
+    return min((figure for figure in figures if not math.isnan(figure)), default=math.nan)
+
+
+def row(case: Case, own: float, peer: float) -> str:
+    note = SLOW.get(case.name, "") if peer / own < 0.5 else ""
+    usual = " (usual)" if case.is_common else ""
+    return f"| {case.name}{usual} | {own * 1e3:.3f} | {peer * 1e3:.3f} | {peer / own:.2f} | {note} |"
 
 
 def main() -> None:
@@ -48,19 +65,28 @@ def main() -> None:
     parser.add_argument("--out", default="benchmarks/results")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("names", nargs="*")
     asked = parser.parse_args()
-    ours, theirs = list[dict[str, float]](), list[dict[str, float]]()
-    for _ in range(asked.turns):
-        ours.append(measured(sys.executable, "tessera", asked.threads, asked.seconds))
-        theirs.append(measured(asked.torch, "torch", asked.threads, asked.seconds))
+    ours = Library(sys.executable, "tessera", asked.threads)
+    theirs = Library(asked.torch, "torch", asked.threads)
     count = "one thread" if asked.threads == 1 else f"{asked.threads} threads"
-    where = f"{platform.machine()}, {count}"
-    head = f"# Functions of the library beside PyTorch\n\n`python -m benchmarks.operators`: {where}.\n"
+    lines = [
+        "# Functions of the library beside PyTorch",
+        "",
+        f"`python -m benchmarks.operators --threads {asked.threads}`: {platform.machine()}, {count}, in turn.",
+        "",
+        "| | Tessera, ms | PyTorch, ms | PyTorch / Tessera | |",
+        "|---|---|---|---|---|",
+    ]
+    for case in CASES:
+        if not asked.names or case.name in asked.names:
+            lines.append(row(case, *measured(case, ours, theirs, asked.turns)))
+            print(lines[-1], flush=True)
+    for library in (ours, theirs):
+        library.end()
     threads = "" if asked.threads == 1 else f"-{asked.threads}"
     file = Path(asked.out) / f"operators-{platform.machine()}{threads}.md"
-    file.write_text(f"{head}\n{table(ours, theirs)}\n", encoding="utf-8")
-    print(file.read_text(encoding="utf-8"))
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
