@@ -10,14 +10,11 @@ import pytest
 
 import tessera
 from tesserac.graph.algebra.applications import OUT
-from tesserac.graph.build import build_module
 from tesserac.ir.core import Module
 from tesserac.ir.parser import parse_module
-from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module, print_op
 from tesserac.ir.verify import verify_module
-from tesserac.pipeline import CALL_PASSES
-from tests.support.source_support import check_text, library
+from tests.support.operator_modules import module_after_laws, program_text
 
 ARGS = (
     "p: Tensor[N, i64], q: Tensor[N, i64], r: Tensor[K, i64], c: Tensor[K, i64], v: Tensor[K, f32], t: Tensor[3, f32], "
@@ -91,15 +88,12 @@ PROGRAMS: dict[str, tuple[str, str, int]] = {
 }  # fmt: skip
 
 
-def text() -> str:
-    return HELPERS + "\n".join(f"def f_{name}({ARGS}):\n    return {row[0]}\n" for name, row in PROGRAMS.items())
+TEXT = program_text(HELPERS, ARGS, PROGRAMS)
 
 
 @pytest.fixture(scope="module")
 def module() -> Module:
-    checked = check_text(text(), "m", library())
-    entries = {function.symbol for function in checked.module.functions}
-    return run_passes(build_module(list(checked.functions.values()), entries), CALL_PASSES, verify=True)
+    return module_after_laws(TEXT)
 
 
 def perm(p: Any) -> Any:
@@ -133,7 +127,7 @@ def test_laws_spare_applications(module: Module) -> None:
 
 @pytest.mark.one_in(48)
 def test_the_numbers_are_those_of_the_matrices() -> None:
-    compiled, given = tessera.compile(text()), numbers()
+    compiled, given = tessera.compile(TEXT), numbers()
     sparse = np.zeros((6, 6))
     np.add.at(sparse, (given["r"], given["c"]), given["v"])
     for name, (_, expected, _) in PROGRAMS.items():

@@ -13,7 +13,6 @@ import tessera
 from tesserac.commands.inspection import signature
 from tesserac.graph.algebra.known import HELD, flags_of
 from tesserac.graph.algebra.terms import Term, eye, make
-from tesserac.graph.build import build_module
 from tesserac.graph.passes.generalize import generalize
 from tesserac.ir.core import OPDEFS, Module, Op, Value
 from tesserac.ir.forms import TensorType
@@ -21,9 +20,9 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module, print_op
 from tesserac.ir.verify import verify_module
-from tesserac.pipeline import CALL_PASSES
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import C64, F32
+from tests.support.operator_modules import module_after_laws, program_text
 from tests.support.source_support import check_text, library
 
 ARGS = (
@@ -82,15 +81,12 @@ PROGRAMS: dict[str, tuple[str, str, int]] = {
 }  # fmt: skip
 
 
-def text() -> str:
-    return HELPERS + "\n".join(f"def f_{name}({ARGS}):\n    return {row[0]}\n" for name, row in PROGRAMS.items())
+TEXT = program_text(HELPERS, ARGS, PROGRAMS)
 
 
 @pytest.fixture(scope="module")
 def module() -> Module:
-    checked = check_text(text(), "m", library())
-    entries = {function.symbol for function in checked.module.functions}
-    return run_passes(build_module(list(checked.functions.values()), entries), CALL_PASSES, verify=True)
+    return module_after_laws(TEXT)
 
 
 def numbers() -> dict[str, Any]:
@@ -136,7 +132,7 @@ def is_held(value: Value) -> bool:
 
 @pytest.mark.one_in(48)
 def test_the_numbers_are_those_of_the_program() -> None:
-    compiled = tessera.compile(text())
+    compiled = tessera.compile(TEXT)
     given = numbers()
     for name, (_, expected, _) in PROGRAMS.items():
         found = getattr(compiled, f"f_{name}")(*given.values())
