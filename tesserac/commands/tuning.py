@@ -74,25 +74,36 @@ def tune(session: Session, wanted: Wanted, bar: Bar) -> Outcome:
     if wanted.place:
         bench = _bench(wanted.device)
         functions = _functions(session, wanted.place)
+        _check_sizes(wanted, [function for _, function in functions])
         with workers() as pool:
             for source, function in functions:
                 report, found = _tune_function(session, _Place(bench, pool), source, function, wanted, bar)
                 text += report
-                known = known.with_entries(found)
-                _keep(function, known, found)
+                known = known.with_entries([entry for entry, _ in found])
+                _keep(known, found)
     if wanted.exported is not None:
         _write(known, Path(wanted.exported))
         text += f"{len(known.entries)} schedules written to {wanted.exported}\n"
     return Outcome(text)
 
 
-def _keep(function: typed.TypedFunction, known: Schedules, found: Sequence[Entry]) -> None:
+def _check_sizes(wanted: Wanted, functions: Sequence[typed.TypedFunction]) -> None:
+    """Each size is one of a function that is tuned."""
+    known = dict.fromkeys(name for function in functions for name in function.symbols)
+    for name in wanted.sizes:
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise UsageMistake(f"nothing that is tuned has a size `{name}`: `{wanted.place}` has {listed}")
+
+
+def _keep(known: Schedules, found: Sequence[tuple[Entry, str]]) -> None:
     """In the user's cache, and where the kernel says."""
     if found:
         _write(known, default_path())
-    if found and function.program is not None and function.program.cache:
-        own = said_path(function.program.cache)
-        _write(_known(own).with_entries(found), own)
+    for entry, cache in found:
+        if cache:
+            own = said_path(cache)
+            _write(_known(own).with_entries([entry]), own)
 
 
 def _write(known: Schedules, path: Path) -> None:
@@ -164,21 +175,22 @@ class _Place:
 
 def _tune_function(
     session: Session, place: _Place, source: SourceFile, function: typed.TypedFunction, wanted: Wanted, bar: Bar
-) -> tuple[str, list[Entry]]:
-    """One kind of work after the other, each beside what was found for those before it."""
+) -> tuple[str, list[tuple[Entry, str]]]:
+    """One kind of work after the other, each beside what was found for those before it; where each is kept besides."""
     args, machine = arguments_for(function, wanted.sizes), place.bench.machine
     forms = session.levels(source, function, machine).forms
-    tasks = list(find_tasks(source, function, forms, machine, wanted.sizes))
+    reached = session.check(source).result.reach(function).values()
+    tasks = list(find_tasks(source, function, forms, machine, wanted.sizes, reached))
     if not tasks:
         why = "it has no kernel, product or reduction of which a schedule could choose something"
         raise UsageMistake(f"there is nothing to tune in `{function.name}`: {why}")
     said = session.check(source).result.checker.decorations(function.name).budget_ms
     budget = (wanted.budget_ms or said or DEFAULT_BUDGET) / len(tasks)
-    text, found = "", list[Entry]()
+    text, found = "", list[tuple[Entry, str]]()
     for task in tasks:
-        tried = run_candidates(place.bench, place.pool, task, found, args, budget, bar)
+        tried = run_candidates(place.bench, place.pool, task, [entry for entry, _ in found], args, budget, bar)
         report, entry = _decide(task, wanted.sizes, tried)
-        text, found = text + report, [*found, *([entry] if entry is not None else [])]
+        text, found = text + report, [*found, *([(entry, task.cache)] if entry is not None else [])]
     return text, found
 
 
@@ -190,6 +202,8 @@ def _decide(task: Task, sizes: Mapping[str, int], times: Sequence[Tried]) -> tup
     at = ", ".join(f"{name}={sizes[name]}" for name in task.function.symbols if name in sizes)
     where = f"`{task.function.name}` at {at} on {task.machine.target}, {task.machine.cores} cores"
     lines = [f"{where}: {task.title}, {len(times) - 1} of {task.every} schedules measured"]
+    if task.useless:
+        lines.append(f"  of its space not taken by this machine: {', '.join(task.useless)}")
     lines += [f"  {_text(settings):32} {_time(found)}" for settings, found in times]
     good = [(settings, found) for settings, found in times[1:] if isinstance(found, Measured)]
     best, measured = min(good, key=lambda pair: pair[1].ms, default=({}, default))
@@ -211,7 +225,8 @@ def _text(settings: Settings) -> str:
 
 
 def arguments_for(function: typed.TypedFunction, sizes: Mapping[str, int]) -> list[np.ndarray]:
-    """Normal numbers of the sizes that are said. Raises UsageMistake."""
+    """Normal numbers of the sizes that are said, and zeros where a tensor has integers: they are in range wherever they
+    are places. Raises UsageMistake."""
     import numpy as np
 
     from tessera.dtypes import numpy_dtype
@@ -222,8 +237,10 @@ def arguments_for(function: typed.TypedFunction, sizes: Mapping[str, int]) -> li
         raise UsageMistake(f"say the sizes to measure `{function.name}` at: --sizes {shown}")
     rng, args = np.random.default_rng(0), []
     for param in function.params:
-        if not isinstance(param.type, TensorType) or not param.type.dtype.is_float:
-            raise UsageMistake(f"`{param.name}` of `{function.name}` is no tensor of floats, to fill with numbers")
-        shape = [dim.evaluate(dict(sizes)) for dim in param.type.dims]
-        args.append(rng.standard_normal(shape).astype(numpy_dtype(param.type.dtype.numpy_name)))
+        if not isinstance(param.type, TensorType):
+            why = "is no tensor, to fill with numbers: tune a function of tensors that calls it"
+            raise UsageMistake(f"`{param.name}` of `{function.name}` {why}")
+        shape, dtype = [dim.evaluate(dict(sizes)) for dim in param.type.dims], param.type.dtype
+        numbers = rng.standard_normal(shape) if dtype.is_float or dtype.is_complex else np.zeros(shape)
+        args.append(numbers.astype(numpy_dtype(dtype.numpy_name)))
     return args

@@ -6,7 +6,8 @@ The cost model leaves out what it thinks little of.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from math import log2, prod
 
 from tesserac.base.dataclass import dataclass
@@ -17,7 +18,7 @@ from tesserac.graph.passes.inline import MEANING
 from tesserac.graph.passes.tune_forms import form_digest, form_sizes, tunable_forms
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import indices, tensor_type
-from tesserac.ir.kernels import KERNEL, kernel_blocks, kernel_pinned, setting_name
+from tesserac.ir.kernels import KERNEL, SPACE, kernel_blocks, kernel_pinned, setting_name
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.tiles import Block, Problem, time
 from tesserac.schedule.tiles import candidates as product_blocks
@@ -41,7 +42,8 @@ MOST_CANDIDATES = 12
 @dataclass(frozen=True)
 class Task:
     """One kind of work of a function: what it is called, the digest and sizes it is known by, and what is tried, best
-    guess first, of `every` that there are."""
+    guess first, of `every` that there are. `useless` are the settings of its space that this machine does not take,
+    `cache` is where its kernel keeps what is found."""
 
     source: SourceFile
     function: typed.TypedFunction
@@ -51,6 +53,8 @@ class Task:
     tried: Sequence[Settings]
     every: int
     machine: Machine
+    useless: Sequence[str] = ()
+    cache: str = ""
 
     def entry(self, settings: Settings, ms: float = 0.0, default_ms: float = 0.0) -> Entry:
         machine, name = self.machine, self.function.name
@@ -63,11 +67,15 @@ def find_tasks(
     forms: Module,
     machine: Machine,
     sizes: Mapping[str, int],
+    reached: Iterable[typed.TypedFunction] = (),
 ) -> Iterator[Task]:
-    """The work of a function, each kind once; none where nothing can be chosen."""
+    """The work of a function, each kind once; none where nothing can be chosen. It is done by `reached`."""
+    caches = {f.symbol: f.program.cache for f in reached if f.program is not None}
     seen: set[str] = set()
     for op in [op for op in forms.walk() if op.name == KERNEL] + list(tunable_forms(forms)):
-        task = _kernel(source, function, op, machine, sizes) if op.name == KERNEL else None
+        task = None
+        if op.name == KERNEL:
+            task = replace(_kernel(source, function, op, machine, sizes), cache=caches.get(str(op.attrs["name"]), ""))
         if op.name != KERNEL and SCHEDULE not in op.attrs:
             task = _form(source, function, op, machine, sizes)
         if task is not None and task.tried and task.digest not in seen:
@@ -81,20 +89,23 @@ def _kernel(
     cuts = block_names(kernel_blocks(op))
     meant = {setting_name(block) for block in kernel_pinned(op)}
     free = [name for name in cuts if name not in meant]
-    space = _listed(function, free, machine) or default_space(free, machine)
+    listed = _listed(op)
+    taken = (*free, *(("warps", "stages") if machine.warps else ()))
+    space = {name: options for name, options in listed.items() if name in taken} or default_space(free, machine)
+    useless = [name for name in listed if name not in taken]
     tried = candidates(space, op, sizes, machine, MOST_CANDIDATES)
     named = {name: size for name, size in sizes.items() if name in function.symbols}
     count = prod(map(len, space.values())) if space else 0
     title = str(op.attrs["name"]).removesuffix(MEANING).rpartition(".")[2]
-    return Task(source, function, f"kernel `{title}`", str(op.attrs["digest"]), named, tried, count, machine)
+    digest = str(op.attrs["digest"])
+    return Task(source, function, f"kernel `{title}`", digest, named, tried, count, machine, useless)
 
 
-def _listed(function: typed.TypedFunction, free: Sequence[str], machine: Machine) -> dict[str, Sequence[int]]:
-    """The space that a kernel names, of what this machine takes."""
-    taken = (*free, *(("warps", "stages") if machine.warps else ()))
-    listed = function.program.space if function.program is not None else ()
-    numbers = {name: [o for o in options if isinstance(o, int)] for name, options in listed if name in taken}
-    return {name: options for name, options in numbers.items() if options}
+def _listed(kernel: Op) -> dict[str, Sequence[int]]:
+    """The space that a kernel names, whoever calls it. Settings that are words are taken by no machine."""
+    listed = kernel.attrs.get(SPACE, ())
+    assert isinstance(listed, tuple)
+    return {str(name): [o for o in options if isinstance(o, int)] for name, options in listed}
 
 
 def _form(

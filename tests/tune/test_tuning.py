@@ -13,7 +13,7 @@ import pytest
 from tesserac.base.source import SourceFile
 from tesserac.commands.building import build_bundle
 from tesserac.commands.outcome import UsageMistake
-from tesserac.commands.tuning import Wanted, tune
+from tesserac.commands.tuning import Wanted, arguments_for, tune
 from tesserac.commands.tuning_sizes import read_tuning_sizes
 from tesserac.commands.tuning_tasks import MOST_CANDIDATES, find_tasks
 from tesserac.driver.refusals import ProgramError
@@ -233,12 +233,26 @@ def test_every_kind_of_work_is_a_task_on_every_machine() -> None:
             assert tried.taken[0].settings == task.tried[-1], "a candidate is what is compiled"
 
 
+def test_the_space_and_the_cache_of_a_kernel_are_its_own_whoever_calls_it() -> None:
+    how = ".autotune(space=dict(BM=[1, 260], BN=[48], warps=[4], swizzle=['xor']), cache='here')"
+    caller = "\ndef g(a: Tensor[S, 8, f32], b: Tensor[8, L, f32], i: Tensor[S, i64]): return tanh(f(a[i], b))\n"
+    session, source = Session(), SourceFile("m.tess", PROGRAM.format(how=how) + caller)
+    function = session.function(source, "g")
+    forms = session.levels(source, function, AARCH64).forms
+    reached = session.check(source).result.reach(function).values()
+    (task,) = find_tasks(source, function, forms, AARCH64, {"S": 256, "L": 64}, reached)
+    assert sorted(settings["m"] for settings in task.tried) == [1, 260] and task.every == 2
+    assert list(task.useless) == ["warps", "swizzle"] and task.cache == "here"
+    assert [array.dtype.str for array in arguments_for(function, {"S": 3, "L": 2})] == ["<f4", "<f4", "<i8"]
+
+
 @pytest.mark.parametrize(
     ("place", "sizes", "said"),
     [
         ("{path}:f", {"S": 8}, "--sizes K=1024,L=1024"),
         ("{path}:g", {}, "g"),
         ("{path}", {}, "names a space"),
+        ("{path}:f", {"S": 8, "K": 8, "L": 8, "Q": 8}, "has a size `Q`: .* has S, K, L"),
     ],
 )
 def test_what_cannot_be_tuned_is_said(place: str, sizes: dict[str, int], said: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from tesserac.base.source import Span
 from tesserac.check.analysis.walking import Find, Mark, Marks, Names, Problem, Walk, leaves, marked
 from tesserac.check.model import library_annotations, typed
 from tesserac.check.model.kernel_state import Kernel
+from tesserac.check.model.scope import FLAG, RETURNED
 from tesserac.ops.random import RandomBits
 from tesserac.ops.shape import Slice
 from tesserac.ops.update import Insert
@@ -185,7 +186,8 @@ class _Blocks(Walk):
             return
         inner, cut = dict(names), self._block(block)
         for carried in loop.carried:
-            text = f"`{carried.name}` before the loop has ended"
+            what = f"`{carried.name}`" if not carried.name.startswith((FLAG, RETURNED)) else "whether to go on"
+            text = f"{what} before the loop has ended"
             mark = Mark(Problem(loop.span, cut, text, kind=_CARRIED + carried.name))
             inner[carried.name] = marked(carried.type, mark, lambda part: isinstance(part, TensorType))
         self._turning.append(block)

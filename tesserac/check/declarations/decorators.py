@@ -284,7 +284,8 @@ def _tolerance(body: Body, node: ast.Expr) -> float | None:
     if number is not None and 0 < number < 1:
         return number
     if not isinstance(type_, ErrorType):
-        _wrong(body, node, WITHIN, "a number between 0 and 1", type_)
+        said = type_text(type_) if number is None else f"{number:g}"
+        body.sink.error(E0508, at=node.span, problem=f"`{WITHIN}` takes a number between 0 and 1, not {said}")
     return None
 
 

@@ -224,6 +224,7 @@ def with_setting(
     if name not in SETTINGS:
         draft = body.sink.error(E0507, at=at, problem=f"a schedule has no setting `{name}`")
         draft.did_you_mean(name, SETTINGS, at)
+        draft.remark(f"settings are {', '.join(f'`{setting}`' for setting in SETTINGS)}")
         return None
     if any(body.wants_value(size) for size in sizes_in(value)):
         return None

@@ -30,8 +30,8 @@ def target_of(body: Body, args: Sequence[Arg], at: Span) -> str | None:
     if name in TARGETS:
         return name
     draft = body.sink.error(E0517, at=given.span, name=name)
-    meant = next((target for target in TARGETS if target.endswith(f":{name}")), name)
-    whole = [target for target in TARGETS if target.startswith(meant)]
+    meant = "cuda" if name == "gpu" else next((target for target in TARGETS if target.endswith(f":{name}")), name)
+    whole = [target for target in TARGETS if target == meant] or [t for t in TARGETS if t.startswith(meant)]
     draft.did_you_mean(meant, whole or TARGETS, given.span, written='"{}"')
     draft.remark(f"targets are {', '.join(f'`{target}`' for target in TARGETS)}")
     return None
