@@ -84,6 +84,10 @@ class _Conflict(Exception):
         self.use = use
 
 
+SHORT_ROW = 16
+"""Elements of a row of a block up to which it may end inside a vector."""
+
+
 def assign_layouts(kernel: Op, variant: Variant) -> Op:
     """The kernel in the GPU dialect."""
     split_constants(kernel)
@@ -200,7 +204,17 @@ def _free_layout(kernel: Op, ty: TileType, variant: Variant, teams: bool) -> Lay
         if folds_neighbours(kernel):
             return row_reduction(ty.shape, narrowest, variant.warps)
         return shared_reduction(ty.shape, 0, variant.warps)
-    return blocked(ty.shape, narrowest, LANE_BITS, variant.warps.bit_length() - 1, variant.warps)
+    piece = max(narrowest, VECTOR_BYTES // 2) if _has_short_rows(kernel, ty) else narrowest
+    return blocked(ty.shape, piece, LANE_BITS, variant.warps.bit_length() - 1, variant.warps)
+
+
+def _has_short_rows(kernel: Op, ty: TileType) -> bool:
+    """Whether blocks have rows so short that few are whole vectors: lanes hold pairs of neighbours then, so that those
+    of a warp are neighbours in memory where it is written number by number."""
+    if len(ty.shape) < 2 or ty.shape[-1] > SHORT_ROW:
+        return False
+    rows = [memref_type(op.operands[1]).dims[-1].constant for op in kernel.walk() if op.name == "tile.store"]
+    return any(row is None or row % ty.shape[-1] for row in rows)
 
 
 def narrowest_bytes(kernel: Op) -> int:
