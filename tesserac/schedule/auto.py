@@ -60,6 +60,8 @@ SMALLEST, LARGEST = 256, 4096
 RUN_BYTES = 4096
 """Of the widest memory of a map, those that a program of a GPU takes of one run: many programs wait for memory while
 others compute."""
+ROW_WARPS, ROW_ELEMENTS = 2, 512
+"""Of a map of long rows that computes much, on a GPU: few registers a thread, so that many programs fit."""
 GATHERED = 1024
 """Elements that a program of a GPU gathers or scatters, at most: what hits anywhere wants many programs at once."""
 WARP = 32
@@ -164,6 +166,8 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
         fewest = _for_short_runs(few, TINY_RUN)
         _walk_elements(few, elements, SQUARE)
         _walk_elements(fewest, elements, TINY_RUN // 2)
+    if machine.warps and last and (loops[last].size.constant or WIDE_COLUMNS) > LEAST_RUN:
+        elements = min(elements, _elements_of_rows(launch))
     several = machine.cheap_rows if last and _is_cheap(launch) else 1
     inner = _even_run(loops[last].size.constant, elements) if machine.warps and last else elements // several
     _walk_elements(launch, elements, inner)
@@ -172,6 +176,14 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
 def _run_elements(launch: Op) -> int:
     """Elements of one run in memory that a program of a GPU takes."""
     return RUN_BYTES // max(element_bytes(memory(value).dtype) for value in launch.operands)
+
+
+def _elements_of_rows(launch: Op) -> int:
+    if not _is_cheap(launch):
+        bind(launch, ROW_WARPS, "uniform")
+        return ROW_ELEMENTS
+    count = len(launch_space(launch))
+    return RUN_BYTES // max(element_bytes(memory(v).dtype) for v in launch.operands if len(memory(v).dims) == count)
 
 
 def _even_run(size: int | None, elements: int) -> int:
