@@ -182,8 +182,8 @@ def _elements_of_rows(launch: Op) -> int:
     if not _is_cheap(launch):
         bind(launch, ROW_WARPS, "uniform")
         return ROW_ELEMENTS
-    count = len(launch_space(launch))
-    return RUN_BYTES // max(element_bytes(memory(v).dtype) for v in launch.operands if len(memory(v).dims) == count)
+    whole = [memory(v) for v in launch.operands if len(memory(v).dims) >= len(launch_loops(launch))]
+    return RUN_BYTES // max((element_bytes(ty.dtype) for ty in whole), default=1)
 
 
 def _even_run(size: int | None, elements: int) -> int:
