@@ -24,6 +24,7 @@ from tesserac.numerics.program import evaluate
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
+from tesserac.tile.gpu.types import RISES, WORK
 from tesserac.tile.gpu.values import fragment, is_persistent, memory, stages
 from tesserac.types.dtype import F32, I32
 from tests.support.cpu_kernels import same_bits
@@ -229,8 +230,11 @@ def test_quotients_within_elementary_functions_have_their_bits_and_no_jumps() ->
 
 @pytest.mark.one_in(2)
 def test_programs_of_equal_work_follow_each_other_and_long_ones_come_first() -> None:
-    assert "descending" in kernel(ATTENTION).attrs and not is_persistent(kernel(ATTENTION))
-    assert is_persistent(kernel(ATTENTION.replace("causal=True", "causal=False")))
+    ways = ("causal=True", "causal=False", "window=(99, 0)")
+    longest, equal, window = (kernel(ATTENTION.replace("causal=True", way)) for way in ways)
+    assert longest.attrs[WORK] == RISES and is_persistent(longest)
+    assert WORK not in equal.attrs and is_persistent(equal)
+    assert WORK not in window.attrs and "descending" in window.attrs
 
 
 @pytest.mark.one_in(16)

@@ -25,11 +25,11 @@ from tesserac.target.llvm_types import (
 from tesserac.target.nvptx.context import Context, register_type
 from tesserac.target.nvptx.control import paired, unpaired
 from tesserac.target.nvptx.conversions import constant, convert
-from tesserac.target.nvptx.places import mask_of
+from tesserac.target.nvptx.places import is_place, mask_of
 from tesserac.target.nvptx.quotients import shared_divisions, single_divisions
 from tesserac.target.nvptx.scalars import Emission, Rare, emit_body, emit_rule, missing_lift
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import VECTOR_BYTES
+from tesserac.tile.gpu.layout import LANE_BITS, VECTOR_BYTES
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import fragment, scalar_of, text
 from tesserac.tile.gpu.values import integer as int_attr
@@ -48,9 +48,11 @@ def emit_full(ctx: Context, op: Op) -> None:
     ctx.fragments[op.result] = [constant(ty.dtype, value)] * ty.layout.count
 
 
-def emit_iota(ctx: Context, op: Op) -> None:
+def emit_iota(ctx: Context, op: Op, apart: bool = False) -> None:
+    """Places. Those of `apart` are computed where they are asked for, though others may have the same."""
     ty, axis = fragment(op.result), ctx.axes[op.operands[0]]
-    mine = ctx.b.add(axis.start, ctx.coordinates(ty.layout).get(0, const_i64(0)))
+    start = ctx.b.asm(I64, "mov.b64 $0, $1;", "=l,l", [axis.start]) if apart else axis.start
+    mine = ctx.b.add(start, ctx.coordinates(ty.layout).get(0, const_i64(0)))
     places = [ctx.b.add(mine, const_i64(offset.get(0, 0))) for offset in ty.layout.offsets]
     element = register_type(ty.dtype)
     if ty.dtype.is_float:
@@ -70,8 +72,27 @@ def emit_map(ctx: Context, op: Op) -> None:
         values = _mapped(ctx, op)
     else:
         kept = lambda: _mapped(ctx, op, mask.comparisons)  # noqa: E731
-        values = flow.choose(ctx.b, mask.fails, lambda: _mapped(ctx, op), kept, rare=True)
+        values = flow.choose(ctx.b, mask.fails, lambda: _with_places(ctx, op), kept, rare=True)
     ctx.fragments[op.result] = values if "narrow" in op.attrs else _stored(ctx, op, values, fragment(op.result))
+
+
+def _with_places(ctx: Context, op: Op) -> list[Value]:
+    """What the body gives where a mask fails, with places that are computed there: they are many, and hardly ever
+    needed."""
+    chain: dict[Op, None] = {}
+    waiting = [made for v in op.operands if is_place(v) and (made := v.defining_op) is not None]
+    for made in waiting:
+        chain[made] = None
+        waiting += [v.defining_op for v in made.operands if made.name == "gpu.map" and v.defining_op is not None]
+    before = {made.result: ctx.fragments[made.result] for made in chain}
+    for made in reversed(chain):
+        if made.name == "gpu.map":
+            emit_map(ctx, made)
+        else:
+            emit_iota(ctx, made, apart=True)
+    values = _mapped(ctx, op)
+    ctx.fragments.update(before)
+    return values
 
 
 def emit_round(ctx: Context, op: Op) -> None:
@@ -324,6 +345,23 @@ def emit_butterfly(ctx: Context, op: Op) -> None:
 def emit_shuffle(ctx: Context, op: Op) -> None:
     lane = int_attr(op, "lane")
     ctx.fragments[op.result] = [shuffle(ctx, v, lane) for v in ctx.fragments[op.operands[0]]]
+
+
+def emit_spread(ctx: Context, op: Op) -> None:
+    """Each register from the lane that has its number: bits of the register's are those of that lane's."""
+    source, result = fragment(op.operands[0]).layout, fragment(op.result).layout
+    values, kept = ctx.fragments[op.operands[0]], len(source.registers)
+    bits = [bit for bit, step in enumerate(result.lanes) if step is None]
+    own = ctx.b.binary("and", ctx.lane, const_int(I32, sum(1 << i for i in range(LANE_BITS) if i not in bits)))
+    made = []
+    for number in range(result.count):
+        other = sum((number >> kept + i & 1) << bit for i, bit in enumerate(bits))
+        lane = ctx.b.binary("or", own, const_int(I32, other))
+        value = values[number & (1 << kept) - 1]
+        word = value if value.type == I32 else ctx.b.cast("bitcast", value, I32)
+        moved = ctx.b.intrinsic("llvm.nvvm.shfl.sync.idx.i32", I32, [ALL_LANES, word, lane, CLAMP])
+        made.append(ctx.b.cast("bitcast", moved, values[0].type) if values[0].type != I32 else moved)
+    ctx.fragments[op.result] = made
 
 
 def shuffle(ctx: Context, value: Value, lane: int) -> Value:

@@ -37,7 +37,7 @@ class Mask:
 def mask_of(ctx: Context, op: Op) -> Mask | None:
     """The mask that a map applies, if it compares places."""
     sources = dict(zip(op.body.args, op.operands, strict=True))
-    found = [o for o in op.body.ops if o.name in _COMPARISONS and all(_is_place(sources.get(v)) for v in o.operands)]
+    found = [o for o in op.body.ops if o.name in _COMPARISONS and all(is_place(sources.get(v)) for v in o.operands)]
     if not found:
         return None
     b, fails = ctx.b, const_int(I1, 0)
@@ -50,12 +50,12 @@ def mask_of(ctx: Context, op: Op) -> Mask | None:
     return Mask(frozenset(o.result for o in found), anywhere)
 
 
-def _is_place(value: IRValue | None) -> bool:
+def is_place(value: IRValue | None) -> bool:
     """Whether a block holds places along one axis, perhaps moved."""
     made = None if value is None else value.defining_op
     if made is None or made.name == "gpu.iota":
         return made is not None
-    if made.name != "gpu.map" or len(made.operands) != 1 or not _is_place(made.operands[0]):
+    if made.name != "gpu.map" or len(made.operands) != 1 or not is_place(made.operands[0]):
         return False
     return all(_keeps_order(op, made.body.args[0]) for op in made.body.ops[:-1])
 

@@ -21,8 +21,8 @@ from tesserac.ir.index import dim_value, index_op
 from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
 from tesserac.tile.gpu.values import fragment, integer, memory
 
-MOST_REGISTERS = 16
-"""Of a thread, for one load that is kept for a round."""
+MOST_REGISTERS, FEW = 16, 4
+"""Of a thread, for one load that is kept for a round; with so few, whichever product it meets."""
 
 
 def load_ahead(kernel: Op) -> None:
@@ -35,7 +35,10 @@ def load_ahead(kernel: Op) -> None:
 
 
 def _is_read_before(load: Op, dot: Op) -> bool:
-    """Whether what is loaded meets the first product: what the second one meets has that one's time to come."""
+    """Whether what is loaded meets the first product: what the second one meets has that one's time to come, unless it
+    costs next to nothing to have it before."""
+    if fragment(load.result).layout.count <= FEW:
+        return True
     block = load.parent
     users = [user for user, _ in load.result.uses]
     return block is not None and any(user.parent is block and block.place(user) < block.place(dot) for user in users)

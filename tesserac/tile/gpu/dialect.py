@@ -24,6 +24,7 @@ Registers
     gpu.butterfly(x) {dim, kind, lane}          element i with the one that the lane `lane` away holds; halves `dim`
     gpu.relabel(x) : fragment                   the same registers, with other positions along a dim that is folded
     gpu.shuffle(x) {lane}                       what the lane `lane` away (exclusive or) holds
+    gpu.spread(x) : fragment                    numbers that one lane of a warp has, in all lanes that want them
     gpu.less(i, n) : scalar<bool>, gpu.choose(flag, x, y)
     gpu.unless(flags, x) { ... gpu.yield }      x where all flags of a warp hold, elsewhere what the region gives
 Several blocks at once
@@ -134,6 +135,7 @@ ACTING: dict[str, Callable[[Op], None]] = {
     "gpu.running": rules.verify_running,
     "gpu.scan_rows": rules.verify_scan_rows,
     "gpu.shuffle": rules.verify_same_type,
+    "gpu.spread": rules.verify_convert,
     "gpu.sort": rules.verify_sort,
     "gpu.stage": rules.verify_stage,
     "gpu.store": rules.verify_store,

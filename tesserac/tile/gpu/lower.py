@@ -25,6 +25,7 @@ from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
 from tesserac.tile.gpu.lifts import sink_lifts
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.operands import place_operands
+from tesserac.tile.gpu.own_masks import own_masks
 from tesserac.tile.gpu.pad import pad_blocks
 from tesserac.tile.gpu.pairs import mark_pairs
 from tesserac.tile.gpu.pipeline import pipeline_copies
@@ -42,6 +43,7 @@ from tesserac.tile.gpu.shared_copies import share_copies
 from tesserac.tile.gpu.split_maps import split_maps
 from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.split_terms import split_terms
+from tesserac.tile.gpu.spread import spread_loads
 from tesserac.tile.gpu.teams import deal_to_teams, turn_round
 from tesserac.tile.gpu.variants import Variant, variants
 
@@ -86,6 +88,8 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
             rotate_products(lowered)
             refer_terms(lowered)
             share_copies(lowered)
+            own_masks(lowered)
+            spread_loads(lowered)
             load_ahead(lowered)
             start_early(lowered)
             split_maps(lowered)

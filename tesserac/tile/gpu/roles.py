@@ -11,8 +11,10 @@
 
 Both sides come to the blocks of a ring in one order, so that each needs to count only its own. The producer runs ahead
 over the ends of loops. Where all programs have the same work, and keep a block or leave no room for others beside them,
-the kernel is persistent: what ends one program is done beside the copies of the next. Where work grows with a program's
-place, the last come first, so that no long one is left alone at the end. What one product reads of one round shares a
+the kernel is persistent: what ends one program is done beside the copies of the next. Where work grows or
+shrinks with a program's place, the longest come first and blocks of threads take them in turns from both ends, so that
+all have about the same; where not that much is known, the last come first, so that no long one is left alone at the
+end. What one product reads of one round shares a
 barrier; a block that no loop moves is given back at the end. A product is waited for where its result is needed; where
 only the next round needs it, when the product of that is under way.
 """
@@ -37,7 +39,18 @@ from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import Staged, carry_more, fitting_depth, issued, ring_type, settled, staged_layout
 from tesserac.tile.gpu.shared import ATOM_ROWS, tensor_box
 from tesserac.tile.gpu.shared_copies import by_stride, stride_order
-from tesserac.tile.gpu.types import BESIDE, COPY, MATRIX, BarriersType, FragmentType, StagesType, TensorMapType
+from tesserac.tile.gpu.types import (
+    BESIDE,
+    COPY,
+    FALLS,
+    MATRIX,
+    RISES,
+    WORK,
+    BarriersType,
+    FragmentType,
+    StagesType,
+    TensorMapType,
+)
 from tesserac.tile.gpu.values import barriers, integer, kernel_grid, kernel_parameters, matrix_unit_of, memory
 
 REGISTERS = {2: (40, 232), 3: (56, 152)}
@@ -116,9 +129,13 @@ class _Split:
 
     def build(self) -> None:
         body = self.kernel.body
-        if _work_varies(self.kernel):
+        lasting = (any(group.once for group in self.groups) or self.alone) and CLUSTER not in self.kernel.attrs
+        changes = work_by_place(self.kernel) if lasting else None
+        if changes is not None:
+            self.kernel.attrs |= {WORK: changes, "persistent": True}
+        elif _work_varies(self.kernel):
             self.kernel.attrs["descending"] = True
-        elif (any(group.once for group in self.groups) or self.alone) and CLUSTER not in self.kernel.attrs:
+        elif lasting:
             self.kernel.attrs["persistent"] = True
         if len(kernel_grid(self.kernel)) > 1 and any(len(group.loads) > 1 for group in self.groups if not group.once):
             self.kernel.attrs[BESIDE] = ROWS_BESIDE
@@ -295,14 +312,26 @@ def _read_as_indices(work: Iterable[Op]) -> set[Op]:
     return found
 
 
+def work_by_place(kernel: Op) -> str | None:
+    """Whether a program has more to do the later it comes along the last dim of the grid, or less: only the end of a
+    loop depends on it, or only the start. None where neither is known."""
+    last = len(kernel_grid(kernel)) - 1
+    falls, rises = (_depends(kernel, kernel.body.args[last : last + 1], end) for end in (0, 1))
+    return None if falls == rises else FALLS if falls else RISES
+
+
 def _work_varies(kernel: Op) -> bool:
     """Whether the place of a program says how far one of its loops goes."""
-    varying = set(kernel.body.args[: len(kernel_grid(kernel))])
-    ends = set[Value]()
+    return _depends(kernel, kernel.body.args[: len(kernel_grid(kernel))], 1)
+
+
+def _depends(kernel: Op, places: Iterable[Value], end: int) -> bool:
+    """Whether the start (0) or the end (1) of a loop is computed from places of a program."""
+    varying, ends = set(places), set[Value]()
     for op in kernel.walk():
         if not varying.isdisjoint(op.operands):
             varying.update(v for v in op.results if isinstance(v.type, IndexType))
-        ends.update(op.operands[1:2] if op.name == "gpu.for" else ())
+        ends.update(op.operands[end : end + 1] if op.name == "gpu.for" else ())
     return not varying.isdisjoint(ends)
 
 
