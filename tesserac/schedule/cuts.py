@@ -29,7 +29,8 @@ CUT = "division"
 @dataclass(frozen=True)
 class Cut:
     """`leads` products of `rows` x `columns`. A block has at most `most_rows` x `most_columns` of them, and whole
-    units; where there are too few blocks, rows are cut first, or columns."""
+    units; where there are too few blocks, rows are cut first, or columns. Several threads have `turns` blocks each at
+    least, where there is work for them: one that comes late has fewer."""
 
     leads: Dim
     rows: Dim
@@ -39,6 +40,7 @@ class Cut:
     unit_rows: int
     unit_columns: int
     rows_first: bool
+    turns: int
 
     def sides(self) -> list[tuple[Dim, int, int]]:
         """Size, largest block and unit of the side that is cut first, and of the other."""
@@ -50,6 +52,9 @@ class Cut:
 
 
 register_attribute("product_cut", Cut)
+
+PROGRAM_TURNS = 2
+"""Of tile programs with rows and columns: half of a block more packs little more."""
 
 PARAMETERS = ("leads", "first", "second", "most_first", "most_second", "unit_first", "unit_second", "threads")
 
@@ -75,7 +80,7 @@ def cut_product(launch: Op, units: tuple[int, int], *, rows_first: bool) -> None
     """Leaves the blocks of a product to its launch; those that it has now are the largest."""
     *outer, rows, columns, _ = launch_loops(launch)
     leads = product([loop.size for loop in outer if loop.kind == "parallel"])
-    launch.attrs[CUT] = Cut(leads, rows.size, columns.size, rows.block, columns.block, *units, rows_first)
+    launch.attrs[CUT] = Cut(leads, rows.size, columns.size, rows.block, columns.block, *units, rows_first, 1)
 
 
 def cut_programs(launch: Op, sides: Sequence[Loop], units: tuple[int, int]) -> None:
@@ -83,7 +88,8 @@ def cut_programs(launch: Op, sides: Sequence[Loop], units: tuple[int, int]) -> N
     rows, columns = sides if len(sides) > 1 else (*sides, Loop((), ONE, 1, "parallel"))
     leads, unit = launch_loops(launch)[0].size, min(units[1], columns.block)
     sizes = (leads, rows.size, columns.size, rows.block, columns.block)
-    launch.attrs[CUT] = Cut(*sizes, min(units[0], rows.block), unit, rows_first=len(sides) == 1)
+    turns = PROGRAM_TURNS if len(sides) > 1 else 1
+    launch.attrs[CUT] = Cut(*sizes, min(units[0], rows.block), unit, len(sides) == 1, turns)
 
 
 def cut_of(op: Op) -> Cut | None:

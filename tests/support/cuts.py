@@ -15,7 +15,7 @@ def block_sizes(launch: Op, sizes: Mapping[str, int], threads: int) -> dict[str,
         return {}
     (first, most_first, unit_first), (second, most_second, unit_second) = cut.sides()
     numbers = [size.evaluate(dict(sizes)) for size in (cut.leads, first, second)]
-    numbers += [most_first, most_second, unit_first, unit_second, threads]
+    numbers += [most_first, most_second, unit_first, unit_second, threads * cut.turns if threads > 1 else threads]
     given = dict(zip(PARAMETERS, numbers, strict=True))
     names = (ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS)
     return {name: rule.evaluate(given) for name, rule in zip(names, block_rule(), strict=True)}

@@ -20,7 +20,7 @@ from operator import itemgetter
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr_tuple
 from tesserac.schedule.cuts import COLUMNS, ROWS, cut_of
-from tesserac.target.cpu.launches import find_blocks, launcher, small_or
+from tesserac.target.cpu.launches import find_blocks, in_turns, launcher, small_or
 from tesserac.target.cpu.runners import code_of, elements_touched, sizes_given, words
 from tesserac.target.cpu.system import HOST_ATTRIBUTES
 from tesserac.target.dims import ceil_div, emit_dim
@@ -37,12 +37,13 @@ WRITTEN_OUT = 16
 @dataclass(frozen=True)
 class Shape:
     """What launches of one function have in common: how many addresses and sizes their kernels read, and for a product
-    the places of rows and columns of a block among the sizes, and which side is cut first."""
+    the places of rows and columns of a block among the sizes, which side is cut first, and blocks of each thread."""
 
     memory: int
     symbols: int
     blocks: tuple[int | None, int | None] | None = None
     rows_first: bool = False
+    turns: int = 1
 
 
 class LaunchFunctions:
@@ -66,7 +67,7 @@ class LaunchFunctions:
         else:
             sizes = [symbols[name] for name in names if name not in (ROWS, COLUMNS)]
             places = (_place(names, ROWS), _place(names, COLUMNS))
-            shape = Shape(len(memory), len(names), blocks=places, rows_first=cut.rows_first)
+            shape = Shape(len(memory), len(names), blocks=places, rows_first=cut.rows_first, turns=cut.turns)
         if shape not in self._made:
             self._made[shape] = self._module.share(self._function(shape), "tessera.launch.")
         numbers = () if cut is None else (cut.most_rows, cut.most_columns, cut.unit_rows, cut.unit_columns)
@@ -106,7 +107,7 @@ def _blocks(b: Builder, shape: Shape, threads: Value, given: Sequence[Value]) ->
     leads, rows, columns, most_rows, most_columns, unit_rows, unit_columns, *read = given
     sides = [(rows, most_rows, unit_rows), (columns, most_columns, unit_columns)]
     first, second = sides if shape.rows_first else sides[::-1]
-    blocks = find_blocks(b, leads, first, second, threads)
+    blocks = find_blocks(b, leads, first, second, in_turns(b, threads, shape.turns))
     in_rows, in_columns = blocks if shape.rows_first else blocks[::-1]
     assert shape.blocks is not None
     placed = [(at, v) for at, v in zip(shape.blocks, (in_rows, in_columns), strict=True) if at is not None]
