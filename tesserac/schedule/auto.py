@@ -73,8 +73,8 @@ WIDE_COLUMNS, NARROWEST = 1024, 64
 have nothing to do."""
 FEW_COLUMNS = 2
 """Programs of a multiprocessor up to which one that walks columns leaves it waiting for memory."""
-COLUMNS_OF_ALL = 4096
-"""Those that all cores together take at once."""
+COLUMNS_OF_ALL = 2048
+"""Those that all cores together take at once: with twice as many a core of sixteen that comes late is waited for."""
 SHORT_RUN = 256
 """Elements that are neighbours in all memories of a map up to which blocks are as high as wide."""
 TINY_RUN = 32
