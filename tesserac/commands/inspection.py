@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.algebra.telling import known_text, operators_in
 from tesserac.check.analysis.reach import called, parts_of
+from tesserac.check.kernels.implementing import COMPARED
 from tesserac.check.model.typed import Call, Request, TypedFunction
 from tesserac.check.state.requests import NOT_SCHEDULED, NOT_TILED
 from tesserac.commands import names
@@ -26,6 +27,7 @@ from tesserac.tune.schedules import said_path
 
 RULE_WIDTH = 100
 DIFFERENTIATED = "every call is differentiated or mapped, by the body of the function or its rule"
+BESIDE = "launches beside a kernel compute what it implements, and compare the two: a release has none of them\n"
 
 
 def inspect(
@@ -72,7 +74,14 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
     about += without_kernels(session, known) + without_entries(known.values())
     functions = called([function], known.__getitem__).values()
     about += kernel_choices(levels.choices(), functions)
+    about += BESIDE if _is_compared(levels) else ""
     return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in [*told, *apart(told, functions)])
+
+
+def _is_compared(levels: FunctionLevels) -> bool:
+    """Whether the function runs a kernel and what it implements, to compare them."""
+    texts = (value for op in levels.shared.forms.walk() for value in op.attrs.values() if isinstance(value, str))
+    return any(text.endswith(COMPARED) for text in texts)
 
 
 def apart(told: list[tuple[str, str]], functions: Iterable[TypedFunction]) -> list[tuple[str, str]]:

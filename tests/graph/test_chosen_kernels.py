@@ -50,7 +50,7 @@ def told(text: str, tmp_path: Path, function: str = "f", target: str = "cpu:aarc
     path = tmp_path / "m.tess"
     path.write_text(text)
     about = inspect(Session(), f"{path}:{function}", None, target).output.split("== ast")[0]
-    return [line for line in about.splitlines() if "kernel `" in line]
+    return [line for line in about.splitlines() if "kernel `" in line or "beside a kernel" in line]
 
 
 def interpreted(text: str, function: str, *args: np.ndarray) -> np.ndarray:
@@ -69,6 +69,7 @@ def test_a_call_takes_the_kernel_and_has_the_bits_of_the_function(tmp_path: Path
     lines = told(rows(), tmp_path)
     assert any("`main.rows` takes kernel `rows_tiled`" in line for line in lines), lines
     assert "kernel `main.rows_tiled`: runs as tiles" in lines
+    assert sum("compare the two: a release has none" in line for line in lines) == 1, lines
     x = numbers(37, 24)
     with_kernel, without = tessera.compile(rows()), tessera.compile(PLAIN)
     assert np.array_equal(with_kernel.f(x), without.f(x))

@@ -37,6 +37,9 @@ from tesserac.types.ty import Aggregate, FloatType, TensorType, Type, parts
 MEANT, BY = ".meant", ".by"
 """What is added to the symbol of a kernel for what it implements, and for a function that calls it."""
 
+COMPARED = ", which it implements"
+"""How the assertion ends that a kernel gives what its function does."""
+
 
 def implementing(
     body: Body,
@@ -71,7 +74,7 @@ def implementing(
     if of_library(function.span.file):
         return function  # its own tests compare the two
     bits = "the bits" if tolerance is None else f"to {tolerance:g} the values"
-    said = f"`{function.name}` gives {bits} of `{body.rules.text(meaning.span)}`, which it implements"
+    said = f"`{function.name}` gives {bits} of `{body.rules.text(meaning.span)}`{COMPARED}"
 
     def checks(result: typed.Expr) -> Iterator[typed.Stmt]:
         name = "meaning$"
