@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import cache
+from math import prod
 
 import pytest
 
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Op
 from tesserac.schedule.auto import _even_run
-from tesserac.schedule.dialect import launch_kind, launch_portion, launch_space, launch_units, memory
+from tesserac.schedule.dialect import launch_kind, launch_loops, launch_portion, launch_space, launch_units, memory
 from tesserac.schedule.machine import MACHINES
 from tesserac.schedule.near_functions import NEAR
 from tests.support.gpu_kernels import SESSION
@@ -25,6 +26,12 @@ def learn(x: Tensor[8, 1024, 768, half], w: Tensor[768, 9216, half], y: Tensor[8
 def block(x: Tensor[8, 1024, 768, half], w: Tensor[768, 3072, half], u: Tensor[768, 768, half], g: Tensor[768, half]):
     h = layernorm(x + x @ u, g, g)
     return gelu(h @ w, approximate="tanh"), sum(cast(h, f32), axis=(0, 1))
+
+def much(x: Tensor[M, N, f32], b: Tensor[N, f32]):
+    return gelu(x + b)
+
+def little(x: Tensor[M, N, half], b: Tensor[N, f32]):
+    return x + cast(b, half)
 """
 
 
@@ -66,6 +73,13 @@ def test_losses_and_their_gradients_keep_nothing_as_large_as_logits_but_logits()
     values = {value for launch in launches("learn") for value in launch.operands}
     large = [memory(value) for value in values if [dim.constant for dim in memory(value).dims] == [8192, 9216]]
     assert {mem.dtype.name for mem in large} == {"bf16"}
+
+
+@pytest.mark.parametrize(("name", "elements", "warps"), [("much", 512, 2), ("little", 2048, 4)])
+def test_maps_that_compute_much_have_few_elements_of_a_long_row(name: str, elements: int, warps: int) -> None:
+    long = launches(name)[0]
+    assert prod(loop.block for loop in launch_loops(long)) == elements
+    assert launch_units(long).warps == warps
 
 
 def test_blocks_of_a_map_go_hardly_beyond_a_run() -> None:

@@ -6,11 +6,12 @@ import re
 
 import pytest
 
+from tesserac.base.source import SourceFile
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx, find_ptxas
 from tesserac.target.nvptx.selection import NotSelectableError
 from tests.support.folding import folded
-from tests.support.gpu_kernels import KERNELS, assembled, lowered, ptx, text, tile
+from tests.support.gpu_kernels import KERNELS, assembled, lowered, ptx, text, tile, tile_of
 
 
 def variants() -> list[tuple[str, str, str]]:
@@ -104,6 +105,17 @@ def test_softmax_folds_by_lanes() -> None:
     assert len(re.findall(r"shfl\.sync\.bfly", code)) == 2 * 16 + 2
     # One reciprocal for all of a row, one division in the loop of those at the ends of the range.
     assert len(re.findall(r"rcp\.rn\.f32", code)) == len(re.findall(r"div\.rn\.f32", code)) == 1
+
+
+@pytest.mark.one_in(4)
+def test_parts_of_a_sum_are_all_read_before_two_are_added() -> None:
+    from tesserac.target.nvptx.build import PLATFORMS, ptx_text
+
+    text = "def sums(x: Tensor[8192, 768, f32]):\n    return sum(x, axis=0)\n"
+    code = ptx_text(tile_of(SourceFile("sums.tess", text), "sums", "sm_90a"), PLATFORMS["sm_90a"], verify=True)
+    joined = code[code.index(".entry main_sums$0_joined") :]
+    assert len(re.findall(r"ld\.global", joined)) == 8192 // 512
+    assert ".local" not in joined and "bra.uni" not in joined
 
 
 def test_an_unknown_intrinsic_never_reaches_the_code_generator() -> None:
