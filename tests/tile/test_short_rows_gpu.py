@@ -1,32 +1,76 @@
-"""Maps of rows that end inside vectors: lanes hold pairs of neighbours, and all is where it belongs."""
+"""Short rows that a GPU reads once: a warp takes several, and every sum has the order that it has everywhere."""
 
 from __future__ import annotations
+
+import re
+from functools import cache
 
 import numpy as np
 import pytest
 
 from tesserac.base.source import SourceFile
+from tesserac.graph.interp import run_function
+from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
+from tesserac.target.nvptx.blocks import block_bytes, block_threads, programs_beside
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
-from tesserac.tile.gpu.values import fragment
+from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.ptx import emit_ptx
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, tile_of
+from tests.support.source_support import compile_to_forms
 
-ROWS = """def cut(x: Tensor[M, 16, f32]):
-    return x[:, :{n}]
-"""
+PRODUCTS = "def f(x: Tensor[N, {0}, {1}], y: Tensor[N, {0}, {1}]): return sum(wide(x) * wide(y), axis=-1)\n"
+EXTREMES = "def f(x: Tensor[N, {0}, {1}], y: Tensor[{0}, {1}]): return max(x, axis=-1) + sum(x * y, axis=-1)\n"
+TWICE = "def f(x: Tensor[N, 128, f32]): return softmax(x)\n"
 
 
-@pytest.mark.parametrize("columns", [14, 7])
-def test_lanes_hold_pairs_of_rows_that_end_inside_a_vector(columns: int) -> None:
-    file, gpu = SourceFile("rows.tess", ROWS.format(n=columns)), PLATFORMS["sm_90a"]
-    module = run_passes(tile_of(file, "cut", "sm_90a"), [gpu_pass(gpu.schedule)], verify=True)
-    (load,) = (op for kernel in kernels_of(module) for op in kernel.walk() if op.name == "gpu.load")
-    places = {offset.get(1, 0) for offset in fragment(load.result).layout.offsets}
-    assert places == {0, 1}
-    x = np.random.default_rng(0).normal(size=(37, 16)).astype(np.float32)
-    symbol = SESSION.function(file, "cut").symbol
-    program = gpu_program(module, symbol, gpu, SESSION.locate, name="cut", returns_tuple=True)
-    (cut,) = Emulated(program, kernels_of(module))(x)
-    same_bits(cut, np.ascontiguousarray(x[:, :columns]))
+@cache
+def lowered(text: str) -> Module:
+    tiles = tile_of(SourceFile("m.tess", text), "f", "sm_90a")
+    return run_passes(tiles, [gpu_pass(PLATFORMS["sm_90a"].schedule)], verify=True)
+
+
+def loads(text: str) -> list[str]:
+    (kernel,) = kernels_of(lowered(text))
+    return [str(op.result.type) for op in kernel.walk() if op.name == "gpu.load"]
+
+
+def test_a_warp_reads_eight_rows_by_vectors() -> None:
+    layouts = loads(PRODUCTS.format(128, "bf16 @accum(f32)"))
+    assert all("[8, 128]" in ty and "r[1:1 1:2 1:4 1:64" in ty and "l[1:8 1:16 1:32 0:1 0:2]" in ty for ty in layouts)
+
+
+def test_rows_that_are_read_twice_stay_with_one_warp_each() -> None:
+    assert all("[128]" in ty for ty in loads(TWICE))
+
+
+def test_programs_that_write_one_number_share_blocks_of_threads() -> None:
+    """Two warps each, which wait for each other and for no one else; those that write rows are alone."""
+    (sums,) = kernels_of(lowered("def f(x: Tensor[N, 1024, f32]): return sum(x, axis=-1)\n"))
+    (rows,) = kernels_of(lowered("def f(x: Tensor[N, 1024, f32]): return softmax(x)\n"))
+    assert (programs_beside(sums), block_threads(sums), programs_beside(rows)) == (4, 256, 1)
+    assert block_bytes(sums).constant == 4 * 16
+    text = emit_ptx(emit_kernel(sums).llvm, "sm_90a")
+    assert re.findall(r"@mine bar\.sync (\d), (\d+)", text) == [(str(i), "64") for i in (1, 2, 3, 4)]
+
+
+def test_launches_of_many_blocks_do_not_ask_whether_they_began_early() -> None:
+    (kernel,) = kernels_of(lowered("def f(x: Tensor[N, 1024, f32]): return sum(x, axis=-1)\n"))
+    text = emit_ptx(emit_kernel(kernel, early=True).llvm, "sm_90a")
+    assert re.search(r"setp\.le\.u32 few, blocks, 1024;\n@!few bra many;\ngriddepcontrol\.wait;", text)
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("text", "size"), [(PRODUCTS, 128), (PRODUCTS, 100), (EXTREMES, 200), (EXTREMES, 33)])
+def test_short_rows_have_the_bits_of_the_meaning(text: str, size: int) -> None:
+    whole = text.format(size, "f32")
+    module = lowered(whole)
+    symbol = SESSION.function(SourceFile("m.tess", whole), "f").symbol
+    program = gpu_program(module, symbol, PLATFORMS["sm_90a"], SESSION.locate, name="f", returns_tuple=True)
+    rng = np.random.default_rng(size)
+    shapes = [(13, size), (13, size) if text == PRODUCTS else (size,)]
+    arrays = [(rng.standard_normal(s) * np.exp2(rng.integers(-9, 9, s))).astype(np.float32) for s in shapes]
+    (got,) = Emulated(program, kernels_of(module))(*arrays)
+    same_bits(got, run_function(compile_to_forms(whole), "m.f", arrays)[0])
