@@ -178,7 +178,8 @@ def _tune_function(
 ) -> tuple[str, list[tuple[Entry, str]]]:
     """One kind of work after the other, each beside what was found for those before it; where each is kept besides."""
     args, machine = arguments_for(function, wanted.sizes), place.bench.machine
-    forms = session.levels(source, function, machine).forms
+    untuned = Session(schedules=Schedules())  # what was found at other sizes is not what is to be found here
+    forms = untuned.levels(source, function, machine).forms
     reached = session.check(source).result.reach(function).values()
     tasks = list(find_tasks(source, function, forms, machine, wanted.sizes, reached))
     if not tasks:

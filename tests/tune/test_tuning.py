@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from tesserac.base.source import SourceFile
+from tesserac.commands import tuning
 from tesserac.commands.building import build_bundle
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.tuning import Wanted, arguments_for, tune
+from tesserac.commands.tuning_runs import find_bench
 from tesserac.commands.tuning_sizes import read_tuning_sizes
 from tesserac.commands.tuning_tasks import MOST_CANDIDATES, find_tasks
 from tesserac.driver.refusals import ProgramError
@@ -231,6 +233,21 @@ def test_every_kind_of_work_is_a_task_on_every_machine() -> None:
             tried = Session(schedules=Schedules((task.entry(task.tried[-1]),)))
             tried.levels(source, tried.function(source, "f"), machine, sizes)
             assert tried.taken[0].settings == task.tried[-1], "a candidate is what is compiled"
+
+
+@pytest.mark.one_in(12)
+def test_what_was_found_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = [({}, Measured(1.0, 0.9, 1.1, 10)), ({"n": 64}, Measured(1.0, 0.9, 1.1, 10))]
+    monkeypatch.setattr(tuning, "run_candidates", lambda *_: measured)
+    path = tmp_path / "m.tess"
+    path.write_text("def f(x: Tensor[S, 8, f32]): return sum(x, axis=0)\n")
+    session, source = Session(schedules=Schedules()), SourceFile(str(path), path.read_text())
+    machine = find_bench("cpu").machine
+    (op,) = tunable_forms(session.levels(source, session.function(source, "f"), machine).forms)
+    known = entry(form_digest(op), {"n": 16}, arch=machine.arch, cores=machine.cores)
+    Schedules((known,)).write(default_path())
+    wanted = Wanted(f"{path}:f", {"S": 64}, 1, None, None)
+    assert "sum over rows" in tune(Session(), wanted, lambda done, count: None).output
 
 
 def test_the_space_and_the_cache_of_a_kernel_are_its_own_whoever_calls_it() -> None:
