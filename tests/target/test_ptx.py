@@ -93,6 +93,7 @@ def test_kernels_that_begin_early_wait_before_they_touch_memory() -> None:
     """For the launch before theirs; then the next one may begin to wait."""
     for name, variant in (("add", "$0"), ("softmax_rows", "$0"), ("matmul_bf16", "$0"), ("matmul_bf16", "$0_mma")):
         code = emit_ptx(emit_kernel(lowered(name, "sm_90a")[variant], early=True).llvm, "sm_90a")
+        assert "ld.global.nc" not in code, "the assembler moves loads of constant memory before the wait"
         waits, lets = (code.index(f"griddepcontrol.{word};") for word in ("wait", "launch_dependents"))
         touched = re.search(r"\b(ld|st)\.global|cp\.async|mbarrier", code)
         assert touched is not None and waits < lets < touched.start()

@@ -109,7 +109,7 @@ def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
         function.builder.asm(VOID, EARLY, "~{memory}", [])
     given, own = _row(function, tensors, types) if tensors else (function.args, None)
     ctx = Context(module, function, kernel, dict(zip(symbols, given[len(parameters) :], strict=True)))
-    _bind_parameters(ctx, parameters, given)
+    _bind_parameters(ctx, parameters, given, early)
     bind_position(ctx, _first_program(ctx) if own is None else own)
     shared = _place_shared(ctx)
     if programs_beside(kernel) > 1 and programs(kernel).constant is None:
@@ -152,14 +152,16 @@ def kernel_symbols(kernel: Op) -> tuple[str, ...]:
     return tuple(sorted(frozenset().union(*(d.symbols() for d in dims))))
 
 
-def _bind_parameters(ctx: Context, parameters: Sequence[IRValue], args: Sequence[Value]) -> None:
+def _bind_parameters(ctx: Context, parameters: Sequence[IRValue], args: Sequence[Value], early: bool) -> None:
+    """Of a kernel that begins early no memory is constant: the one before writes it meanwhile, and the assembler moves
+    loads of what is constant before the wait."""
     written = {value for op in ctx.kernel.walk() for value in written_memory(op)}
     for parameter, arg in zip(parameters, args, strict=False):
         if isinstance(parameter.type, TensorMapType):
             ctx.maps[parameter] = arg
         else:
             assert isinstance(parameter.type, MemRefType)
-            held = _memory(ctx, parameter.type, arg, parameter not in written)
+            held = _memory(ctx, parameter.type, arg, not early and parameter not in written)
             ctx.memories[parameter] = replace(held, paired=is_paired(ctx.kernel, parameter))
 
 
