@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -16,6 +16,7 @@ import tesserac.ops  # noqa: F401  (fills the registry)
 from docs.canonical import canonical_table
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
+from tesserac.check.model.library_annotations import other_names
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
 from tesserac.check.names.refs import ALGEBRA
 from tesserac.ops.registry import OPERATORS, Operator
@@ -50,13 +51,16 @@ class Entry:
     signatures: tuple[str, ...]
     doc: str
     derivative: str = ""
+    others: str = ""
+    """What other libraries call its parameters."""
 
     def text(self) -> str:
         words, _, example = inspect.cleandoc(self.doc).partition("\ndef ")
         shown = "\n".join(f"    {line}" for signature in self.signatures for line in signature.splitlines())
         code = f"\n```tess\ndef {example.rstrip()}\n```\n" if example else ""
         slope = f"\n{self.derivative}\n" if self.derivative else ""
-        return f"## {self.name}\n\n{shown}\n\n{words.strip()}\n{code}{slope}"
+        others = f"\nAlso: {self.others}.\n" if self.others else ""
+        return f"## {self.name}\n\n{shown}\n\n{words.strip()}\n{code}{slope}{others}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,13 @@ def operator_sections() -> Iterator[Section]:
 
 def _operator_entry(cls: type[Operator]) -> Entry:
     shown = tuple(f"{cls.name}{text}" for text in cls.signatures)
-    return Entry(cls.name, shown, cls.__doc__ or "", _derivative(cls))
+    return Entry(cls.name, shown, cls.__doc__ or "", _derivative(cls), _others(cls.others))
+
+
+def _others(names: Mapping[str, tuple[str, ...]]) -> str:
+    """`kernel_size=` for `size=`."""
+    listed = ((", ".join(f"`{other}=`" for other in others), name) for name, others in names.items())
+    return "; ".join(f"{others} for `{name}=`" for others, name in listed)
 
 
 def _derivative(cls: type[Operator]) -> str:
@@ -157,7 +167,9 @@ def _entry(item: ast.Item, text: str) -> Entry:
     word = "def" if isinstance(item, ast.FunctionDef) else "struct"
     head = re.search(rf"^{word} {item.name}\b(.*?):\n", text, re.MULTILINE | re.DOTALL)
     assert head is not None, f"{item.name} stands somewhere else than its text"
-    return Entry(item.name, (f"{'' if word == 'def' else 'struct '}{item.name}{head[1]}",), item.doc or "")
+    others = _others(other_names(item)) if isinstance(item, ast.FunctionDef) else ""
+    shown = f"{'' if word == 'def' else 'struct '}{item.name}{head[1]}"
+    return Entry(item.name, (shown,), item.doc or "", others=others)
 
 
 def _aliases(item: ast.Item) -> Iterator[Entry]:

@@ -150,6 +150,7 @@ class Eye(Operator):
     name = "eye"
     again = True
     signatures = ("(size: size, columns: size = None, k: int = 0, dtype: dtype = f32) -> {dtype}[{dims}]",)
+    others = {"size": ("N", "n"), "columns": ("M", "m")}
 
     size: Dim
     columns: Dim | None = None

@@ -331,6 +331,7 @@ class OneHot(Operator):
     again = True
     batching = "leading"
     signatures = ("(index: I[*s], classes: size, dtype: dtype = f32) -> {dtype}[{dims}]",)
+    others = {"classes": ("num_classes", "depth")}
 
     classes: Dim
     dtype: DType = F32

@@ -154,6 +154,7 @@ class Repeat(Operator):
     name = "repeat"
     batching = "shifted"
     signatures = ("(x: E[*s], times: size, axis: axis) -> E[{dims}]",)
+    others = {"times": ("repeats",)}
     linear = "jointly"
 
     times: Dim

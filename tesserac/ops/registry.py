@@ -71,6 +71,8 @@ class Operator(ABC):
     surface: ClassVar[bool] = True  # whether programs may call it by name
     more_options: ClassVar[Mapping[str, str]] = {}
     """Options that a function of the library around the operator has, and its name: a call with one is a call of it."""
+    others: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """What other libraries call its options."""
     mixes_fp8: ClassVar[bool] = False
     accumulates: ClassVar[bool] = False
     again: ClassVar[bool] = False  # whether it costs little where its operands are there: pointwise, or a view

@@ -133,7 +133,7 @@ def wide(x: Array) -> Array:
         return x
     if re.fullmatch(r"u?int\d+", x.dtype.name):
         return x.astype(np.uint64 if x.dtype.name.startswith("u") else np.int64)
-    return x.astype(np.float64)
+    return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def bound(types: Sequence[TensorType], result: TensorType) -> float:

@@ -19,7 +19,14 @@ from tesserac.check.instances.errors import report_instance
 from tesserac.check.kernels.extents import within
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK
-from tesserac.check.model.library_annotations import ALONG_AXIS, BEYOND, IN_KERNELS, OF_BLOCKS, annotation_of
+from tesserac.check.model.library_annotations import (
+    ALONG_AXIS,
+    BEYOND,
+    IN_KERNELS,
+    OF_BLOCKS,
+    annotation_of,
+    other_names,
+)
 from tesserac.check.model.specs import (
     FunctionSpec,
     OptionalSpec,
@@ -72,7 +79,10 @@ def call_function(
 ) -> typed.Expr:
     """A call of a function of this module or of the library. With a `key` its random numbers come from there."""
     signature = body.rules.signature(ref.owner, ref.name)
-    slots = [Slot(p.name, p.default is None, p.keyword_only, p.span) for p in signature.parameters]
+    others = other_names(signature.node)
+    slots = [
+        Slot(p.name, p.default is None, p.keyword_only, p.span, others.get(p.name, ())) for p in signature.parameters
+    ]
     given = sort_arguments(body, callee, _gather_shape(signature, args, callee), slots)
     if given is None:
         return body.error(callee.span)

@@ -22,7 +22,7 @@ from tesserac.check.declarations.schedules import (
     space_options,
 )
 from tesserac.check.model import typed
-from tesserac.check.model.library_annotations import FORM_OF, STRUCTURES, WORDS
+from tesserac.check.model.library_annotations import ALSO, FORM_OF, STRUCTURES, WORDS
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
@@ -51,7 +51,7 @@ ACCEPTED = ("export", *NOTHING_NEW, UPDATE, "kernel", "kernel.auto")
 function has no such decorators any more, see `names/decorating.py`."""
 WITHIN, EFFECT = "within", "effect"
 LAW = "law"
-OF_LIBRARY = (WITHIN, EFFECT, FORM_OF, LAW, *WORDS)
+OF_LIBRARY = (WITHIN, EFFECT, FORM_OF, ALSO, LAW, *WORDS)
 """What only the library may say."""
 METRICS = ("latency_ms", "throughput")
 """What tuning looks for. For given sizes the two have one winner, so that either may be said."""
@@ -382,6 +382,14 @@ def _form(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     return replace(found, is_known=False)
 
 
+def _also(body: Body, node: ast.Call, found: Decorations) -> Decorations:
+    """`@also(kernel_size="size")`: what other libraries call a parameter."""
+    if of_library(node.span.file) and all(a.name and isinstance(a.value, ast.StringLiteral) for a in node.arguments):
+        return found
+    body.sink.error(E0508, at=node.span, problem=f"`@{ALSO}` is what the library says of its functions")
+    return replace(found, is_known=False)
+
+
 def _law(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     """`@law(of=softmax, within=2e-6)`: what is written with a function is computed in another way."""
     given = _given(body, node, ("of", WITHIN))
@@ -417,6 +425,7 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     "vjp_of": _rule,
     "jvp_of": _rule,
     FORM_OF: _form,
+    ALSO: _also,
     LAW: _law,
     **dict.fromkeys(WORDS, _word),
 }

@@ -9,6 +9,8 @@
                             where that is narrow and has the exponents of f32: its products are those of matrix units
     @known("floats")        floats that are known while compiling stay so in its parameters without a type: sizes may
                             follow from them, and it is compiled for each
+    @also(kernel_size="size")
+                            other libraries call a parameter so, and calls may
     @form_of(f, "diagonal") computes what f of a matrix does where the matrix is known to be of this structure; it takes
                             the parts of that, see `transforms/form_rules.py`
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 from tesserac.syntax import ast
 
-FORM_OF = "form_of"
+FORM_OF, ALSO = "form_of", "also"
 DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED = "diagonal", "lower", "upper", "kronecker", "update", "applied"
 ORTHONORMAL, POSITIVE = "unitary", "positive"
 STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED, ORTHONORMAL, POSITIVE)
@@ -43,6 +45,19 @@ def form_of(node: ast.FunctionDef) -> tuple[str, str] | None:
             ) if name == FORM_OF:
                 return of, word
     return None
+
+
+def other_names(node: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
+    """By parameter, what `@also(kernel_size="size")` says that others call it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in node.decorators:
+        match each.expression:
+            case ast.Call(function=ast.Name(id=name), arguments=arguments) if name == ALSO:
+                for argument in arguments:
+                    if argument.name is not None and isinstance(argument.value, ast.StringLiteral):
+                        called = argument.value.value
+                        found[called] = (*found.get(called, ()), argument.name)
+    return found
 
 
 def annotation_of(node: ast.FunctionDef, decorator: str) -> str | None:

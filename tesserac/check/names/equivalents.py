@@ -37,9 +37,10 @@ def rows() -> tuple[Row, ...]:
 
 @cache
 def by_peer_name() -> dict[str, Row]:
-    """The first row for each name of a peer, without the modules before it; what the library has comes first."""
+    """The first row for each name of a peer, without the modules before it; what the library has comes first, and before
+    what a module has of one name what is in none."""
     found: dict[str, Row] = {}
-    for row in sorted(rows(), key=lambda row: row.section == MISSING):
-        for name in filter(None, row.theirs):
-            found.setdefault(name.rpartition(".")[2], row)
+    have = [(name, row) for row in rows() for name in row.theirs if name]
+    for name, row in sorted(have, key=lambda pair: (pair[1].section == MISSING, "." in pair[0])):
+        found.setdefault(name.rpartition(".")[2], row)
     return found

@@ -88,9 +88,8 @@ def _call_repeat(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """By a pattern, along an axis, or without one: of all elements, row by row, as NumPy has it."""
     if has_pattern(args):
         return call_pattern(body, args, callee)
-    args = [replace(arg, name="times") if arg.name == "repeats" else arg for arg in args]
-    first = args[0].value if args else None
-    if len(args) != 2 or first is None or not isinstance(first.type, TensorType) or args[1].name not in (None, "times"):
+    first, named = args[0].value if args else None, (None, "times", *Repeat.others["times"])
+    if len(args) != 2 or first is None or not isinstance(first.type, TensorType) or args[1].name not in named:
         return _call_sorted(body, Repeat, args, callee)
     times = read_size(body, args[1].value)
     if times is None:
@@ -103,8 +102,13 @@ def _call_sorted(body: Body, operator: type[Operator], args: Sequence[Arg], call
     signature = operator.parsed[0]
     many = _many(signature)
     grouped, rest = _take_many(signature, many, args) if many else ((), args)
+    others = operator.others
     slots = [Slot(operand.name, True, False) for operand in signature.operands]
-    slots += [Slot(s.name, s.default is None, False) for s in signature.statics if s is not many]
+    slots += [
+        Slot(s.name, s.default is None, False, others=others.get(s.name, ()))
+        for s in signature.statics
+        if s is not many
+    ]
     given = sort_arguments(body, callee, rest, slots)
     if given is None:
         return body.error(callee.span)

@@ -14,8 +14,15 @@ from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205
 from tesserac.syntax import ast
 
-ALIASES = {"dim": "axis", "keepdim": "keep", "keepdims": "keep"}
-"""Names that other libraries use; the formatter rewrites them."""
+ALIASES = {
+    "dim": ("axis", "axes"),
+    "dims": ("axes", "axis"),
+    "axes": ("axis",),
+    "axis": ("axes",),
+    "keepdim": ("keep",),
+    "keepdims": ("keep",),
+}
+"""Names that other libraries use, of whichever parameter there is; the formatter rewrites those of one axis."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +55,15 @@ class Slot:
     required: bool
     keyword_only: bool
     declared: Span = NO_SPAN
+    others: tuple[str, ...] = ()
+    """What other libraries call it."""
 
 
 def sort_arguments(
     body: Body, callee: Callee, args: Sequence[Arg], slots: Sequence[Slot]
 ) -> dict[str, typed.Expr] | None:
     """Arguments by parameter name, or None after a diagnostic."""
-    names = [slot.name for slot in slots]
+    names = {name: slot.name for slot in slots for name in (*slot.others, slot.name)}
     positional = [slot.name for slot in slots if not slot.keyword_only]
     given: dict[str, typed.Expr] = {}
     ordered = [arg for arg in args if arg.name is None]
@@ -77,9 +86,9 @@ def sort_arguments(
 
 
 def _put(
-    body: Body, callee: Callee, arg: Arg, name: str, names: list[str], given: dict[str, typed.Expr]
+    body: Body, callee: Callee, arg: Arg, name: str, names: dict[str, str], given: dict[str, typed.Expr]
 ) -> bool:
-    name = name if name in names else ALIASES.get(name, name)
+    name = names.get(name) or next((alias for alias in ALIASES.get(name, ()) if alias in names), name)
     if name in given:
         problem = f"`{callee.name}` is given `{name}` twice"
     elif name not in names:

@@ -1,0 +1,171 @@
+"""Calls as users of PyTorch, NumPy and ONNX type them: parameters by the names that these have, functions of their
+names with their own order of arguments, and options that others have and we once lacked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+import tesserac.ops  # noqa: F401  (fills the registry)
+from tesserac.base.resources import stdlib_files
+from tesserac.base.source import SourceFile
+from tesserac.check.model.library_annotations import other_names
+from tesserac.graph.interp import run_function
+from tesserac.ops.registry import OPERATORS
+from tesserac.syntax import ast
+from tesserac.syntax.parse import parse_module
+from tests.support.folding import folded
+from tests.support.source_support import compile_to_forms
+
+Array = np.ndarray
+RNG = np.random.default_rng(5)
+OPERANDS: dict[str, Array] = {
+    "x": RNG.normal(size=(3, 6)),
+    "y": RNG.normal(size=(3, 6)),
+    "p": RNG.uniform(0.1, 0.9, (3, 6)),
+    "v": RNG.normal(size=6),
+    "i": np.array([0, 4, 2]),
+    "z": RNG.normal(size=(2, 4, 7, 6)),
+    "t": RNG.normal(size=4),
+    "u": RNG.uniform(0.5, 2.0, 4),
+    "s": RNG.normal(size=(4, 4)) + 4 * np.eye(4),
+    "k": RNG.normal(size=(4, 4, 3, 3)),
+    "q": RNG.normal(size=(2, 4, 5, 8)),
+    "c": RNG.normal(size=(3, 5)) + 1j * RNG.normal(size=(3, 5)),
+}
+SAME = """
+max_pool2d(z, kernel_size=2, padding=1) = max_pool2d(z, 2, None, 1)
+adaptive_avg_pool2d(z, output_size=(3, 2)) = adaptive_avg_pool2d(z, (3, 2))
+conv2d(z, weight=k, bias=t) = conv2d(z, k, t)
+depth_to_space(z, blocksize=2) = depth_to_space(z, 2)
+cross_entropy(x, target=i) = cross_entropy(x, i)
+attention(q, q, q, attn_mask=None, is_causal=True) = attention(q, q, q, causal=True)
+scaled_dot_product_attention(q, q, q, is_causal=True) = attention(q, q, q, causal=True)
+scaled_dot_product_attention(q, q[:, :2], q[:, 2:], enable_gqa=True) = grouped_attention(q, q[:, :2], q[:, 2:])
+group_norm(z, num_groups=2, weight=t, bias=u, eps=1e-3) = groupnorm(z, 2, t, u, 1e-3)
+layer_norm(x, (6,), v, v, 1e-3) = layernorm(x, v, v, 1e-3)
+layer_norm(z, z.shape[2:]) = layernorm(z, axis=-2)
+layer_norm(x, v, v) = layernorm(x, v, v)
+rms_norm(x, (6,), weight=v, eps=1e-6) = rmsnorm(x, v, 1e-6)
+instance_norm(z, weight=t, bias=u) = instancenorm(z, t, u)
+batch_norm(z, t, u, u, t, False, eps=1e-3) = batchnorm(z, t, u, u, t, 1e-3)
+batch_norm(z, training=True) = batchnorm_train(z, t, u)[0]
+nll_loss(log_softmax(x), i) = nll(log_softmax(x), i, reduction="mean")
+mse_loss(x, target=y) = mse(x, y)
+gemm(s, s, transA=True) = gemm(s, s, transpose_a=True)
+fftn(x, dim=(0,)) = fft(x, axis=0)
+flip(x, dims=(0, 1)) = flip(x, axis=(0, 1))
+roll(x, shifts=2, dims=1) = roll(x, 2, axis=1)
+tile(x, reps=(2, 3)) = tile(x, (2, 3))
+repeat(x, repeats=2, axis=1) = repeat(x, 2, axis=1)
+one_hot(i, num_classes=7) = one_hot(i, 7)
+segment_sum(x, i, num_segments=5) = segment_sum(x, i, 5)
+dropout(x, 0.5, training=False) = x
+solve_triangular(s, s, upper=True) = triangular_solve(s, s, lower=False)
+quantile(x, 0.3, dim=1, interpolation="nearest") = quantile(x, 0.3, axis=1, method="nearest")
+"""
+PAIRS = [line.split(" = ") for line in SAME.splitlines() if line]
+
+
+def operands_of(call: str) -> list[str]:
+    return [name for name in OPERANDS if name in ast_names(call)]
+
+
+def ast_names(call: str) -> set[str]:
+    return {token for token in "".join(ch if ch.isalnum() or ch == "_" else " " for ch in call).split()}
+
+
+def values(call: str, names: list[str]) -> list[Array]:
+    kinds = {"f": "f64", "i": "i64", "c": "c128"}
+    typed = (f"{n}: Tensor[{', '.join([*map(str, OPERANDS[n].shape), kinds[OPERANDS[n].dtype.kind]])}]" for n in names)
+    forms = compile_to_forms(f"def f({', '.join(typed)}):\n    return {call}\n")
+    return list(run_function(forms, "m.f", [OPERANDS[name] for name in names]))
+
+
+@folded("theirs, ours", PAIRS, one_in=24)
+def test_calls_by_other_names_are_the_same(theirs: str, ours: str) -> None:
+    names = operands_of(theirs + " " + ours)
+    for found, wanted in zip(values(theirs, names), values(ours, names), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14, atol=1e-14, err_msg=theirs)
+
+
+LABELS = np.array([[1, 0, -1, 2, 3, 0], [3, 4, 5, -1, 0, 0], [-1, 0, 0, 0, 0, 0]])
+
+
+def margins(x: Array) -> Array:
+    """What `multilabel_margin` says, pair by pair."""
+    total = 0.0
+    for row, labels in zip(x, LABELS, strict=True):
+        right = labels[: list(labels).index(-1)]
+        wrong = [j for j in range(6) if j not in right]
+        total += sum(max(0.0, 1 - (row[i] - row[j])) for i in right for j in wrong) / 6
+    return np.array(total / 3)
+
+
+def triangle(s: Array) -> Array:
+    return np.tril(s, -1) + np.eye(4)
+
+
+OPTIONS: list[tuple[str, Callable[..., Any]]] = [
+    ("fftshift(x)", np.fft.fftshift),
+    ("ifftshift(x)", np.fft.ifftshift),
+    ("fftshift(x, axes=1)", lambda x: np.fft.fftshift(x, 1)),
+    ("hfft(c)", np.fft.hfft),
+    ('hfft(c, n=7, norm="ortho")', lambda c: np.fft.hfft(c, 7, norm="ortho")),
+    ('ihfft(x, axis=0, norm="forward")', lambda x: np.fft.ihfft(x, axis=0, norm="forward")),
+    ("pad(z, (1, 2, 0, 3))", lambda z: np.pad(z, ((0, 0), (0, 0), (0, 3), (1, 2)))),
+    ('pad(z, (1, 2, 0, 3), mode="replicate")', lambda z: np.pad(z, ((0, 0), (0, 0), (0, 3), (1, 2)), mode="edge")),
+    ("softplus(10.0 * x, 2.0, 3.0)", lambda x: np.where(20 * x > 3, 10 * x, np.log1p(np.exp(20 * x)) / 2)),
+    (f"multilabel_margin(x, array({LABELS.tolist()}))", margins),
+    ("solve_triangular(s, s, upper=False, unitriangular=True)", lambda s: np.linalg.solve(triangle(s), s)),
+    ("solve_triangular(s, s, upper=True, left=False)", lambda s: s @ np.linalg.inv(np.triu(s))),
+    ("solve_triangular(s, s, left=False, unit_diagonal=True)", lambda s: s @ np.linalg.inv(triangle(s))),
+    ("digamma(0.0 * x[0, :2] - 0.0)", lambda x: np.where(np.signbit(0.0 * x[0, :2] - 0.0), np.inf, -np.inf)),
+]
+
+
+@folded("call, peer", OPTIONS, one_in=24)
+def test_options_that_others_have(call: str, peer: Callable[..., Any]) -> None:
+    names = operands_of(call)
+    (found,) = values(call, names)
+    np.testing.assert_allclose(found, peer(*(OPERANDS[name] for name in names)), rtol=1e-12, atol=1e-12, err_msg=call)
+
+
+NARROW = [
+    ("floor_divide(x, y)", np.floor_divide),
+    ("logaddexp(x, y)", np.logaddexp),
+    ("logaddexp2(x, y)", np.logaddexp2),
+]
+
+
+@folded("call, peer", NARROW, one_in=24)
+def test_narrow_numbers_are_rounded_once(call: str, peer: Callable[..., Any]) -> None:
+    edges = np.array([9984, -9984, 88, -88, -0.5, -1, -2, 0.3, 3, 100]).astype(ml_dtypes.bfloat16)
+    x, y = (side.ravel() for side in np.meshgrid(edges, edges))
+    text = f"def f(x: Tensor[100, bf16 @accum(f32)], y: Tensor[100, bf16 @accum(f32)]):\n    return {call}\n"
+    (found,) = run_function(compile_to_forms(text), "m.f", [x, y])
+    wanted = peer(x.astype(np.float64), y.astype(np.float64))
+    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=2.0**-8, err_msg=call)
+
+
+def library_names() -> Iterator[tuple[str, list[str], dict[str, tuple[str, ...]]]]:
+    for path, text in stdlib_files().items():
+        for item in parse_module(SourceFile(path, text)).module.items:
+            if isinstance(item, ast.FunctionDef):
+                yield item.name, [parameter.name for parameter in item.parameters], other_names(item)
+    for name, operator in OPERATORS.items():
+        have = [option.name for option in (*operator.parsed[0].operands, *operator.parsed[0].statics)]
+        yield name, have, dict(operator.others)
+
+
+def test_other_names_are_of_parameters() -> None:
+    """Each stands for one parameter that there is, and is none itself."""
+    said = [entry for entry in library_names() if entry[2]]
+    assert len(said) > 100
+    for name, have, others in said:
+        given = [other for names in others.values() for other in names]
+        assert {*others} <= {*have}, name
+        assert len({*given}) == len(given) and not {*given} & {*have}, name
