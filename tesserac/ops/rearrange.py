@@ -250,6 +250,7 @@ class Diagonal(Operator):
     """
 
     name = "diagonal"
+    more_options = dict.fromkeys(("offset", "axis1", "axis2", "dim1", "dim2"), "diagonal_of")
     batching = "leading"
     signatures = ("(x: E[*s, n, n]) -> E[*s, n]",)
     linear = "jointly"

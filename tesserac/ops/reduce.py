@@ -95,6 +95,7 @@ class Sum(Reduction):
     """
 
     name, kind = "sum", "sum"
+    more_options = dict.fromkeys(("where", "initial", "dtype"), "sum_where")
     signatures = ("(x: V[*s], axis: axes = None, keep: bool = False) -> acc(V)[{dims}]",)
     linear = "jointly"
 
@@ -120,6 +121,7 @@ class Mean(Reduction):
     """
 
     name, kind = "mean", "sum"
+    more_options = dict.fromkeys(("where", "dtype"), "mean_where")
     signatures = ("(x: A[*s], axis: axes = None, keep: bool = False) -> A[{dims}]",)
     linear = "jointly"
 
@@ -165,6 +167,7 @@ class Prod(Reduction):
     """
 
     name, kind = "prod", "prod"
+    more_options = dict.fromkeys(("where", "initial", "dtype"), "prod_where")
     signatures = ("(x: V[*s], axis: axes = None, keep: bool = False) -> acc(V)[{dims}]",)
 
     def derivative(
@@ -219,6 +222,7 @@ class Max(Extreme):
     """
 
     name, kind = "max", "max"
+    more_options = dict.fromkeys(("where", "initial"), "max_where")
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
@@ -240,6 +244,7 @@ class Min(Extreme):
     """
 
     name, kind = "min", "min"
+    more_options = dict.fromkeys(("where", "initial"), "min_where")
     signatures = ("(x: R[*s], axis: axes = None, keep: bool = False) -> R[{dims}]",)
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:

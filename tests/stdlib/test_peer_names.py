@@ -123,6 +123,24 @@ OPTIONS: list[tuple[str, Callable[..., Any]]] = [
     ("solve_triangular(s, s, upper=False, unitriangular=True)", lambda s: np.linalg.solve(triangle(s), s)),
     ("solve_triangular(s, s, upper=True, left=False)", lambda s: s @ np.linalg.inv(np.triu(s))),
     ("solve_triangular(s, s, left=False, unit_diagonal=True)", lambda s: s @ np.linalg.inv(triangle(s))),
+    ("cov(x, y)", np.cov),
+    ("corrcoef(x, y, rowvar=False)", lambda x, y: np.corrcoef(x, y, rowvar=False)),
+    ("cross(x, y, axis=0)", lambda x, y: np.cross(x, y, axis=0)),
+    ("cross(x[0, :3], y[:, :3])", lambda x, y: np.cross(x[0, :3], y[:, :3])),
+    ("searchsorted(sort(v), 0.3)", lambda v: np.searchsorted(np.sort(v), 0.3)),
+    ("bucketize(v, sort(v), right=True)", lambda v: np.searchsorted(np.sort(v), v, side="right")),
+    ("sum(x, axis=1, where=x > 0.0, initial=2.0)", lambda x: np.sum(x, 1, where=x > 0, initial=2)),
+    ("prod(x, axis=0, where=x > 0.0)", lambda x: np.prod(x, 0, where=x > 0)),
+    ("mean(x, axis=1, where=x > -0.5)", lambda x: np.mean(x, 1, where=x > -0.5)),
+    ("mean(i, dtype=f64)", np.mean),
+    ("max(x, axis=1, initial=0.5)", lambda x: np.max(x, 1, initial=0.5)),
+    ("min(x, axis=1, where=x > 0.0, initial=9.0)", lambda x: np.min(x, 1, where=x > 0, initial=9)),
+    ("diagonal(z, offset=1)", lambda z: np.diagonal(z, 1, 2, 3)),
+    ("diagonal(z, offset=-1, dim1=1, dim2=2)", lambda z: np.diagonal(z, -1, 1, 2)),
+    ("zeros_like(x, dtype=i32)", lambda x: np.zeros((3, 6), np.int32)),
+    ("linspace(0.0, 1.0, num=5, endpoint=False, dtype=f64)", lambda: np.linspace(0, 1, 5, endpoint=False)),
+    ("isin(i, array([0, 2]), invert=True)", lambda i: np.isin(i, [0, 2], invert=True)),
+    ("gammainc(1e20 * exp(0.0 * v), 1e20 * exp(0.0 * v)) - 0.5", lambda v: 1.3298e-11 + 0.0 * v),
     ("digamma(0.0 * x[0, :2] - 0.0)", lambda x: np.where(np.signbit(0.0 * x[0, :2] - 0.0), np.inf, -np.inf)),
 ]
 
@@ -138,6 +156,8 @@ NARROW = [
     ("floor_divide(x, y)", np.floor_divide),
     ("logaddexp(x, y)", np.logaddexp),
     ("logaddexp2(x, y)", np.logaddexp2),
+    ("xlogy(x, abs(y))", lambda x, y: x * np.log(np.abs(y))),
+    ("xlog1py(x, abs(y))", lambda x, y: x * np.log1p(np.abs(y))),
 ]
 
 

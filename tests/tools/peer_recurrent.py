@@ -19,10 +19,8 @@ LENGTHS = np.array([4, 2, 3])
 
 def recurrent_cases(torch: Any) -> Iterator[Case]:
     flags = (False, True)
-    options = product(GATES, (1, 2), flags, flags, flags)
-    for number, (kind, layers, both, biased, cut) in enumerate(options):
-        first, given = number % 3 == 0, number % 2 == 1
-        yield _case(torch, kind, layers, both, biased, cut, first, given)
+    for kind, layers, *options in product(GATES, (1, 2), flags, flags, flags, flags, flags):
+        yield _case(torch, kind, layers, *options)
 
 
 def _case(

@@ -37,8 +37,8 @@ def rows() -> tuple[Row, ...]:
 
 @cache
 def by_peer_name() -> dict[str, Row]:
-    """The first row for each name of a peer, without the modules before it; what the library has comes first, and before
-    what a module has of one name what is in none."""
+    """The first row for each name of a peer, without the modules before it; what the library has comes first, and
+    what is in no module before what is."""
     found: dict[str, Row] = {}
     have = [(name, row) for row in rows() for name in row.theirs if name]
     for name, row in sorted(have, key=lambda pair: (pair[1].section == MISSING, "." in pair[0])):
