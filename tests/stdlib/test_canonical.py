@@ -41,7 +41,7 @@ def test_aliases_are_what_they_are_names_of() -> None:
     entries = [entry for section in library_sections() for entry in section.entries]
     aliases = [entry for entry in entries if entry.doc.startswith("Another name")]
     shown = {entry.name: entry.signatures[0].partition(" = ")[2] for entry in aliases}
-    assert shown["layer_norm"] == "layernorm" and shown["rope"] == "rotary_embedding"
+    assert shown["lrn"] == "local_response_norm" and shown["rope"] == "rotary_embedding"
     assert {row.name: row.note.split("`")[1] for row in CANONICAL if row.name in shown} == {
         row.name: shown[row.name] for row in CANONICAL if row.name in shown
     }
