@@ -267,6 +267,14 @@ def row_lines() -> Iterator[Line]:
     yield Line("f32 softmax", "soft", wide(), {"softmax": lambda x: x.softmax(-1)}, bytes_, "B", 3.9, True)
     half = wide(dtype=torch.bfloat16)
     yield Line("bf16 softmax", "soft_half", half, {"softmax": lambda x: x.softmax(-1)}, bytes_ / 2, "B", 3.9, True)
+    for length, dtype, name in (
+        (768, torch.float32, "soft"), (768, torch.bfloat16, "soft_half"), (1001, torch.bfloat16, "soft_half")
+    ):  # fmt: skip
+        shape, kind = (rows * columns // length, length), "f32" if dtype is torch.float32 else "bf16"
+        given = lambda shape=shape, dtype=dtype: [torch.randn(*shape, device="cuda").to(dtype)]  # noqa: E731
+        moved = 2.0 * shape[0] * length * dtype.itemsize
+        peer = {"softmax": lambda x: x.softmax(-1)}
+        yield Line(f"{kind} softmax, rows of {length}", name, given, peer, moved, "B", 3.9, True)
     yield Line("f32 gelu", "bell", wide(), {"gelu": nn.gelu}, bytes_, "B", 3.9, True)
     yield Line("f32 sum over rows", "total", wide(), {"sum": lambda x: x.sum(1)}, bytes_ / 2, "B", 3.7, True)
 

@@ -38,6 +38,7 @@ from tesserac.target.nvptx.blocks import (
     allocation_bytes,
     allocations,
     block_threads,
+    blocks_resident,
     programs,
     programs_beside,
     shared_bytes,
@@ -91,7 +92,7 @@ def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
     types = [pointer(GLOBAL) if isinstance(p.type, MemRefType) else PTR for p in parameters]
     types += [I64] * len(symbols)
     words = table_firsts(tensors) + tensors * len(types) if tensors else 0
-    resident = kernel.attrs.get(RESIDENT, 1)
+    resident = kernel.attrs.get(RESIDENT) or blocks_resident(kernel)
     function = module.function(
         name,
         VOID,
