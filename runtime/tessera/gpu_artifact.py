@@ -139,7 +139,7 @@ def _kernel_row(kernel: Kernel) -> Row:
     parameters = [[type(p).__name__, *p] for p in kernel.parameters]
     return [
         kernel.name, kernel.threads, kernel.programs, kernel.shared, parameters, kernel.symbols, kernel.conditions,
-        kernel.persistent, kernel.tensors,
+        kernel.persistent, kernel.early, kernel.tensors,
     ]  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def _condition(row: Row) -> Condition:
 
 
 def _kernel(row: Row, code: str) -> Kernel:
-    name, threads, programs, shared, parameters, symbols, conditions, persistent, tensors = row
+    name, threads, programs, shared, parameters, symbols, conditions, persistent, early, tensors = row
     return Kernel(
         name,
         lambda: code,
@@ -189,6 +189,7 @@ def _kernel(row: Row, code: str) -> Kernel:
         tuple(symbols),
         tuple(map(_condition, conditions)),
         persistent,
+        early,
         tensors,
     )
 

@@ -82,6 +82,8 @@ class Kernel(NamedTuple):
     conditions: tuple[Condition, ...]
     persistent: bool
     """Whether a block of threads runs one program after the other, so that no more of them start than run at once."""
+    early: bool
+    """Whether it waits itself for the launch before it, and so may begin before that has ended."""
     tensors: int = 0
     """For how many tensors a launch runs it, if it is one of those: its parameters are then rows of one table, see
     `tensor_table`, and `programs` is the number for one of them."""

@@ -20,7 +20,7 @@ from tesserac.schedule.dialect import KEPT, LENGTH, launch_kind
 from tesserac.schedule.estimate import launch_work
 from tesserac.schedule.machine import Machine, Residency
 from tesserac.schedule.traffic import chosen_region, launch_bytes
-from tesserac.target.nvptx.blocks import block_bytes, block_threads
+from tesserac.target.nvptx.blocks import block_bytes, block_threads, may_begin_early
 from tesserac.target.nvptx.build import kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import Assembled, AssemblerError, assemble, emit_ptx, find_ptxas
@@ -177,7 +177,8 @@ def _assembled(kernel: Op, machine: Machine) -> Assembled | str:
     if find_ptxas() is None:
         return "ptxas is not installed; it comes with the package nvidia-cuda-nvcc"
     try:
-        return assemble(emit_ptx(emit_kernel(kernel).llvm, machine.arch), machine.arch)
+        text = emit_kernel(kernel, may_begin_early(kernel, machine.arch)).llvm
+        return assemble(emit_ptx(text, machine.arch), machine.arch)
     except AssemblerError as problem:
         return str(problem).strip().splitlines()[-1]
 

@@ -16,6 +16,7 @@ from tesserac.schedule.machine import Machine
 from tesserac.target.compile import emit_assembly
 from tesserac.target.cpu import build as cpu
 from tesserac.target.nvptx import build as gpu
+from tesserac.target.nvptx.blocks import may_begin_early
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
 from tesserac.target.nvptx.ptx import emit_ptx
@@ -83,14 +84,15 @@ class GpuTarget:
         return run_passes(tiles, target_passes(self.platform), verify=verify)
 
     def llvm(self, lowered: Module) -> str:
-        return gpu.llvm_text(lowered)
+        return gpu.llvm_text(lowered, self.platform.schedule.arch)
 
     def code(self, lowered: Module) -> str:
         """Raises LoweringError for a program that a GPU cannot run, though it has code for all of its kernels."""
         kernels = gpu.kernels_of(lowered)
         for func in (op for op in lowered.ops if op.name == "schedule.func"):
             plan(func, kernels, self.platform.schedule.arch)
-        return gpu.join_ptx([emit_ptx(emit_kernel(kernel).llvm, self.platform.schedule.arch) for kernel in kernels])
+        arch = self.platform.schedule.arch
+        return gpu.join_ptx([emit_ptx(emit_kernel(op, may_begin_early(op, arch)).llvm, arch) for op in kernels])
 
 
 def find_target(name: str) -> CpuTarget | GpuTarget:

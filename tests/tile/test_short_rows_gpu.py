@@ -12,7 +12,7 @@ from tesserac.base.source import SourceFile
 from tesserac.graph.interp import run_function
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
-from tesserac.target.nvptx.blocks import block_bytes, block_threads, programs_beside
+from tesserac.target.nvptx.blocks import block_bytes, block_threads, may_begin_early, programs_beside
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
@@ -56,10 +56,12 @@ def test_programs_that_write_one_number_share_blocks_of_threads() -> None:
     assert re.findall(r"@mine bar\.sync (\d), (\d+)", text) == [(str(i), "64") for i in (1, 2, 3, 4)]
 
 
-def test_launches_of_many_blocks_do_not_ask_whether_they_began_early() -> None:
-    (kernel,) = kernels_of(lowered("def f(x: Tensor[N, 1024, f32]): return sum(x, axis=-1)\n"))
-    text = emit_ptx(emit_kernel(kernel, early=True).llvm, "sm_90a")
-    assert re.search(r"setp\.le\.u32 few, blocks, 1024;\n@!few bra many;\ngriddepcontrol\.wait;", text)
+def test_launches_of_many_blocks_do_not_begin_early() -> None:
+    """How many they have is known when they are compiled, or they are taken for many."""
+    text = "def f(x: Tensor[SIZE, 1024, f32]): return sum(x, axis=-1)\n"
+    (many,), (open_,), (few,) = (kernels_of(lowered(text.replace("SIZE", size))) for size in ("8192", "N", "64"))
+    assert [may_begin_early(kernel, "sm_90a") for kernel in (many, open_, few)] == [False, False, True]
+    assert not may_begin_early(few, "sm_80")
 
 
 @pytest.mark.one_in(4)

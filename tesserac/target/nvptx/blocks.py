@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op
 from tesserac.ir.types import MemRefType
+from tesserac.schedule.machine import MACHINES
 from tesserac.target.nvptx import clusters, copies
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
 from tesserac.tile.gpu.held_rows import LOOPS
@@ -50,6 +51,19 @@ def _keeps_to_itself(kernel: Op, threads: int) -> bool:
     stored = [op for op in ops if op.name == "gpu.store" and memory(op.operands[1]).space == "global"]
     one = "gpu.team" in names and all(not fragment(op.operands[0]).shape for op in stored)
     return one and shared is not None and shared <= MOST_SHARED and shared % VECTOR_BYTES == 0
+
+
+EARLY_BLOCKS = 296
+"""Twice the multiprocessors of the largest GPU: see Note [Early launches] of `host_calls`."""
+
+
+def may_begin_early(kernel: Op, arch: str) -> bool:
+    """Whether launches of it may begin early: those that have few blocks, as is known when they are compiled. Others
+    read what no one writes through the cache for such memory, and could not if it were still being written."""
+    if not MACHINES[arch].has_async_matrix_unit or kernel_tensors(kernel):
+        return False
+    count = block_count(kernel).constant
+    return is_persistent(kernel) or (count is not None and count <= EARLY_BLOCKS)
 
 
 def block_threads(kernel: Op) -> int:

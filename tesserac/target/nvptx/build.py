@@ -22,7 +22,7 @@ from tesserac.schedule.machine import Machine as Record
 from tesserac.target.artifact import Locate, signature_of
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, host_machine
 from tesserac.target.cpu.system import machine_of
-from tesserac.target.nvptx.host_calls import starts_early
+from tesserac.target.nvptx.blocks import may_begin_early
 from tesserac.target.nvptx.host_code import host_image
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
@@ -56,9 +56,9 @@ def kernels_of(lowered: Module) -> list[Op]:
     return [op for op in lowered.ops if op.name == "gpu.kernel"]
 
 
-def llvm_text(lowered: Module) -> str:
+def llvm_text(lowered: Module, arch: str) -> str:
     """The LLVM text of every kernel of a module of GPU tiles, one module of text after another."""
-    return "\n".join(emit_kernel(op).llvm for op in kernels_of(lowered))
+    return "\n".join(emit_kernel(op, may_begin_early(op, arch)).llvm for op in kernels_of(lowered))
 
 
 def ptx_text(tile: Module, gpu: GpuPlatform, *, verify: bool = False) -> str:
@@ -70,7 +70,7 @@ def ptx_text(tile: Module, gpu: GpuPlatform, *, verify: bool = False) -> str:
     """
     lowered = run_passes(tile, [gpu.lowering], verify=verify)
     arch = gpu.schedule.arch
-    return join_ptx([emit_ptx(emit_kernel(op, starts_early(arch)).llvm, arch) for op in kernels_of(lowered)])
+    return join_ptx([emit_ptx(emit_kernel(op, may_begin_early(op, arch)).llvm, arch) for op in kernels_of(lowered)])
 
 
 def join_ptx(texts: list[str]) -> str:

@@ -1,6 +1,7 @@
 """What every step of a compiled host program calls: launches and reads, through the driver's functions.
 
-    void tessera.start(ptr call, i64 kernel, i64 programs, i64 threads, i64 shared, i1 persistent, ptr values, i64 n)
+    void tessera.start(ptr call, i64 kernel, i64 programs, i64 threads, i64 shared, i1 persistent, i1 early,
+                       ptr values, i64 n)
         launches a kernel, if there are programs; loads it first where it is not
     i64 tessera.scratch(ptr call, i64 bytes)
         memory that a launch has for itself
@@ -22,7 +23,6 @@ from tessera import cuda_driver, gpu_abi
 from tessera.gpu_effects import NO_BAD_INDEX
 from tessera.gpu_program import CheckIndices
 from tessera.signature import STATUS_BAD_INDEX
-from tesserac.schedule.machine import MACHINES
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import for_loop, if_return, if_then
@@ -39,13 +39,6 @@ _EARLY = (6, 0, 1, *[0] * 15)
 """`CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION` as a `CUlaunchAttribute`, in words of 32 bits."""
 MOST_EARLY = 2
 """Programs for each multiprocessor up to which a launch begins early: see Note [Early launches]."""
-EARLY_BLOCKS = 1024
-"""Up to which kernels ask whether they began early: no fewer than of any machine."""
-
-
-def starts_early(arch: str) -> bool:
-    """Whether kernels wait themselves for the launch before theirs."""
-    return MACHINES[arch].has_async_matrix_unit
 
 
 def word(b: Builder, call: Value, number: Value | int) -> Value:
@@ -95,11 +88,11 @@ def failure_code(b: Builder, call: Value) -> Value:
 # --- launches -------------------------------------------------------------------------------------------------------
 
 
-def emit_start(module: Module, most_parameters: int, early: bool) -> Function:
-    parameters = [PTR, I64, I64, I64, I64, I1, PTR, I64]
+def emit_start(module: Module, most_parameters: int) -> Function:
+    parameters = [PTR, I64, I64, I64, I64, I1, I1, PTR, I64]
     function = module.function("tessera.start", VOID, parameters, attributes=HOST_ATTRIBUTES, linkage="internal")
     b = function.builder
-    call, kernel, programs, threads, shared, persistent, values, many = function.args
+    call, kernel, programs, threads, shared, persistent, early, values, many = function.args
     if_return(b, has_failed(b, call), b.ret)
     if_return(b, b.icmp("sle", programs, const_i64(0)), b.ret)
 
@@ -112,10 +105,8 @@ def emit_start(module: Module, most_parameters: int, early: bool) -> Function:
     resident = b.minimum_int(programs, read(b, call, gpu_abi.MULTIPROCESSORS))
     started = b.select(persistent, resident, programs)
     config = _config(b, call, started, threads, shared)
-    if early:
-        most = b.mul(read(b, call, gpu_abi.MULTIPROCESSORS), const_i64(MOST_EARLY))
-        most = b.minimum_int(most, const_i64(EARLY_BLOCKS))
-        _allow_early(b, config, b.icmp("sle", started, most))
+    most = b.mul(read(b, call, gpu_abi.MULTIPROCESSORS), const_i64(MOST_EARLY))
+    _allow_early(b, config, b.binary("and", early, b.icmp("sle", started, most)))
     pointers = b.alloca(array(PTR, max(most_parameters, 1)), 8)
 
     def point(number: Value, _: list[Value]) -> Sequence[Value]:
@@ -296,3 +287,8 @@ def emit_replay(module: Module) -> None:
 # before are under way; its kernel waits, as the first thing it does, until that one has ended and all it wrote is seen.
 # Programs that wait have a place on a multiprocessor already, so that launches of many programs, which need several
 # turns of them, do not begin early.
+#
+# A kernel that begins early reads nothing by loads of memory that is never written (`ld.global.nc`), though no one
+# writes it while the kernel computes: the launch before may still do, and ptxas moves such loads before the wait. Loops
+# that read what they wrote an iteration before, solving and random programs, had other bits on every run for that. So
+# kernels are of two kinds when they are compiled, `blocks.may_begin_early`, and only those of few blocks are the other.

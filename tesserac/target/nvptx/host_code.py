@@ -73,7 +73,7 @@ class _Host:
         self.told = calls.Told(module, places, [starts[place.words] for place in places], words)
         self.numbers = {place: number for number, place in enumerate(places)}
         most = max((len(k.parameters) + len(k.symbols) for k in program.kernels), default=0)
-        self.start = calls.emit_start(module, most, calls.starts_early(program.arch))
+        self.start = calls.emit_start(module, most)
         self.scratch = calls.emit_scratch(module)
         self.fetch = calls.emit_fetch(module, self.told)
         calls.emit_replay(module)

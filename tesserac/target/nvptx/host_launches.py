@@ -132,7 +132,8 @@ class Launcher:
         sizes = [emit_size(b, size, self.symbols) for size in (kernel.programs, kernel.shared)]
         given = [const_i64(number), sizes[0], const_i64(kernel.threads), sizes[1]]
         many = const_i64(len(values))
-        b.call(self.host.start, [self.call, *given, const_int(I1, int(kernel.persistent)), block, many])
+        how = [const_int(I1, int(kernel.persistent)), const_int(I1, int(kernel.early))]
+        b.call(self.host.start, [self.call, *given, *how, block, many])
 
     def _parameters(self, number: int, kernel: Kernel) -> Iterator[Value]:
         b, offset, room = self.b, const_i64(0), self._room(kernel)

@@ -44,7 +44,6 @@ from tesserac.target.nvptx.blocks import (
     shared_bytes,
 )
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
-from tesserac.target.nvptx.host_calls import EARLY_BLOCKS
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.pairs import is_paired
@@ -70,21 +69,12 @@ class KernelText:
     symbols: tuple[str, ...]
 
 
-EARLY = f"""{{
-.reg .pred few;
-.reg .b32 blocks;
-mov.u32 blocks, %nctaid.x;
-setp.le.u32 few, blocks, {EARLY_BLOCKS};
-@!few bra many;
-griddepcontrol.wait;
-griddepcontrol.launch_dependents;
-many:
-}}"""
-"""Both take blocks of threads, of which there may be many, longer to begin."""
+EARLY = "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;"
 
 
 def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
-    """`early`: the launch may begin before the one before it has ended, for which the kernel waits itself."""
+    """`early`: the launch may begin before the one before it has ended, for which the kernel waits itself: see
+    `blocks.may_begin_early`."""
     name = entry_name(kernel.symbol)
     module = Module(name, NVPTX, DATA_LAYOUT)
     parameters, symbols = kernel_parameters(kernel), kernel_symbols(kernel)

@@ -35,8 +35,7 @@ from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
-from tesserac.target.nvptx.blocks import block_bytes, block_count, block_threads, programs
-from tesserac.target.nvptx.host_calls import starts_early
+from tesserac.target.nvptx.blocks import block_bytes, block_count, block_threads, may_begin_early, programs
 from tesserac.target.nvptx.host_steps import HostSteps, condition
 from tesserac.target.nvptx.kernel import emit_kernel, entry_name, kernel_symbols
 from tesserac.target.nvptx.selection import check_selectable
@@ -118,7 +117,7 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
 
     @cache
     def llvm() -> str:
-        written = emit_kernel(kernel, starts_early(arch)).llvm
+        written = emit_kernel(kernel, may_begin_early(kernel, arch)).llvm
         check_selectable(written)
         return written
 
@@ -149,6 +148,7 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
         symbols=kernel_symbols(kernel),
         conditions=tuple(condition(g.kind, g.left, g.right) for g in kernel_conditions(kernel)),
         persistent=is_persistent(kernel),
+        early=may_begin_early(kernel, arch),
         tensors=kernel_tensors(kernel),
     )
 
