@@ -73,7 +73,7 @@ as five operations an element, and moves each element twice.
 FILES = {
     "ad-memory": "memory of derivatives through loops",
     "algebra-aarch64": "linear algebra written naively, against the form by hand and PyTorch",
-    "algebra-x86_64": "the same on x86, against `torch.compile` and `jax.jit`, with the least that moving bytes takes",
+    "algebra-x86_64": "the same on x86, against `jax.jit`, with the least that moving bytes takes",
     "algebra-x86_64-16-cores": "the same on 16 cores",
     "engine-x86_64": "how long the laws take for expressions of 100 nodes",
     "structured-aarch64": "operators of known structure, against NumPy, PyTorch, JAX, CoLA, linear_operator and PyLops",

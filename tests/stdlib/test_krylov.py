@@ -25,15 +25,19 @@ def by_cg(a: Tensor[N, N, f64], b: Tensor[N, f64]): return cg(a, b, 1e-12)
 def by_gmres(a: Tensor[N, N, f64], b: Tensor[N, f64]): return gmres(a, b, 1e-12, restart=8)
 def by_lsqr(a: Tensor[M, N, f64], b: Tensor[M, f64]): return lsqr(a, b, 1e-11)
 def by_powers(a: Tensor[12, 12, f64]): return power_iteration(lambda v: a @ v, 12, 1e-9, 5000, dtype=f64)
-def by_lanczos(a: Tensor[12, 12, f64]): return lanczos(a, 12, 3, 12, 1e-9, dtype=f64)
+def by_lanczos(a: Tensor[12, 12, f64]): return lanczos(a, count=3, steps=6, tolerance=1e-9)
+def equal(d: Tensor[N, f64]): return lanczos(op.diag(d), count=3, steps=5, tolerance=1e-9)
+def least(d: Tensor[N, f32]): return lanczos(op.diag(d), count=3, largest=False)
+def stiff(a: Tensor[N, N, f64], b: Tensor[N, f64]): return expm_action(a, b, steps=3, max_steps=4, must_converge=False)
+def in_parts(a: Tensor[N, N, f64], b: Tensor[N, f64]): return expm_action(a, b, 4.0, 12, 1e-9)
 def by_krylov(a: Tensor[12, 12, f64], v: Tensor[12, f64]): return expm_action(a, v, 0.3, 12, 1e-9)
 def by_chance(a: Tensor[M, N, f64]): return randomized_svd(a, 3, 6, 4)
 def nothing(a: Tensor[N, N, f64], b: Tensor[N, f64]): return gmres(a, b * 0.0)
 def few_cg(a: Tensor[N, N, f64], b: Tensor[N, f64]): return cg(a, b, 1e-12, max_steps=2)
 def few_gmres(a: Tensor[N, N, f64], b: Tensor[N, f64]): return gmres(a, b, 1e-12, restart=2, max_steps=1)
-def few_powers(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return power_iteration(a, 12, 1e-12, 2, dtype=f64)
-def few_lanczos(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return lanczos(a, 12, 2, 3, 1e-12, dtype=f64)
-def few_expm(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return expm_action(a, b, 1.0, 3, 1e-12)
+def few_powers(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return power_iteration(a, tolerance=1e-12, max_steps=2)
+def few_lanczos(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return lanczos(a, None, 2, 3, 1e-12, max_steps=2)
+def few_expm(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return expm_action(a, b, 1.0, 3, 1e-12, max_steps=2)
 def few_ranks(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return randomized_svd(a, 2, tolerance=1e-6)
 def allowed(a: Tensor[N, N, f64], b: Tensor[N, f64]): return cg(a, b, 1e-12, 2, must_converge=False)
 """
@@ -77,6 +81,79 @@ def test_eigenvalues_and_exponentials() -> None:
     np.testing.assert_allclose(y, turns @ (np.exp(0.3 * values) * (turns.T @ B)), rtol=1e-9)
 
 
+@pytest.mark.one_in(48)
+def test_equal_eigenvalues_are_counted_and_no_vector_is_zero() -> None:
+    """A space that is all that its start leads to once gave the eigenvalue 0 with a vector of zeros, and residual 0."""
+    for d in ([5.0] * 6, [5.0, 5, 3, 5, 1, 0, -7, 2, 2, 2], [9.0, 8, 7]):
+        values, vectors, residuals = module().equal(np.array(d))
+        np.testing.assert_allclose(values, sorted(d)[::-1][:3], atol=1e-8)
+        np.testing.assert_allclose(vectors @ vectors.T, np.eye(3), atol=1e-8)
+        assert (residuals <= 1e-9).all()
+    np.testing.assert_allclose(module().least(np.array([3, 1, 4, 1, 5, 9], "f4"))[0], [1, 1, 3], atol=1e-5)
+
+
+@pytest.mark.one_in(48)
+def test_exponentials_are_right_all_the_way() -> None:
+    """What is over soon, or swings through 0 at the end, is an error all the same."""
+    n = 30
+    turning = np.triu(RNG.normal(size=(n, n)), 1)
+    turning, b = turning - turning.T, RNG.normal(size=n)
+    values, turns = np.linalg.eig(turning)
+    y, residual = module().in_parts(turning, b)
+    exact = (turns @ (np.exp(4.0 * values) * np.linalg.solve(turns, b))).real
+    assert np.linalg.norm(y - exact) <= 1e-8 * np.linalg.norm(b) and residual <= 1e-9
+    heat = 1000.0 * (np.eye(n, k=1) + np.eye(n, k=-1) - 2 * np.eye(n))
+    assert module().stiff(heat, b)[1] == np.inf, "three vectors cannot tell, though they seem to at the end"
+
+
+SLOPES = """
+def of_cg(a: Tensor[N, N, f64], b: Tensor[N, f64]): return sum(cg(a, b, 1e-13)[0] ** 2)
+def of_gmres(a: Tensor[N, N, f64], b: Tensor[N, f64]): return sum(gmres(a, b, 1e-13)[0] ** 2)
+def of_lsqr(a: Tensor[M, N, f64], b: Tensor[M, f64]): return sum(lsqr(op.dense(a), b, 1e-13)[0] ** 2)
+def of_lanczos(a: Tensor[N, N, f64], b: Tensor[N, f64]):
+    return sum(lanczos(sym(op.dense(a)), count=2, tolerance=1e-9)[0])
+
+def of_vectors(a: Tensor[N, N, f64], b: Tensor[N, f64]): return sum(lanczos(sym(op.dense(a)))[1])
+def of_expm(a: Tensor[N, N, f64], b: Tensor[N, f64]): return sum(expm_action(a, b, 0.5, 8, 1e-12)[0] ** 2)
+
+"""
+SLOPES += "\n".join(
+    f"def by_{name}(a: Tensor[M, N, f64], b: Tensor[M, f64]): return grad(of_{name}, wrt=(0, 1))(a, b)"
+    if name == "lsqr"
+    else f"def by_{name}(a: Tensor[N, N, f64], b: Tensor[N, f64]): return grad(of_{name}, wrt=(0, 1))(a, b)"
+    for name in ("cg", "gmres", "lsqr", "lanczos", "vectors", "expm")
+)
+
+
+@cache
+def slopes() -> Any:
+    return tessera.compile(SLOPES)
+
+
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("name", ["cg", "gmres", "lsqr", "lanczos", "expm"])
+def test_derivatives_are_those_of_the_equation(name: str) -> None:
+    a, b = (TALL, LONG) if name == "lsqr" else (SPD, B)
+    by_a, by_b = slopes()[f"by_{name}"](a, b)
+    direction = RNG.normal(size=a.shape)
+    direction = direction + direction.T if name == "cg" else direction
+    f, h = slopes()[f"of_{name}"], 1e-5
+    slope = (f(a + h * direction, b) - f(a - h * direction, b)) / (2 * h)
+    np.testing.assert_allclose(np.sum(by_a * direction), slope, rtol=1e-6, atol=1e-9)
+    slope = (f(a, b + h * b) - f(a, b - h * b)) / (2 * h)
+    np.testing.assert_allclose(by_b @ b, slope, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.one_in(48)
+def test_derivatives_that_are_not_there_are_errors() -> None:
+    with pytest.raises(tessera.TesseraError, match="have no derivative"):
+        slopes().by_vectors(SPD, B)
+    with pytest.raises(tessera.TesseraError, match="would lack what leads out of it"):
+        slopes().by_expm(np.eye(N), B)
+    with pytest.raises(tessera.TesseraError, match="needs the adjoint too"):
+        tessera.compile("def f(b: Tensor[N, f64]): return lsqr(lambda v: v, b)")
+
+
 def test_truncated_singular_values() -> None:
     low = TALL[:, :3] @ TALL[:12, :3].T
     u, s, v, residual = module().by_chance(low)
@@ -101,12 +178,12 @@ COMPLEX = """
 def by_cg(a: Tensor[N, N, c128], b: Tensor[N, c128]): return cg(op.dense(a), b, 1e-12)
 def by_gmres(a: Tensor[N, N, c128], b: Tensor[N, c128]): return gmres(lambda v: a @ v, b, 1e-12, restart=12)
 def by_lsqr(a: Tensor[M, N, c128], b: Tensor[M, c128]): return lsqr(op.dense(a), b, 1e-11), lsqr(a, b, 1e-11)
-def by_powers(a: Tensor[N, N, c128]): return power_iteration(a, N, 1e-9, 5000, dtype=c128)
-def by_lanczos(a: Tensor[N, N, c128]): return lanczos(op.dense(a), N, 3, N, 1e-9, dtype=c128)
+def by_powers(a: Tensor[N, N, c128]): return power_iteration(a, None, 1e-9, 5000)
+def by_lanczos(a: Tensor[N, N, c128]): return lanczos(op.dense(a), count=3, tolerance=1e-9)
 def by_krylov(a: Tensor[N, N, c128], v: Tensor[N, c128]): return expm_action(op.dense(a), v, -0.3, 12, 1e-9)
 def by_chance(a: Tensor[M, N, c128]): return randomized_svd(a, 3, 6, 4)
 def of_operator(a: Tensor[M, N, c128]):
-    return randomized_svd(op.dense(a) ∘ (2.0 * op.eye(N)), 3, 6, 4, tolerance=1e-9, dtype=c128)
+    return randomized_svd(op.dense(a) ∘ (2.0 * op.eye(N)), 3, 6, 4, tolerance=1e-9)
 """
 
 

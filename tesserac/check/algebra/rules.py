@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from tesserac.check.algebra import constructors, more_constructors, operations, questions, spectra
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
-from tesserac.check.algebra.flags import FLAGS, flags_of
+from tesserac.check.algebra.elements import number_dtype
+from tesserac.check.algebra.flags import FLAGS, flags_of, is_real
 from tesserac.check.algebra.kinds import Singular, Spectral
 from tesserac.check.algebra.operands import as_kind, note_operand, refuse
 from tesserac.check.algebra.pool import Pool
@@ -22,7 +23,7 @@ from tesserac.diag.codes.operators import E0802
 from tesserac.ops.compare import BitNot
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, ErrorType, IntType, OperatorType, StrType, TupleType
+from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, OperatorType, StrType, TupleType
 
 _MINUS_ONE = Dim.const(-1)
 Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
@@ -158,11 +159,11 @@ def compare(body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed
 
 
 _FORM = ("U", "S", "V")
-ATTRIBUTES = ("H", "T", "shape", "flags", "representation", *_FORM, *FLAGS)
+ATTRIBUTES = ("H", "T", "shape", "dtype", "flags", "representation", *_FORM, *FLAGS)
 
 
 def attribute(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
-    """`A.H`, the shape of its matrix, how it is held, a part of a spectral form, or a flag: one of ATTRIBUTES."""
+    """`A.H`, shape and dtype of its matrix, how it is held, a part of a spectral form, or a flag: one of ATTRIBUTES."""
     assert isinstance(value.type, OperatorType)
     pool = Pool(body)
     tree = as_kind(pool.take(value))
@@ -174,6 +175,8 @@ def attribute(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
             return operations.transposed(body, callee, {"operator": value})
         case "shape":
             return _shape(body, value.type, callee)
+        case "dtype":
+            return _dtype(pool, tree, callee)
         case "flags":
             names = tuple(StrType(flag) for flag in flags_of(pool, tree))
             return typed.Static(TupleType(names), node.span)
@@ -189,6 +192,13 @@ def _shape(body: Body, type_: OperatorType, callee: Callee) -> typed.Expr:
     if len(known) == 2:
         return typed.Static(TupleType(known), callee.span)
     return refuse(body, callee, callee.span, "this operator is of any size")
+
+
+def _dtype(pool: Pool, tree: Kind, callee: Callee) -> typed.Expr:
+    found = number_dtype(pool, tree, not is_real(pool, tree))
+    if found is None:
+        return refuse(pool.body, callee, callee.span, "this operator has no numbers of its own: any dtype will do")
+    return typed.Static(DTypeType(found), callee.span)
 
 
 def _part_of_form(pool: Pool, tree: Kind, callee: Callee) -> typed.Expr:

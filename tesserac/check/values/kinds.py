@@ -12,7 +12,17 @@ from tesserac.check.model import typed
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.syntax import ast
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, StrType, TensorType, TupleType, Type
+from tesserac.types.ty import (
+    BoolType,
+    ErrorType,
+    FloatType,
+    IntType,
+    OperatorType,
+    StrType,
+    TensorType,
+    TupleType,
+    Type,
+)
 
 QUESTION = "isinstance"
 _KINDS: dict[str, type[Type]] = {
@@ -22,6 +32,7 @@ _KINDS: dict[str, type[Type]] = {
     "str": StrType,
     "tuple": TupleType,
     "Tensor": TensorType,
+    "Operator": OperatorType,
 }
 
 
