@@ -27,7 +27,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert [p.name for p in (tmp_path / "new" / "folder").glob("*/*")] == [KEY]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @given(st.lists(st.text(), max_size=4), st.lists(st.text(), max_size=4))
 def test_keys_tell_lists_of_parts_apart(first: list[str], second: list[str]) -> None:
     assert (cache_key(first) == cache_key(second)) == (first == second)
@@ -86,7 +86,7 @@ for _ in range(150):
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_two_processes_race_on_one_key(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "runtime")}
     command = [sys.executable, "-c", RACE, str(tmp_path), KEY]

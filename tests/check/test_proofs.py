@@ -119,7 +119,7 @@ def known(facts: list[Fact], signed: tuple[str, ...] = ()) -> Facts:
     return found
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:
@@ -128,7 +128,7 @@ def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> Non
         assert all(truth == answer for truth in points(facts, ("at_least", left, right)))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_at_least_is_so_of_ints_too(facts: list[Fact], left: Dim, right: Dim) -> None:
@@ -155,6 +155,7 @@ def test_what_is_equal_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:
         assert all(points(facts, ("equal", left, right)))
 
 
+@pytest.mark.one_in(2)
 @examples(100)
 @given(FACTS, SIZES, _DIVISORS)
 def test_what_divides_does(facts: list[Fact], dividend: Dim, divisor: Dim) -> None:

@@ -112,6 +112,7 @@ def promised() -> list[tuple[str, tuple[float, float]]]:
     return [(function.name, function.within) for function in functions if function.within is not None]
 
 
+@pytest.mark.one_in(2)
 @folded(("name", "within"), promised)
 def test_what_the_library_says_of_its_results(name: str, within: tuple[float, float]) -> None:
     m = tessera.compile(f"def f(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]: return {name}(x)")

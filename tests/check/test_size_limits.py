@@ -81,7 +81,7 @@ BY_SYMBOL = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("kind", BY_SYMBOL)
 def test_a_size_that_wraps_is_refused(kind: str, way: str) -> None:
@@ -130,7 +130,7 @@ def test_memory_that_grows_with_a_counter_is_as_large_as_it_gets() -> None:
 large = st.one_of(st.integers(0, 20), st.integers(0, 1 << 40), st.sampled_from([(1 << k) for k in range(64)]))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @examples(300)
 @given(dims(), st.fixed_dictionaries({s: large for s in SYMBOLS}))
 def test_a_bound_is_one(dim: Dim, symbols: dict[str, int]) -> None:

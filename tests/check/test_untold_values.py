@@ -84,6 +84,7 @@ def test_equations_and_patterns_that_a_call_gives() -> None:
     assert codes(mistake) == ["E0301"], "what does not depend on the equation is checked"
 
 
+@pytest.mark.one_in(2)
 def test_equations_from_python() -> None:
     m, a = tessera.compile(EQUATIONS), np.arange(6, dtype="f4").reshape(2, 3)
     assert m.contract("ij,jk->ki", a, a.T.copy()).tolist() == (a @ a.T).T.tolist()

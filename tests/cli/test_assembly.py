@@ -14,7 +14,7 @@ PRODUCT = """def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
 """
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_a_register_block_is_in_registers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     return call
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("words", "values"),
     [

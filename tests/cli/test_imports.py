@@ -74,7 +74,7 @@ def test_names_types_and_constants(program: str) -> None:
     assert isinstance(layer, m.Linear)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_change_of_an_imported_file_is_seen(program: str, tmp_path: Path) -> None:
     x, layer = np.ones((1, 2), "f4"), {"w": np.ones((2, 3), "f4")}
     assert tessera.load(program).forward(layer, x)[0][0, 0] == 4
@@ -160,7 +160,7 @@ def weighted(tmp_path: Path) -> str:
     return write(tmp_path, {"main.tess": USER, "weights.tess": WEIGHTS})
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_params_of_an_imported_file(weighted: str, tmp_path: Path) -> None:
     m, w, x = tessera.load(weighted), np.full((2, 4), 0.5, "f4"), np.ones((5, 2), "f4")
     with pytest.raises(tessera.TesseraError, match=r"`weights\.W` has no value"):

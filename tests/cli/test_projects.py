@@ -79,6 +79,7 @@ def test_a_project_is_checked_without_naming_files(project: Path, capsys: pytest
     assert checked(capsys, "src/parts") == (0, "2 files checked: no mistakes\n")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("line", "name"),
     [

@@ -117,6 +117,7 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
     monkeypatch.setattr(training._Run, "_one_step", step)
 
 
+@pytest.mark.one_in(3)
 def test_an_interruption_loses_nothing(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
     train("--steps", "6", "--checkpoint", "straight", "--seed", "3")
     with monkeypatch.context() as patch:
@@ -135,7 +136,7 @@ def test_a_second_interruption_does_not_overwrite_the_first(train: Train, monkey
     assert "line-2.checkpoint" in train("--steps", "5")[2]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "text"])
 def test_a_damaged_checkpoint_is_refused_and_stays(train: Train, damage: str) -> None:
     train("--steps", "2", "--checkpoint", "c")
@@ -244,7 +245,7 @@ def test_examples_train_to_the_same_bits(name: str) -> None:
     assert three_steps(module, 2) == first
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_the_exact_flow_fulfils_the_equations_of_the_example() -> None:
     """Central differences of the exact solution leave nothing of momentum and divergence."""
     exact = tessera.load(EXAMPLES / "kovasznay.tess").exact

@@ -135,7 +135,7 @@ def _page_fixes() -> list[tuple[str, str, Diagnostic, int]]:
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_the_fixes_of_all_pages_type_check() -> None:
     """Every fix of every page's program, not the first alone."""
     fixes = _page_fixes()

@@ -86,7 +86,7 @@ def g(x: Tensor[N, f64]):
 """Of these guesses and proposals some cannot stand where they are proposed."""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_what_commands_and_calls_show_was_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "own.tess"
     path.write_text(PARTLY)
@@ -174,6 +174,7 @@ def test_a_value_that_would_be_dropped_is_not_a_safe_fix() -> None:
     assert fix_source(SESSION, source).after.text == source.text
 
 
+@pytest.mark.one_in(2)
 def test_at_the_prompt_fixes_are_tried_and_nothing_runs(capfd: pytest.CaptureFixture[str]) -> None:
     engine = Engine()
     engine.submit("x = ones(3)")

@@ -113,6 +113,7 @@ def f(d: Tensor[N, f32], x: Tensor[N, f32]):
 """
 
 
+@pytest.mark.one_in(2)
 def test_every_mistake_has_its_code_and_says_what_it_is(session: Session, golden: Golden) -> None:
     told = []
     joined = [("E0212", text) for text in (CARRIED, SIZES, RETURNED)]

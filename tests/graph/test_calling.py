@@ -187,7 +187,7 @@ def given(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
 '''
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_effects_and_failures_of_what_is_called(capfd: pytest.CaptureFixture[str]) -> None:
     module = tessera.compile(TOLD)
     module.told(np.full(3, 0.5, "f4"))

@@ -102,6 +102,7 @@ def test_target_and_where_decide(how: str, where: str, target: str, said: str, t
     assert said in line and ("does not take" in line) == said.startswith("it is for"), line
 
 
+@pytest.mark.one_in(2)
 def test_what_a_kernel_asks_of_sizes_is_asked_in_the_run() -> None:
     m = tessera.compile(rows(where=" where S % 8 == 0"))
     for size in (8, 16, 37):
@@ -161,7 +162,7 @@ def f(x: Tensor[M, N, f32]):
 """
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_a_rule_that_is_a_kernel_serves_the_way_back(tmp_path: Path) -> None:
     lines = told(RULED, tmp_path)
     assert any("takes kernel `third_tiled`" in line for line in lines), lines
@@ -171,7 +172,7 @@ def test_a_rule_that_is_a_kernel_serves_the_way_back(tmp_path: Path) -> None:
     assert np.allclose(slope, 3 * x * x)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_the_library_calls_kernels_of_the_program(tmp_path: Path) -> None:
     text = """
 @kernel(implements=softmax)

@@ -241,6 +241,7 @@ def test_a_forward_rule_that_is_not_linear_is_refused() -> None:
     assert "E0705" in failure(program, "transposed")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("before", "after"),
     [

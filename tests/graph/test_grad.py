@@ -84,6 +84,7 @@ def test_third_derivative(program: tessera.Module) -> None:
     assert program.third(0.7) == pytest.approx(-3 * np.sin(0.7) - 0.7 * np.cos(0.7), rel=1e-14)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("length", [0, 1, 5])
 def test_back_through_a_loop(program: tessera.Module, length: int) -> None:
     rng = np.random.default_rng(1)

@@ -229,7 +229,7 @@ def test_turns_that_the_run_counts(program: tessera.Module, turns: int) -> None:
     np.testing.assert_array_equal(again[1], by_w)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("start", [1, 2, 7, 27])
 def test_branches_in_a_while(program: tessera.Module, start: int) -> None:
     slope = program.collatz_slope(0.7, start)
@@ -268,14 +268,14 @@ def test_updates_in_place(program: tessera.Module) -> None:
     np.testing.assert_allclose(by_a, numerically(lambda v: program.in_place(x, v), np.array(a)), rtol=1e-6)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_struct_is_carried(program: tessera.Module) -> None:
     k = np.array([1.0, 2.5])
     slope = program.swing_slope(k, 20)
     np.testing.assert_allclose(slope, numerically(lambda v: program.swing(v, 20), k), rtol=1e-6)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 16, 17, 70])
 def test_segments_change_no_bit(program: tessera.Module, length: int) -> None:
     rng = np.random.default_rng(length)

@@ -133,6 +133,7 @@ def test_passes_keep_every_bit(steps: list[tuple[int, int]], rows: int, columns:
         assert np.array_equal(np.signbit(before[numbers]), np.signbit(after[numbers]))
 
 
+@pytest.mark.one_in(2)
 @examples(40)
 @given(choices)
 def test_graphs_and_forms_print_and_parse(steps: list[tuple[int, int]]) -> None:

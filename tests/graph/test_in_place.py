@@ -40,6 +40,7 @@ def loop_of(host: Op) -> Op:
     return next(op for op in host.walk() if op.name == "schedule.loop")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "body",
     [
@@ -136,6 +137,7 @@ def rows_later(x: Tensor[M, K, f32], w: Tensor[K, K, f32]) -> (Tensor[M, K, f32]
 """
 
 
+@pytest.mark.one_in(2)
 def test_rows_that_a_later_loop_reads_are_not_overwritten() -> None:
     """Which row is read, only the turn knows: no copy from before the update can stand for it."""
     rng = np.random.default_rng(0)

@@ -115,6 +115,7 @@ def test_attention_of_the_library_over_a_cache() -> None:
     agree(found[:3], found[3:])
 
 
+@pytest.mark.one_in(4)
 def test_a_kernel_alone_still_computes_and_is_mapped() -> None:
     (found,), x = run("value", (3, 4)), normal(0, 3, 4)
     np.testing.assert_array_equal(found, x * x * x)

@@ -248,6 +248,7 @@ def verdict(law: Law) -> bool | None:
     return None
 
 
+@pytest.mark.one_in(2)
 @folded("law", LAWS, ids=lambda law: law.name, one_in=12)
 def test_law_holds_over_a_finite_field(law: Law) -> None:
     assert verdict(law) is True

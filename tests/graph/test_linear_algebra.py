@@ -308,7 +308,7 @@ def solve_numbers() -> dict[str, Any]:
     return {**values, **found, "e": abs(found["e"]) + 1, "f": found["f"] + 9 * np.eye(16, dtype="f4")}
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", SOLVES)
 def test_systems_of_structure_are_solved_by_it(name: str) -> None:
     """Numbers of the dense systems; the interpreter has the same bits."""

@@ -104,6 +104,7 @@ def parts(w: np.ndarray, state: Any) -> list[bytes]:
     return [np.asarray(x).tobytes() for x in (w, state.step, state.mean, state.square, state.master)]
 
 
+@pytest.mark.one_in(2)
 def test_small_gradients_arrive_and_steps_that_overflow_are_not_taken() -> None:
     module: Any = tessera.compile(TRAINING)
     w = np.ones(3, np.float16)

@@ -216,7 +216,7 @@ def same(found: np.ndarray, rows: list[np.ndarray]) -> None:
     np.testing.assert_array_equal(found, np.stack(rows))
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_structs(program: tessera.Module, rng: np.random.Generator) -> None:
     m, x = model(rng), rng.normal(size=(5, 3))
     same(program.batch(m, x), [program.forward(m, row) for row in x])
@@ -240,7 +240,7 @@ def test_curvature(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(along, expected @ v, atol=1e-12)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_branches(program: tessera.Module, rng: np.random.Generator) -> None:
     x, c = rng.normal(size=(5, 3)), rng.normal(size=5)
     same(program.branches(x, c), [program.pick(*row) for row in zip(x, c, strict=True)])
@@ -300,7 +300,7 @@ def test_nested(program: tessera.Module, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(program.kernel_slope(x, y), slope, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("length", [0, 1, 6])
 def test_scan(program: tessera.Module, rng: np.random.Generator, length: int) -> None:
     w, xs = rng.normal(size=(3, 3)), rng.normal(size=(length, 3))

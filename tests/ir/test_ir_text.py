@@ -126,7 +126,7 @@ def test_text_parses_back(module: Module) -> None:
     assert print_module(again, locations=True) == text
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @given(modules())
 def test_a_clone_is_the_same_and_apart(module: Module) -> None:
     clone = module.clone()

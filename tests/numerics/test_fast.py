@@ -66,7 +66,7 @@ def test_f64_is_as_ever() -> None:
         assert np.array_equal(evaluate(program(name, F64), *given), exact)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_targets_and_the_interpreter_agree_to_the_bit() -> None:
     x = numbers(5, 40)
     wanted = run_function(compile_to_forms(FAST), "m.f", [x])[0]

@@ -66,6 +66,7 @@ def main():
 """
 
 
+@pytest.mark.one_in(2)
 def test_a_release_has_guards_but_no_assertions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(tessera.TesseraError, match="E0933"):
         tessera.compile(CHECKED).f(np.ones(2, "f4"))

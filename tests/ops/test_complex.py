@@ -118,6 +118,7 @@ def test_arithmetic(size: int) -> None:
     close(run("arithmetic", x, y), expected)
 
 
+@pytest.mark.one_in(3)
 def test_functions() -> None:
     z = numbers(200)
     turned = (abs(z) * np.exp(1j * z.imag)).astype("c8")
@@ -162,7 +163,7 @@ def test_numbers_without_an_imaginary_part_multiply_part_by_part() -> None:
     assert np.isinf(doubled).all() and not np.isnan(doubled).any() and not np.isnan(third).any()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @given(st.sampled_from([(1, 0), (1, 1), (5, 7), (40, 3)]))
 @settings(max_examples=4, deadline=None)
 def test_shapes_and_sums(shape: tuple[int, int]) -> None:
@@ -173,6 +174,7 @@ def test_shapes_and_sums(shape: tuple[int, int]) -> None:
         close(run("sums", z), (z.sum(1), z.mean(0), z.sum(), z.cumsum(1)))
 
 
+@pytest.mark.one_in(2)
 def test_places() -> None:
     z, i = numbers(5, 4), np.array([1, 3], "i4")
     expected = z.copy()
@@ -183,7 +185,7 @@ def test_places() -> None:
     np.testing.assert_allclose(run("added", z, repeated), total, rtol=1e-6)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 @given(st.sampled_from([(0, 3), (3, 0), (1, 1), (5, 7), (2, 65)]))
 @settings(max_examples=5, deadline=None)
 def test_products_of_many(shape: tuple[int, int]) -> None:
@@ -211,6 +213,7 @@ def test_products_of_infinite_factors_are_not_multiplied_by_one() -> None:
     assert run("products", z)[0] == z[0, 0]
 
 
+@pytest.mark.one_in(2)
 def test_places_multiply() -> None:
     z, repeated = numbers(5, 4), np.array([1, 3, 1, 1, -2], "i4")
     total = z.copy()
@@ -218,7 +221,7 @@ def test_places_multiply() -> None:
     np.testing.assert_allclose(run("multiplied", z, repeated), total, rtol=1e-5)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_derivatives_of_products() -> None:
     """Zeros are factors like others."""
     text = """
@@ -272,7 +275,7 @@ def test_other_contractions() -> None:
     np.testing.assert_allclose(run("mixed", a[0], w), a[0] @ w, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("c", [0.5, -0.5])
 def test_control_flow_carries_both_parts(c: float) -> None:
     z = numbers(6)

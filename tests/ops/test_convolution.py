@@ -99,6 +99,7 @@ def test_conv2d(conv: Conv) -> None:
     check()
 
 
+@pytest.mark.one_in(2)
 def test_the_order_is_rows_of_the_kernel_columns_channels() -> None:
     """With one output element, a convolution is the chain over (kh, kw, c)."""
     x, w = normal(0, 1, 5, 3, 2), normal(1, 1, 5, 3, 2)
@@ -119,7 +120,7 @@ def test_padding_never_shows() -> None:
     assert not np.signbit(tessera.compile(Conv(", padding=1").program).f(-x, w, b)).any()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("arguments", ["", ", stride=2, padding=1, groups=2"])
 def test_conv1d_is_conv2d_of_one_row(arguments: str) -> None:
     inputs = 2 if "groups" in arguments else 4
@@ -264,7 +265,7 @@ def test_what_does_not_fit_says_so() -> None:
     assert "one item for each axis" in fails(triple, (1, 3, 8, 8))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_what_is_put_around_or_between_never_multiplies_in_pools() -> None:
     """Infinite elements and cotangents reach what their windows have, and make no NaN elsewhere."""
     program = (

@@ -87,6 +87,7 @@ def test_shapes(n: int, a: int, b: int, c: int) -> None:
     run("reversed_rows", numbers((n, a)), indices((b,), n, "u1", low=0))
 
 
+@pytest.mark.one_in(2)
 def test_places_of_several_integer_types() -> None:
     """Positions are numbers, whatever holds them: a counter, `arange` and labels of 8 bits go together."""
     x, i, j = numbers((7, 7)), indices((5,), 7), indices((5,), 7, "u1", low=0)

@@ -219,7 +219,7 @@ def kernel_names(name: str) -> list[str]:
     return [kernel.name.rpartition("$")[2] for kernel in program_of(FILE, name, "sm_80").kernels]
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(24)
 def test_the_steps_of_a_transform_are_one_launch() -> None:
     """Of sizes that are no powers of two, of a batch that is known and one that is not, of either type."""
     compare("turned_rows", complex_numbers(3, 60))
@@ -253,6 +253,7 @@ def assert_ends_alike(name: str, *args: np.ndarray) -> None:
     assert said(here.value) == said(there.value)
 
 
+@pytest.mark.one_in(2)
 def test_a_bad_index_ends_the_call_as_on_a_cpu() -> None:
     assert_ends_alike("rows_at", numbers(9, 70), np.array([3, 9, 0], np.int32))
 

@@ -84,12 +84,13 @@ def assert_assembles(made: GpuProgram) -> None:
         assert assemble(kernel.code(), made.arch).spilled_bytes == 0, kernel.name
 
 
+@pytest.mark.one_in(2)
 @folded(("operator", "types", "arch"), list(with_arches(of_each_operator(CASES, 2))), one_in=12)
 def test_every_operator_lowers(operator: Operator, types: tuple[str, ...], arch: str) -> None:
     assert program_of_operator(operator, types, arch).steps is not None
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @folded(("operator", "types", "arch"), lambda: list(with_arches(spread(pairs(), 120))), one_in=6)
 def test_every_element_type_lowers(operator: Operator, types: list[TensorType], arch: str) -> None:
     gpu = PLATFORMS[arch]

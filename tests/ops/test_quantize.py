@@ -70,6 +70,7 @@ def test_scales_of_their_own() -> None:
     assert (abs((blocks.astype(np.float32) - start) * steps - x) <= steps * 1.0001).all()
 
 
+@pytest.mark.one_in(2)
 def test_training_passes_what_is_inside() -> None:
     run = compiled_equals_oracle(PROGRAM)
     x = X * np.float32(4.0)

@@ -63,7 +63,7 @@ DISTRIBUTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_distance_to_the_distribution(m: tessera.Module, name: str) -> None:
     """Kolmogorov's statistic: a true sample exceeds 2 / sqrt(n) once in 1500 times."""
@@ -134,7 +134,7 @@ def test_bernoulli(m: tessera.Module) -> None:
     assert np.all(np.abs(found - p) < 4 * np.sqrt(p * (1 - p) / (N / 10)) + 1e-9)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_integers_are_even_and_exact(m: tessera.Module) -> None:
     counts = np.bincount(m.dice(KEY), minlength=7)
     assert counts[0] == 0 and len(counts) == 7

@@ -59,7 +59,7 @@ def expected_order(x: np.ndarray, descending: bool) -> list[int]:
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [0, 1, 2, 48, 49, 1000])
 def test_every_dtype_in_both_directions(dtype: str, n: int) -> None:
@@ -99,6 +99,7 @@ def test_axes_and_views(m: int, n: int) -> None:
     run("least", x)
 
 
+@pytest.mark.one_in(2)
 def test_a_long_row_and_many_rows_on_all_threads() -> None:
     run, rng = compiled_equals_oracle(LIBRARY), np.random.default_rng(0)
     run("values", rng.normal(size=(1, 100_000)).astype(np.float32))

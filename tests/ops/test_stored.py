@@ -60,7 +60,7 @@ def numbers(kind: str) -> np.ndarray:
         return np.concatenate([ends, near, -ends]).astype(SOURCES[kind])
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("kind", list(SOURCES))
 def test_a_cast_rounds_once(kind: str) -> None:
     x = numbers(kind)
@@ -90,7 +90,7 @@ def test_they_are_moved_as_anything_is() -> None:
         np.testing.assert_array_equal(got.view(np.uint8), exact)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 def test_products_of_matrices_with_scales() -> None:
     rng = np.random.default_rng(2)
     x, y = (rng.standard_normal((n, 64)).astype(np.float32) for n in (5, 7))

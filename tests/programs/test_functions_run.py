@@ -144,6 +144,7 @@ def test_break_where_the_loop_is_written_out(m: object, last: int, c: float) -> 
     assert np.array_equal(m.written_out(x, c, last), expected)  # type: ignore[attr-defined]
 
 
+@pytest.mark.one_in(2)
 def test_many_values_of_a_static_parameter_are_a_warning() -> None:
     f = tessera.compile("def f(x: Tensor[N, f32], n: int): return x * float(n)").f
     x = np.ones(2, np.float32)

@@ -26,7 +26,7 @@ def spd(n: int) -> np.ndarray:
     return a @ a.T + n * np.eye(n)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_loops_of_factorisations() -> None:
     m, a = tessera.load(ROOT / "benchmarks" / "npbench" / "polybench.tess"), spd(9)
     np.testing.assert_allclose(np.tril(m.cholesky_loops(a)), np.linalg.cholesky(a), rtol=1e-12)

@@ -48,7 +48,7 @@ def test_the_operator_is_named(module, name: str, given: np.ndarray, operator: s
     assert f"`{operator}`" in error.value.text or name == "slope"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_bits_are_those_of_other_builds(module) -> None:  # type: ignore[no-untyped-def]
     plain = tessera.compile(PROGRAM)
     for name, given in (("of_log", FINE), ("slope", FINE), ("masked", ZERO)):

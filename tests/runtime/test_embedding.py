@@ -133,7 +133,7 @@ def shared() -> Any:
 # --- freeze ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_frozen_struct_is_accepted_where_the_struct_is(m: Any) -> None:
     model, x = m.Linear(3, 4), f4(2, 3)
     model.w = np.asfortranarray(f4(3, 4))
@@ -158,6 +158,7 @@ def test_a_frozen_struct_keeps_its_values(m: Any) -> None:
         frozen.w[0, 0] = 1.0
 
 
+@pytest.mark.one_in(2)
 def test_structs_within_structs_and_params(m: Any) -> None:
     x = f4(2, 3)
     pair = tessera.freeze(m.Pair(3))

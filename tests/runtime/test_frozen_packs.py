@@ -67,7 +67,7 @@ def packs() -> int:
     return tessera.frozen_memory().packs
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("rows", [1, 3, 4, 7, 37, 400])
 def test_a_frozen_operand_gives_the_same_bits_and_is_packed_once(module: Any, rows: int) -> None:
     a, b = numbers(rows, 200), numbers(200, 133)
@@ -89,7 +89,7 @@ def test_functions_share_a_pack_where_they_would_make_the_same_one(module: Any) 
     assert packs() == before + 2
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_a_known_number_of_rows_and_layers_of_one_array(module: Any) -> None:
     b, before = tessera.freeze(numbers(200, 133)), packs()
     assert module.five_rows(numbers(5, 200), b).tobytes() == module.product(numbers(5, 200), b).tobytes()
@@ -141,7 +141,7 @@ def test_frozen_arrays_cannot_be_written(module: Any) -> None:
     assert tessera.freeze(frozen) is frozen
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_params_that_the_module_makes_are_packed_once(module: Any) -> None:
     fresh = tessera.compile(SOURCE)
     a, before = numbers(9, 160), packs()

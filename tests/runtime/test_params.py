@@ -107,6 +107,7 @@ def write_safetensors(path: Path, tensors: dict[str, np.ndarray], damage: int = 
     path.write_bytes(data[: len(data) - damage])
 
 
+@pytest.mark.one_in(2)
 def test_values_from_a_file(m: Any, tmp_path: Path) -> None:
     x, w, scale = normal(5, 4), normal(4, 12), normal(4)
     write_safetensors(tmp_path / "w.safetensors", {"W": w, "norm.scale": scale})
@@ -162,6 +163,7 @@ def test_a_struct_with_a_list_is_a_param(sizes: str) -> None:
         m.f(np.ones((2, 3), "f4"))
 
 
+@pytest.mark.one_in(2)
 def test_a_struct_with_a_list_has_an_initialiser() -> None:
     m = tessera.compile(TOWER.format(sizes="2, 3", init=" = Tower[2, 3](seed=0)"))
     assert np.isfinite(m.f(np.ones((2, 3), "f4"))).all()

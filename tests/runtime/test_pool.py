@@ -162,7 +162,7 @@ def test_a_child_starts_its_own_threads() -> None:
     assert (counts(64, 1, 2, 10) == 10).all()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_job() -> None:
     """The child inherits a pool that its parent was using; it still finishes its own work."""

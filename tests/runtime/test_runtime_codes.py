@@ -30,7 +30,7 @@ def test_the_runtime_raises_known_codes_only() -> None:
     assert set(RUNTIME) <= set(page_codes())
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("code", [code for code in RUNTIME if programs(code)])
 def test_pages_tell_the_truth(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path))

@@ -179,6 +179,7 @@ MODELS: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 def test_structs_are_taken_as_the_long_way_takes_them(make: Callable[[], object]) -> None:
     value = make()
@@ -338,7 +339,7 @@ OUTS: dict[str, tuple[str, tuple[object, ...], Callable[[], object]]] = {
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", OUTS)
 def test_out_is_taken_as_the_long_way_takes_it(name: str) -> None:
     function, args, make = OUTS[name]

@@ -111,7 +111,7 @@ def test_a_call_of_a_struct(net: Any) -> None:
         assert np.allclose(result, reference(m, x), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_static_fields_choose_the_code(net: Any) -> None:
     x = normal(5, 4)
     for power in (1, 3):
@@ -119,6 +119,7 @@ def test_static_fields_choose_the_code(net: Any) -> None:
         assert np.allclose(net.forward(m, x), reference(m, x), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.one_in(2)
 def test_dicts_and_other_objects(net: Any) -> None:
     m, x = mlp(net, 4, 7, 3), normal(5, 4)
     expected = net.forward(m, x)
@@ -159,7 +160,7 @@ def test_lists_are_as_long_as_they_are(net: Any) -> None:
     assert len(net.Deep(2, 4).blocks) == 2
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_structs_without_sizes_and_without_types(net: Any) -> None:
     m, x = mlp(net, 4, 7, 3), normal(5, 4)
     assert np.array_equal(net.no_types(m, x), net.forward(m, x))

@@ -67,7 +67,7 @@ def run(tmp_path: Path, text: str, *words: str) -> int:
     return cli.main(cli.runner, "tessera", ["run", *words, str(tmp_path / "main.tess")])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_the_table_of_operators(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, PROGRAM, "--trace-shapes") == 0
     captured = capsys.readouterr()
@@ -166,6 +166,7 @@ def test_the_first_inf_is_named_with_the_ranges_of_its_operands(
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("code", "said"),
     [

@@ -63,7 +63,7 @@ def test_blocks_are_cut_where_register_blocks_are(arch: str) -> None:
     assert micro.rows % rest == 0 and rest < micro.rows and columns == micro.columns
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 def test_rows_beside_whole_register_blocks_have_the_bits_of_the_chain() -> None:
     module, rng = tessera.compile(SOURCE), np.random.default_rng(1)
     b = rng.standard_normal((45, 70)).astype("f4")

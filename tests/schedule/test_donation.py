@@ -287,6 +287,7 @@ def test_a_cache_is_consumed_by_what_grows_it() -> None:
 # --- every kind of element -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("element", ["f64", "bf16", "i32", "bool", "c64"])
 def test_every_dtype(element: str) -> None:
     head = f"def f(x: Tensor[N, {element}]) -> Tensor[N, {element}]:\n    return flip(x, 0)\n"
@@ -341,6 +342,7 @@ def test_misuse(code: str, text: str, call: Callable[[Any], object]) -> None:
     assert caught.value.code == code
 
 
+@pytest.mark.one_in(4)
 def test_a_frozen_model_cannot_be_given_away() -> None:
     m, (x, y) = tessera.compile(GIVEN), batch(3)
     with pytest.raises(tessera.TesseraError, match=r"`m.l1.w` of `step` is given away, but it is read-only"):

@@ -58,7 +58,7 @@ NAMES = ("broken", "returned", "nested", "inner", "down")
 X = np.array([1.0, 2.0, 0.5, 4.0, 1.5], "f4")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_loop_ends_where_it_is_left(name: str) -> None:
     module = tessera.compile(PROGRAM)

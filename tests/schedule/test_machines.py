@@ -134,7 +134,7 @@ def test_caches_are_read_where_the_system_tells_of_them(tmp_path: Path, monkeypa
     assert processor.caches.__wrapped__() == (48 * KIB, 2048 * KIB, 0)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 def test_no_bit_depends_on_the_record() -> None:
     here, source, session = build.host_platform(), SourceFile("m.tess", PROGRAM), Session()
     rng = np.random.default_rng(0)

@@ -30,6 +30,7 @@ def test_each_part_is_copied_once(case: str, arch: str) -> None:
     assert len(launches(program(heads), "beside", arch)) == count
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES)
 def test_each_part_is_at_its_place(case: str) -> None:
     heads, _ = CASES[case]

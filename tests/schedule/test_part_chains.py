@@ -38,6 +38,7 @@ def parts() -> object:
     return tessera.compile(PARTS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "arch", "count"), [
     ("beside", "x86-64-v4", 3),
     ("beside", "aarch64", 3),
@@ -54,6 +55,7 @@ def test_parts_of_short_rows_run_in_turn(name: str, arch: str, count: int) -> No
     assert not follow[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rows", [0, 1, 3, 700])
 def test_each_part_is_at_its_place(rows: int) -> None:
     rng = np.random.default_rng(rows)

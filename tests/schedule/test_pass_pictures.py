@@ -88,6 +88,7 @@ def test_every_pass_has_a_picture() -> None:
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", SHOWN)
 def test_pictures(name: str, golden: Golden) -> None:
     before = compile_to_forms(SHOWN[name])

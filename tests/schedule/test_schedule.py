@@ -226,6 +226,7 @@ def test_a_reversed_sibling_is_another_launch() -> None:
     check(text, [values(F32, (5000,))])
 
 
+@pytest.mark.one_in(2)
 def test_reductions_over_different_axes_are_different_launches() -> None:
     text = function(
         "%x: tensor<[M, N], f32>", total("x", "r", "[1]", "M") + total("x", "c", "[0]", "N") + "func.return(%r, %c)"

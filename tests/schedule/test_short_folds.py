@@ -78,7 +78,7 @@ def test_few_elements_of_any_type_and_axes() -> None:
         run(name, x[:, :4].copy())
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_windows_are_read_where_they_lie() -> None:
     forms = compile_to_forms(OTHERS + BY_POSITION)
     assert set(launches(forms, "pool")) == {"map"}

@@ -41,6 +41,7 @@ def triangle(s: int, t: int) -> Array:
 PLAIN = "def f(q: Tensor[B, S, D, f32], k: Tensor[B, T, D, f32], v: Tensor[B, T, E, f32]) -> Tensor[B, S, E, f32]:\n"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.one_in(48)
 @pytest.mark.parametrize(("call", "causal", "scale"), [
     ("attention(q, k, v)", False, None),
@@ -142,6 +143,7 @@ def test_grouped_attention_repeats_keys_without_copies() -> None:
     assert close(grouped, exact(q, k.repeat(3, 1), v.repeat(3, 1), triangle(5, 9)), q, k, v)
 
 
+@pytest.mark.one_in(2)
 def test_split_and_merge() -> None:
     x = normal(0, 2, 5, 24)
     program = "def f(x: Tensor[B, S, 3*D, f32]) where D % 4 == 0:\n    q, k, v = {}\n    return {}\n"
@@ -233,7 +235,7 @@ def test_what_lies_behind_the_length_does_not_exist() -> None:
     assert np.isnan(m.unmasked(q, m.KVCache(K=K, V=V, len=np.int32(0)))).all()
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 def test_a_cache_that_is_full() -> None:
     m = tessera.compile(CACHE.format("f32"))
     x = normal(0, 2, 2, 9, 8)
@@ -242,7 +244,7 @@ def test_a_cache_that_is_full() -> None:
         m.step(x, cache, x, x)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_other_names_of_the_library() -> None:
     x = normal(0, 3, 9)
     pairs = {"stable_softmax": "softmax", "efficient_layernorm": "layernorm"}

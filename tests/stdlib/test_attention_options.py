@@ -18,7 +18,7 @@ CASES = [*list(attention_cases(np))[::8], *rotary_cases(np)]
 INF, NAN = np.inf, np.nan
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 @folded("case", CASES, one_in=24)
 def test_options(case: Case) -> None:
     args = list(case.operands.values())

@@ -80,7 +80,7 @@ def test_a_product_with_an_epilogue_is_rounded_once() -> None:
     np.testing.assert_allclose(run("slope", x, y, z), slope, rtol=2e-5, atol=1e-5)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_matrices_go_into_blocks_and_back() -> None:
     x = np.arange(35, dtype=np.float32).reshape(5, 7)
     packed, back, turned, ordered = compiled_equals_oracle(FUSED)("blocks", x)

@@ -122,6 +122,7 @@ def _grid(text: str) -> Array:
 A, B = np.float64(1.25), np.float64(2.5)
 
 
+@pytest.mark.one_in(4)
 @folded("text", CONTINUOUS, one_in=12)
 def test_entropies_and_divergences_are_integrals(text: str) -> None:
     x = _grid(text)

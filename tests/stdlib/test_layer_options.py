@@ -211,6 +211,7 @@ def test_images_in_other_sizes(i: int) -> None:
 FACTORS = [(factor, mode) for factor in (1.5, 2.0, 0.6) for mode in ("nearest", "linear", "cubic")]
 
 
+@pytest.mark.one_in(2)
 @folded("factor, mode", FACTORS, one_in=12)
 def test_images_by_a_factor(factor: float, mode: str) -> None:
     """Points are as far apart as the factor says, whole or not, and as many as fit."""
@@ -314,6 +315,7 @@ def test_transposed_convolutions_are_transposes() -> None:
 ADAPTIVE = {1: ((11,), 4), 2: ((7, 9), (3, None)), 3: ((3, 5, 4), (2, 5, 3))}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("count", ADAPTIVE)
 def test_adaptive_maxima_with_their_places(count: int) -> None:
     image, size = ADAPTIVE[count]

@@ -106,7 +106,7 @@ def _exact(name: str, x: float) -> mpmath.mpf:
     return EXACT[name](mpmath.mpf(x))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", CORNERS)
 def test_corners(name: str, dtype: type[np.floating]) -> None:
@@ -123,7 +123,7 @@ def lengths(x: Tensor[N, {1}], y: Tensor[N, {1}]): return hypot(x, y)
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("kind", "part", "dtype"), [("c64", "f32", np.complex64), ("c128", "f64", np.complex128)])
 def test_complex_logarithms_and_angles(kind: str, part: str, dtype: type[np.complexfloating]) -> None:
     m = tessera.compile(COMPLEX.format(kind, part))
@@ -174,7 +174,7 @@ def test_rests_are_exact_and_have_the_sign_of_the_dividend(kind: str) -> None:
     np.testing.assert_array_equal(np.signbit(result)[numbers_only], np.signbit(expected)[numbers_only])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_rests_of_rows_and_their_slopes() -> None:
     m = tessera.compile(RESTS)
     x, y = np.linspace(-9, 9, 12, dtype=np.float32).reshape(3, 4), np.array([1.5, 2, -3, 0.7], np.float32)

@@ -59,7 +59,7 @@ def operand(ty: TensorType, sizes: dict[str, int], rng: np.random.Generator) -> 
     return np.asarray(rng.uniform(0.1, 0.9, shape)).astype(storage(ty.dtype))
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", spread(EXAMPLES, 30))
 @example((0,) * 5)
 @example((1,) * 5)

@@ -43,6 +43,7 @@ def test_a_sure_and_right_answer_costs_little_but_something(dtype: str, x: float
     assert by_y[0] == -x
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", KINDS)
 def test_logits_of_every_size(dtype: str) -> None:
     largest = float(np.finfo(KINDS[dtype]).max)
@@ -51,6 +52,7 @@ def test_logits_of_every_size(dtype: str) -> None:
         assert (float(value), float(by_x[0])) == (cost, slope)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", KINDS)
 def test_an_infinite_distance_has_the_slope_of_a_far_one(dtype: str) -> None:
     value, slope = run(dtype, "distance", [np.inf], [0.0])

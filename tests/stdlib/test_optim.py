@@ -170,6 +170,7 @@ def finite(a: Tensor[N, f32], b: Tensor[M, f64]): return all_finite((a, b))
 """
 
 
+@pytest.mark.one_in(2)
 def test_clipping() -> None:
     module = tessera.compile(CLIPPING)
     a, b = np.array([3.0, -0.25], np.float32), np.array([-4.0, 0.0, np.nan])
@@ -190,6 +191,7 @@ def test_norms_of_halves_do_not_overflow() -> None:
     assert length == 120000.0 and np.array_equal(clipped, np.full(4, 0.5, np.float16))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_all_finite(wrong: float) -> None:
     module, b = tessera.compile(CLIPPING), np.zeros(3)

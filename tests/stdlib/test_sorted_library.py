@@ -61,7 +61,7 @@ def test_places_and_kinds(x: np.ndarray) -> None:
     np.testing.assert_array_equal(values[inverse], x)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @given(st.lists(st.integers(-3, 12), min_size=1, max_size=30))
 @examples(20)
 def test_kinds_of_integers(numbers: list[int]) -> None:
@@ -80,7 +80,7 @@ def test_nothing_is_found_in_nothing() -> None:
         tessera.compile(PROGRAM).kinds(np.zeros(0, np.int32))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("n", [1, 2, 3, 64, 1000])
 def test_searching(n: int) -> None:
     rng = np.random.default_rng(n)
@@ -90,7 +90,7 @@ def test_searching(n: int) -> None:
     np.testing.assert_array_equal(run("behind", x, v), np.searchsorted(x, v, side="right"))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 333])
 def test_quantiles(n: int) -> None:
     x = np.random.default_rng(n).normal(size=(4, n))

@@ -37,7 +37,7 @@ def items() -> list[str]:
 ITEMS = st.deferred(lambda: st.sampled_from(items()))
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12)
 def test_there_are_programs() -> None:
     assert len(items()) > 200
 
@@ -49,14 +49,14 @@ def test_badly_written_items(text: str) -> None:
     assert_well_formatted(text)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @examples(100)
 @given(programs())
 def test_random_programs(text: str) -> None:
     assert_well_formatted(text)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @examples(60)
 @given(programs().flatmap(badly_written).filter(is_sound))
 def test_badly_written_random_programs(text: str) -> None:

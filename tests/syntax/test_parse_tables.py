@@ -77,6 +77,7 @@ def test_tables_are_cached_and_a_damaged_cache_is_mended(cache_dir: Path, built:
     assert cached.read_bytes() == kept
 
 
+@pytest.mark.one_in(3)
 def test_a_good_cache_needs_no_building(cache_dir: Path, built: tables.Tables, monkeypatch: pytest.MonkeyPatch) -> None:
     _load()
     monkeypatch.setattr(tables, "build", None)

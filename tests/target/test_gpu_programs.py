@@ -118,7 +118,7 @@ def chosen(made: GpuProgram, **sizes: int) -> Kernel:
     return next(k for k in kernels if all(c.holds(sizes) for c in k.conditions))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("sizes", "suffix"),
     [

@@ -27,7 +27,7 @@ def numbers(shape: tuple[int, ...], dtype: Any) -> Any:
     return (np.random.default_rng(len(shape) + sum(shape)).standard_normal(shape) * 5).astype(dtype)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", DTYPES)
 def test_a_turned_operand_gives_the_bits_of_one_that_lies_as_the_others(name: str) -> None:
     module, dtype = tessera.compile(PROGRAM.format(name)), DTYPES[name]

@@ -44,6 +44,7 @@ def test_floats_become_the_nearest_integer_that_there_is() -> None:
         run("from_f32", values.astype(np.float32))
 
 
+@pytest.mark.one_in(2)
 def test_computed_places_are_read_as_vectors() -> None:
     run, rng = compiled_equals_oracle(GATHERS), np.random.default_rng(0)
     x, i = rng.standard_normal((7, 40)), rng.integers(-7, 7, 150)

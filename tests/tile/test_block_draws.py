@@ -48,7 +48,7 @@ def arguments(name: str, rows: int, keys: int) -> list[np.ndarray]:
     return [*(rng.standard_normal(shape).astype(np.float32) for shape in shapes), np.uint64(7)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_draws_belong_to_elements_and_not_to_blocks(name: str) -> None:
     text = PROGRAMS[name]
@@ -71,7 +71,7 @@ def test_threads_of_a_gpu_draw_the_same() -> None:
         same_bits(got, wanted)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8)
 def test_the_kernel_of_the_seeds_is_one_launch_without_scores_in_memory() -> None:
     """As it is written there, with its line `if dropout:`, which a known 0.0 decides."""
     text = (CASES / "seeds" / "flash_attention.tess").read_text(encoding="utf-8")

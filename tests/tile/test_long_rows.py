@@ -65,7 +65,7 @@ def test_bits(n: int) -> None:
     same_bits(run("norms", x[None].astype("f8"))[1], x[None].astype("f8").max(1))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("shape", [(1023, 70), (1024, 70), (2563, 1030), (4000, 1)])
 def test_bits_of_columns(shape: tuple[int, int]) -> None:
     run, x = compiled_equals_oracle(PROGRAM), numbers(*shape).astype("f4")
@@ -75,6 +75,7 @@ def test_bits_of_columns(shape: tuple[int, int]) -> None:
     run("middle", numbers(2, shape[0], 3).astype("f4"))
 
 
+@pytest.mark.one_in(2)
 def test_bits_of_several_rows_and_of_special_values() -> None:
     run = compiled_equals_oracle(PROGRAM)
     run("norms", numbers(2, 8 * PART + 1))

@@ -133,6 +133,7 @@ def test_matmul_of_several_segments(k: int) -> None:
     same_bits(product("f32", a, b), chain_contract(a, b))
 
 
+@pytest.mark.one_in(2)
 @given(st.integers(0, 20), st.integers(0, 70), st.integers(0, 30))
 @quick
 def test_matmul_bf16(m: int, k: int, n: int) -> None:

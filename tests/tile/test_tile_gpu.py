@@ -36,6 +36,7 @@ def test_lowered_kernels_print_and_parse_back(name: str, arch: str) -> None:
         assert print_module(again).strip() == printed
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "arch"), KERNELS)
 def test_nothing_abstract_is_left(name: str, arch: str) -> None:
     for kernel in lowered(name, arch).values():
