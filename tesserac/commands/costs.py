@@ -25,7 +25,7 @@ from tesserac.target.nvptx.build import kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import Assembled, AssemblerError, assemble, emit_ptx, find_ptxas
 from tesserac.tile.gpu.banks import accesses
-from tesserac.tile.gpu.types import StagesType
+from tesserac.tile.gpu.types import FALLS, RISES, VARIES, WORK, StagesType
 from tesserac.tile.gpu.values import is_persistent, kernel_conditions, kernel_threads, matrix_unit_of
 from tesserac.types.dims import Dim
 
@@ -154,12 +154,15 @@ def _products(kernel: Op) -> Iterator[str]:
             yield f"{what}: {UNITS[unit]}" + (", its left operand in registers" if held else "")
 
 
+FIRST = dict.fromkeys((RISES, FALLS), ", those with most to do first") | {VARIES: ", the last programs first"}
+
+
 def _threads(kernel: Op) -> str:
     roles = [op for op in kernel.walk() if op.name == "gpu.role"]
     parts = [f"{op.attrs['warps']} warps as {op.attrs['name']}{_role_registers(op)}" for op in roles]
     order = "one program after the other" if is_persistent(kernel) else "one program each"
-    last = ", the last programs first" if "descending" in kernel.attrs else ""
-    return f"{kernel_threads(kernel)} ({', '.join(parts) or 'all warps alike'}), {order}{last}"
+    first = FIRST[str(kernel.attrs[WORK])] if WORK in kernel.attrs else ""
+    return f"{kernel_threads(kernel)} ({', '.join(parts) or 'all warps alike'}), {order}{first}"
 
 
 def _role_registers(role: Op) -> str:

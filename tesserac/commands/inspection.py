@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.algebra.telling import known_text, operators_in
 from tesserac.check.analysis.reach import called, parts_of
-from tesserac.check.kernels.implementing import COMPARED
 from tesserac.check.model.typed import Call, Request, TypedFunction
 from tesserac.check.state.requests import NOT_SCHEDULED, NOT_TILED
 from tesserac.commands import names
@@ -21,6 +20,7 @@ from tesserac.commands.select import read, select_one
 from tesserac.commands.targets import find_target
 from tesserac.driver.session import NO_SIZES, Session, Sizes
 from tesserac.graph.passes.inline import ALONE
+from tesserac.ir.effects import COMPARES
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 from tesserac.tune.schedules import said_path
@@ -80,8 +80,7 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
 
 def _is_compared(levels: FunctionLevels) -> bool:
     """Whether the function runs a kernel and what it implements, to compare them."""
-    texts = (value for op in levels.shared.forms.walk() for value in op.attrs.values() if isinstance(value, str))
-    return any(text.endswith(COMPARED) for text in texts)
+    return any(COMPARES in op.attrs for op in levels.shared.forms.walk())
 
 
 def apart(told: list[tuple[str, str]], functions: Iterable[TypedFunction]) -> list[tuple[str, str]]:

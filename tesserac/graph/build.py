@@ -35,7 +35,7 @@ from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Module, Op, Value
-from tesserac.ir.effects import NOTE, STANDARD_OUTPUT
+from tesserac.ir.effects import COMPARES, NOTE, STANDARD_OUTPUT
 from tesserac.ir.index import dim_value
 from tesserac.ir.kernels import CUT, PINNED, Cut, block_loop
 from tesserac.ir.ordering import order_effects
@@ -172,7 +172,8 @@ class _Body(Expressions):
                     self.builder.op("form.yield")
                 blocks.append(block)
             self.builder.op("form.cond", (flag,), (), None, blocks)
-        self.builder.op("form.assert", (flag,), (), {"text": statement.message})
+        attrs: dict[str, Attr] = {"text": statement.message}
+        self.builder.op("form.assert", (flag,), (), attrs | {COMPARES: True} if statement.compares else attrs)
 
     def _require(self, check: typed.Require) -> None:
         guard = forms.Guard(check.kind, check.left, check.right, check.text)

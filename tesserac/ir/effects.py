@@ -1,7 +1,8 @@
 """Forms that do something besides computing: they keep their place in the program, which is their attribute `io`.
 
     form.assert(%ok) {io = [0], text = "positive"}
-        Ends the call with a status unless the bool holds.
+        Ends the call with a status unless the bool holds. One that `compares` holds where a kernel gives what it
+        implements.
     form.require() {guard = #guard<...>, io = [1], operator = "x[i - 1]", shown = `i - 1`}
         Ends the call with a status unless the guard holds of the sizes and counters at this place. `operator` is the
         expression that needs it, `shown` the index that was written, where it is one.
@@ -22,6 +23,7 @@ from tesserac.types.dtype import BOOL
 
 STANDARD_OUTPUT, NOTE = "output", "note"
 COMPLEX = "complex"
+COMPARES = "compares"
 EFFECTS = ("form.assert", "form.require", "form.print")
 
 

@@ -37,9 +37,6 @@ from tesserac.types.ty import Aggregate, FloatType, TensorType, Type, parts
 MEANT, BY = ".meant", ".by"
 """What is added to the symbol of a kernel for what it implements, and for a function that calls it."""
 
-COMPARED = ", which it implements"
-"""How the assertion ends that a kernel gives what its function does."""
-
 
 def implementing(
     body: Body,
@@ -74,7 +71,7 @@ def implementing(
     if of_library(function.span.file):
         return function  # its own tests compare the two
     bits = "the bits" if tolerance is None else f"to {tolerance:g} the values"
-    said = f"`{function.name}` gives {bits} of `{body.rules.text(meaning.span)}`{COMPARED}"
+    said = f"`{function.name}` gives {bits} of `{body.rules.text(meaning.span)}`, which it implements"
 
     def checks(result: typed.Expr) -> Iterator[typed.Stmt]:
         name = "meaning$"
@@ -85,7 +82,7 @@ def implementing(
             if tolerance is not None and own.type.dtype.is_float:  # type: ignore[union-attr]
                 near = _near(body, own, wanted, tolerance, function.span)
                 same = apply_operator(body, BitOr(), [same, near], function.span, function.span)
-            yield typed.Assert(function.span, every(body, same, function.span), said)
+            yield typed.Assert(function.span, every(body, same, function.span), said, compares=True)
 
     return with_checks(body, function, "alone", checks)
 

@@ -254,12 +254,14 @@ class Print:
 @dataclass(frozen=True, eq=False)
 class Assert:
     """A run-time check; one that compiling decides leaves no statement, one on sizes is a guard. `shown` is what to
-    say besides where it fails: a first line that belongs to the message, and notes after it, a line each."""
+    say besides where it fails: a first line that belongs to the message, and notes after it, a line each. `compares` is
+    said of one that a kernel gives what it implements."""
 
     span: Span
     test: Expr
     message: str
     shown: tuple[str | Shown, ...] = ()
+    compares: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,17 +53,17 @@ def _keeps_to_itself(kernel: Op, threads: int) -> bool:
     return one and shared is not None and shared <= MOST_SHARED and shared % VECTOR_BYTES == 0
 
 
-EARLY_BLOCKS = 296
-"""Twice the multiprocessors of the largest GPU: see Note [Early launches] of `host_calls`."""
+EARLY_BLOCKS = 2
+"""Blocks for each multiprocessor up to which a launch begins early: see Note [Early launches] of `host_calls`."""
 
 
 def may_begin_early(kernel: Op, arch: str) -> bool:
     """Whether launches of it may begin early: those that have few blocks, as is known when they are compiled. Others
     read what no one writes through the cache for such memory, and could not if it were still being written."""
-    if not MACHINES[arch].has_async_matrix_unit or kernel_tensors(kernel):
+    machine, count = MACHINES[arch], block_count(kernel).constant
+    if not machine.has_async_matrix_unit or kernel_tensors(kernel):
         return False
-    count = block_count(kernel).constant
-    return is_persistent(kernel) or (count is not None and count <= EARLY_BLOCKS)
+    return is_persistent(kernel) or (count is not None and count <= EARLY_BLOCKS * machine.cores)
 
 
 def block_threads(kernel: Op) -> int:

@@ -28,6 +28,7 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.flow import for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I32, I64, PTR, VOID, Value, array, const_i64, const_int, zero
+from tesserac.target.nvptx.blocks import EARLY_BLOCKS
 from tesserac.tile.gpu.errors import LoweringError
 
 MOST_PROGRAMS = 2**31 - 1
@@ -37,8 +38,6 @@ _CONFIG_WORDS = 7
 _STREAM_AT = 4
 _EARLY = (6, 0, 1, *[0] * 15)
 """`CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION` as a `CUlaunchAttribute`, in words of 32 bits."""
-MOST_EARLY = 2
-"""Programs for each multiprocessor up to which a launch begins early: see Note [Early launches]."""
 
 
 def word(b: Builder, call: Value, number: Value | int) -> Value:
@@ -105,7 +104,7 @@ def emit_start(module: Module, most_parameters: int) -> Function:
     resident = b.minimum_int(programs, read(b, call, gpu_abi.MULTIPROCESSORS))
     started = b.select(persistent, resident, programs)
     config = _config(b, call, started, threads, shared)
-    most = b.mul(read(b, call, gpu_abi.MULTIPROCESSORS), const_i64(MOST_EARLY))
+    most = b.mul(read(b, call, gpu_abi.MULTIPROCESSORS), const_i64(EARLY_BLOCKS))
     _allow_early(b, config, b.binary("and", early, b.icmp("sle", started, most)))
     pointers = b.alloca(array(PTR, max(most_parameters, 1)), 8)
 
@@ -292,3 +291,4 @@ def emit_replay(module: Module) -> None:
 # writes it while the kernel computes: the launch before may still do, and ptxas moves such loads before the wait. Loops
 # that read what they wrote an iteration before, solving and random programs, had other bits on every run for that. So
 # kernels are of two kinds when they are compiled, `blocks.may_begin_early`, and only those of few blocks are the other.
+# How many are few is asked again at the launch, of the GPU at hand.

@@ -49,7 +49,7 @@ from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.pairs import is_paired
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.touched import written_memory
-from tesserac.tile.gpu.types import BESIDE, RISES, WORK, BarriersType, StagesType, TensorMapType
+from tesserac.tile.gpu.types import BESIDE, FALLS, RISES, VARIES, WORK, BarriersType, StagesType, TensorMapType
 from tesserac.tile.gpu.values import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.types.dims import Dim, product
 
@@ -172,7 +172,7 @@ def _first_program(ctx: Context) -> Value:
         number = ctx.b.add(ctx.b.mul(number, const_i64(beside)), ctx.b.cast("zext", ctx.beside, I64))
         ctx.thread = ctx.b.binary("and", thread, const_int(I32, threads - 1))
         ctx.count = beside
-    if "descending" not in ctx.kernel.attrs:
+    if ctx.kernel.attrs.get(WORK) != VARIES:
         return number
     last = ctx.b.sub(ctx.dim(product(kernel_grid(ctx.kernel))), const_i64(1))
     return ctx.b.sub(last, number)
@@ -189,7 +189,7 @@ def bind_position(ctx: Context, number: Value) -> None:
         inside, rest = grouped_place(ctx.b, number, rows, columns, integer(ctx.kernel, BESIDE))
         ctx.indices.update(zip(positions[-2:], inside, strict=True))
         positions, grid = positions[:-2], grid[:-2]
-    if WORK in ctx.kernel.attrs:
+    if ctx.kernel.attrs.get(WORK) in (RISES, FALLS):
         place, rest = _longest_first(ctx, number)
         ctx.indices[positions[-1]] = place
         positions, grid = positions[:-1], grid[:-1]

@@ -4,7 +4,8 @@ Kernel
     gpu.kernel @name {grid, warps, when, variant_of, takes, mapped} { ^(pid..., memref..., tensor_map...): ... }
         `when` are the conditions on sizes under which this variant of the neutral kernel `variant_of` may run. A launch
         passes `takes` memories; others are workspace. `mapped` names for each tensor map the memory it reads. The
-        roles of a `persistent` kernel run for one program after the other; of a `descending` one the last come first.
+        roles of a `persistent` kernel run for one program after the other. `work` says which programs have most to do
+        and come first: the last along the last dim of the grid (`rises`), the first (`falls`), or the last (`varies`).
     gpu.program() : index                       the program's number in the grid
     gpu.alloc() : memref | stages | barriers    memory of the block, shared by its threads
 Registers

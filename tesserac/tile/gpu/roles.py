@@ -45,6 +45,7 @@ from tesserac.tile.gpu.types import (
     FALLS,
     MATRIX,
     RISES,
+    VARIES,
     WORK,
     BarriersType,
     FragmentType,
@@ -134,7 +135,7 @@ class _Split:
         if changes is not None:
             self.kernel.attrs |= {WORK: changes, "persistent": True}
         elif _work_varies(self.kernel):
-            self.kernel.attrs["descending"] = True
+            self.kernel.attrs[WORK] = VARIES
         elif lasting:
             self.kernel.attrs["persistent"] = True
         if len(kernel_grid(self.kernel)) > 1 and any(len(group.loads) > 1 for group in self.groups if not group.once):

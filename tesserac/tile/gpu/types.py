@@ -27,8 +27,9 @@ MATRIX = TokenType("matrix")
 FIRST, HANDED, BESIDE = "first", "handed", "beside"
 """Attributes: the first of some columns; of shared memory that barriers of its own order, between roles; of a kernel of
 whose grid so many rows are walked side by side."""
-WORK, RISES, FALLS = "work", "rises", "falls"
-"""Of a kernel: whether programs have more or less to do the later they come along the last dim of its grid."""
+WORK, RISES, FALLS, VARIES = "work", "rises", "falls", "varies"
+"""Of a kernel: whether programs have more or less to do the later they come along the last dim of its grid; of one
+whose programs do not all do as much, and of which no more is known, the last come first."""
 SUM_COLUMNS = 8
 """Columns of the smallest product: sums of rows are one with ones, in as many equal columns."""
 
