@@ -13,7 +13,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.declarations.schedules import check_hints
 from tesserac.check.guards.guarding import require_guard
-from tesserac.check.kernels.extents import indices, within
+from tesserac.check.kernels.extents import indices, loaded, within
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import CutDim, Kernel
 from tesserac.check.model.message_text import dim_text, type_text
@@ -31,7 +31,7 @@ from tesserac.ops.registry import OPERATORS
 from tesserac.ops.shape import Slice
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import ErrorType, IntType, NoneType, StructType, TensorType, TupleType, Type
+from tesserac.types.ty import ErrorType, IntType, NoneType, RunIntType, StructType, TensorType, TupleType, Type
 
 Given = dict[str, typed.Expr]
 Rule = Callable[[Body, Callee, Given], typed.Expr]
@@ -83,7 +83,7 @@ def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
     policy = kernel.policies.get(x.type.dtype, NO_POLICY)
     tile = meet_storage(body, tile, x.type.dtype, policy) or tile
     tile = apply_operator(body, Wide(), [tile], callee.at, callee.span)
-    return within(body, tile, 0.0, (0,), callee)
+    return loaded(body, tile, callee)
 
 
 def _ranges(body: Body, kernel: Kernel, type_: TensorType, given: Given, callee: Callee) -> list[Range] | None:
@@ -223,10 +223,19 @@ def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 
 def _dot(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    product = apply_operator(body, MatMul(), [given["a"], given["b"]], callee.at, callee.span)
+    terms = [_left_terms(body, callee, given["a"]), given["b"]]
+    product = apply_operator(body, MatMul(), terms, callee.at, callee.span)
     if "acc" not in given:
         return product
     return apply_operator(body, Add(), [given["acc"], product], callee.at, callee.span)
+
+
+def _left_terms(body: Body, callee: Callee, left: typed.Expr) -> typed.Expr:
+    """The left operand of a product, with 0 for terms that the loop does not go over. Beyond a cache's length either
+    operand was read as 0."""
+    if body.kernel is None or not isinstance(left.type, TensorType) or left.type.dims[-1] not in body.kernel.parts:
+        return left
+    return within(body, left, 0.0, (left.type.rank - 1,), callee)
 
 
 def _reduction(operator: str, identity: float) -> Rule:
@@ -248,7 +257,7 @@ def block_range(body: Body, callee: Callee, given: Given) -> Dim | None:
     kernel, over, extent = kernel_of(body, callee), given["x"], given["extent"]
     if kernel is None or isinstance(over.type, ErrorType) or isinstance(extent.type, ErrorType):
         return None
-    if not check_hints(body, given):
+    if not check_hints(body, given) or not all(_is_position(body, kernel, given[b]) for b in BOUNDS if b in given):
         return None
     size = _counted_dim(over.type, last=callee.name == "range_k")
     if size is None:
@@ -260,6 +269,19 @@ def block_range(body: Body, callee: Callee, given: Given) -> Dim | None:
         draft.remark(f"`tile.{callee.name}` counts blocks of `T.n` or `T.k`, of `T = tile.context()`")
         return None
     return block if bind_block(body, kernel, block, size, extent.span) else None
+
+
+def _is_position(body: Body, kernel: Kernel, bound: typed.Expr) -> bool:
+    """Whether a bound of a loop is one, for all rows of the program or for each; reported if not."""
+    type_ = bound.type
+    if isinstance(type_, TensorType):
+        fits = type_.dtype.is_integer and type_.dims in ((), (kernel.blocks["m"],))
+    else:
+        fits = isinstance(type_, IntType | RunIntType)
+    if not fits and not isinstance(type_, ErrorType):
+        expected = f"a position, or one for each row ([{kernel.block_name(kernel.blocks['m'])}] of an integer type)"
+        body.sink.error(E0210, at=bound.span, expected=expected, found=type_text(type_))
+    return fits
 
 
 def _counted_dim(type_: Type, *, last: bool) -> Dim | None:
@@ -278,7 +300,9 @@ _NUMBER = Slot("i", False, False)
 _HINTS = (Slot("vector", False, True), Slot("prefetch", False, True))
 _REDUCED = (_X, Slot("axis", False, False), Slot("keep", False, False))
 _FACTORS = (Slot("a", True, False), Slot("b", True, False), Slot("acc", False, False))
-RANGE_SLOTS = (_X, Slot("extent", True, False), Slot("prefetch", False, True))
+BOUNDS = ("start", "stop")
+"""What of its dim a loop over blocks goes over."""
+RANGE_SLOTS = (_X, Slot("extent", True, False), *(Slot(b, False, True) for b in BOUNDS), Slot("prefetch", False, True))
 RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "context": ((), _context),
     "load": (

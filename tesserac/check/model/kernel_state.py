@@ -6,7 +6,8 @@ each block, and the blocks that belong to one program.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import field
 from math import frexp
 
@@ -34,10 +35,20 @@ class CutDim:
     span: Span
 
 
+@dataclass(frozen=True)
+class Part:
+    """Of the dim that a loop counts blocks of, what it goes over: from `start` to before `stop`, each one position, or
+    one for each row of the program. None is the end of the dim."""
+
+    start: typed.Expr | None = None
+    stop: typed.Expr | None = None
+
+
 @dataclass
 class Kernel:
     """Blocks are symbols of sizes, of which a schedule says what they are. `limits` are dims of which only the first
-    elements are valid, and how many: the length of a cache. `counters` are indices of loops over blocks. `policies` are
+    elements are valid, and how many: the length of a cache. `parts` are those of the loops around what is being
+    checked. `counters` are indices of loops over blocks. `policies` are
     those that parameters have: what is loaded without one takes that of its dtype. `reads` are the blocks that are
     loaded, and the indices of their rows and columns: what is said of those is said of the problem. `said` is what the
     library says of calls: that they give parts of a dim, or join them. `turning` are the counters of the loops over
@@ -52,6 +63,7 @@ class Kernel:
     own: dict[Dim, Span] = field(default_factory=dict)
     counters: dict[str, Dim] = field(default_factory=dict)
     limits: dict[Dim, typed.Expr] = field(default_factory=dict)
+    parts: dict[Dim, Part] = field(default_factory=dict)
     policies: dict[DType, Policy] = field(default_factory=dict)
     cache: typed.Expr | None = None
     stored: dict[str, typed.Expr] = field(default_factory=dict)
@@ -74,6 +86,16 @@ class Kernel:
         found = [dtype for dtype in self.policies if dtype.is_float and dtype.bits < F32.bits]
         exponents = [frexp(dtype.largest)[1] for dtype in found]
         return found[0] if exponents == [frexp(F32.largest)[1]] else None
+
+    @contextmanager
+    def over(self, counter: str, part: Part | None) -> Iterator[None]:
+        """In the body of a loop over blocks."""
+        around = self.parts
+        self.turning.append(counter)
+        self.parts = around if part is None else around | {self.counters[counter]: part}
+        yield
+        self.turning.pop()
+        self.parts = around
 
     def block_name(self, block: Dim) -> str:
         """A block as a program writes it."""

@@ -18,6 +18,7 @@ from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.kernels.block_ranges import is_block_range, read_block_range
 from tesserac.check.model import typed
 from tesserac.check.model.control import assigned_names, holds_break
+from tesserac.check.model.kernel_state import Part
 from tesserac.check.model.scope import FLAG, HIDDEN, Binding, Pinned
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.places.assignment import assign, bind, kept_type
@@ -224,19 +225,24 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
 def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> list[typed.Stmt]:
     """A loop over blocks has one iteration: a block spans its dim, see Note [One block spans its dim] in `programs.py`;
     one over blocks that the kernel means has an iteration for each."""
-    block = read_block_range(body, call)
-    if block is None or body.kernel is None:
+    found, kernel = read_block_range(body, call), body.kernel
+    if found is None or kernel is None:
         return []
+    block, given = found
     counter = _index_symbol(body, target.id)
-    body.kernel.counters[counter] = block
-    body.kernel.turning.append(counter)
-    over = body.kernel.cuts[block].size
-    count = over.ceil_div(body.kernel.meant[block]) if block in body.kernel.meant else ONE
-    *before, loop = _counted(body, node, target, (ZERO, count, 1), call.span)
-    body.kernel.turning.pop()
+    kernel.counters[counter] = block
+    over = kernel.cuts[block].size
+    count = over.ceil_div(kernel.meant[block]) if block in kernel.meant else ONE
+    names = {name: f"{HIDDEN}{node.span.start}.{name}" for name in given}
+    # what the bounds are when the loop begins: its body may bind the names in them again
+    bound = [s for name, value in given.items() for s in bind(body, names[name], value.span, value, value.span)]
+    ends = {name: body.local(names[name], value.span) for name, value in given.items()}
+    with kernel.over(counter, Part(**ends) if ends else None):
+        *before, loop = _counted(body, node, target, (ZERO, count, 1), call.span)
+    for name in names.values():
+        body.scope.bindings.pop(name)
     assert isinstance(loop, typed.For)
-    cut = typed.Cut(block, over)
-    return [*before, replace(loop, cut=cut)]
+    return [*bound, *before, replace(loop, cut=typed.Cut(block, over))]
 
 
 def _counted(
