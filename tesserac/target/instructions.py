@@ -257,6 +257,7 @@ class Builder:
         """Calls a function of this module, or a pointer (then `result` says what it gives)."""
         if isinstance(callee, Value):
             return self._call(f"{result or VOID} {callee.text}", arguments, result or VOID)
+        _as_declared(callee, arguments)
         convention = f"{callee.convention} " if callee.convention else ""
         return self._call(f"{convention}{callee.result} @{callee.name}", arguments, callee.result)
 
@@ -300,6 +301,13 @@ class Builder:
 def _same_types(op: str, left: Value, right: Value) -> None:
     if left.type is not right.type and left.type != right.type:
         raise TypeError(f"{op} of {left.type} and {right.type}")
+
+
+def _as_declared(callee: Function, arguments: Sequence[Value]) -> None:
+    """LLVM takes a call that is not of its callee's type, and such code does anything."""
+    given, declared = (", ".join(str(value.type) for value in values) for values in (arguments, callee.args))
+    if given != declared:
+        raise TypeError(f"{callee.name} takes ({declared}), and is called with ({given})")
 
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {

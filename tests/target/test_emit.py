@@ -237,6 +237,16 @@ def test_type_errors_are_found_while_writing() -> None:
         f.module.declare("g", VOID, [I32])
 
 
+def test_a_call_is_of_its_callees_type() -> None:
+    """LLVM takes any, for pointers have no types: a host program whose launches lacked a parameter crashed."""
+    module = Module("test")
+    callee = module.function("callee", VOID, [I64, I1])
+    callee.builder.ret()
+    b = module.function("caller", VOID, [I64]).builder
+    with pytest.raises(TypeError, match=r"callee takes \(i64, i1\), and is called with \(i64\)"):
+        b.call(callee, [const_i64(1)])
+
+
 def test_text_that_llvm_cannot_take_is_refused() -> None:
     with pytest.raises(CodegenError):
         parse("define void @f() { ret i32 0 }")

@@ -104,6 +104,17 @@ class Host(Protocol):
     """The numbers of tensor maps."""
 
 
+def start_kernel(
+    b: Builder, host: Host, call: Value, number: int, sizes: Sequence[Value], values: Value, many: int
+) -> None:
+    """Starts a kernel by its number. `sizes` are its blocks of threads and the bytes of shared memory of each, `values`
+    is where its `many` parameters lie."""
+    kernel, (programs, shared) = host.program.kernels[number], sizes
+    how = [const_int(I1, int(kernel.persistent)), const_int(I1, int(kernel.early))]
+    given = [const_i64(number), programs, const_i64(kernel.threads), shared, *how]
+    b.call(host.start, [call, *given, values, const_i64(many)])
+
+
 class Launcher:
     """void tessera.launch.0(ptr call, ptr addresses, ptr operands, i64 symbols...)"""
 
@@ -130,10 +141,7 @@ class Launcher:
         for place, value in enumerate(values):
             b.store(value, b.gep(I64, block, place), 8)
         sizes = [emit_size(b, size, self.symbols) for size in (kernel.programs, kernel.shared)]
-        given = [const_i64(number), sizes[0], const_i64(kernel.threads), sizes[1]]
-        many = const_i64(len(values))
-        how = [const_int(I1, int(kernel.persistent)), const_int(I1, int(kernel.early))]
-        b.call(self.host.start, [self.call, *given, *how, block, many])
+        start_kernel(b, self.host, self.call, number, sizes, block, len(values))
 
     def _parameters(self, number: int, kernel: Kernel) -> Iterator[Value]:
         b, offset, room = self.b, const_i64(0), self._room(kernel)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from tessera.gpu_program import NO_PROGRAM, Argument, Kernel, Launch, table_firsts
 from tesserac.schedule.dialect import LENGTH
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, I64, Value, array, const_i64, const_int
-from tesserac.target.nvptx.host_launches import Host, emit_size
+from tesserac.target.llvm_types import I64, Value, array, const_i64
+from tesserac.target.nvptx.host_launches import Host, emit_size, start_kernel
 from tesserac.tile.gpu.errors import LoweringError
 
 
@@ -35,8 +35,7 @@ def launch_tensors(
     table = b.alloca(array(I64, len(firsts) + len(rows)), 8)
     for place, word in enumerate([*firsts, *rows]):
         b.store(word, b.gep(I64, table, place), 8)
-    given = [const_i64(number), total, const_i64(kernel.threads), emit_size(b, kernel.shared, symbols)]
-    b.call(host.start, [call, *given, const_int(I1, 0), table, const_i64(1)])
+    start_kernel(b, host, call, number, (total, emit_size(b, kernel.shared, symbols)), table, 1)
 
 
 def check_table(kernel: Kernel) -> None:
