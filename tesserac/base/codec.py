@@ -31,7 +31,7 @@ from tesserac.base.columns import (
     numbers,
     spread_fields,
 )
-from tesserac.base.late import Field, Late, groups, make_late
+from tesserac.base.late import Fields, Late, groups, make_late
 
 _COUNTED = {Fraction: ("_numerator", "_denominator")}
 
@@ -44,21 +44,21 @@ def classes_in(*modules: ModuleType) -> list[type]:
 
 class Codec:
     """`classes` are those of data, `open_classes` others, whose objects are kept with all attributes that they have,
-    and `named` are objects that a tree refers to by name. `late` has a field of some classes that is not read before
-    it is asked for."""
+    and `named` are objects that a tree refers to by name. `late` has the fields of some classes that are not read
+    before they are asked for."""
 
     def __init__(
         self,
         classes: Iterable[type],
         open_classes: Iterable[type] = (),
         named: Mapping[str, object] | None = None,
-        late: Mapping[type[Late], Field] | None = None,
+        late: Mapping[type[Late], Fields] | None = None,
     ) -> None:
         self._fields: dict[type, Names | None] = {cls: fields_of(cls) for cls in classes}
         self._fields |= dict.fromkeys(open_classes) | _COUNTED
         self._flat = flat_tuples(self._fields)
         self._named = dict(named or {})
-        self._late: Mapping[type, Field] = dict(late or {})
+        self._late: Mapping[type, Fields] = dict(late or {})
         self._classes = {class_name(cls): cls for cls in (*self._fields, *FILLED, tuple, frozenset)}
 
     def encode(self, root: object) -> bytes:
@@ -77,11 +77,11 @@ class Codec:
         start = 4 + int.from_bytes(data[:4], "little")
         names, strings, large, sizes, objects, containers, values, root, kinds = json.loads(data[4:start])
         pool: list[Any] = [None, True, False, (), *(self._named[name] for name in names), *strings]
-        ints, floats, words, ends, islands = _cut(data[start:], sizes)
+        ints, floats, words, ends, islands = _cut(memoryview(data)[start:], sizes)
         pool += [*numbers("q", ints), *(int(text, 16) for text in large), *numbers("d", floats)]
         made = self._make(_Reader(pool, numbers("I", words)), objects, containers, values, self._late)
         known = [self._checked_kind(json.loads(kind)) for kind in kinds]
-        self._leave(made, _Islands(pool, numbers("I", ends), numbers("I", islands), known))
+        self._leave(made, _Islands(pool, numbers("I", ends), islands, known))
         return pool[root]
 
     def _checked_kind(self, kind: list[Any]) -> list[Any]:
@@ -93,7 +93,7 @@ class Codec:
         return kind
 
     def _make(
-        self, reader: _Reader, objects: Groups, containers: Groups, values: Groups, late: Mapping[type, Field]
+        self, reader: _Reader, objects: Groups, containers: Groups, values: Groups, late: Mapping[type, Fields]
     ) -> list[list[Any]]:
         """All that a table has; gives the groups of objects."""
         shells = [reader.new_objects(self._object_class(name, own), count) for name, own, count in objects]
@@ -102,7 +102,7 @@ class Codec:
             reader.new_values(self._class(name, (tuple, frozenset)), count)
         for made, (name, own, _) in zip(shells, objects, strict=True):
             cls = self._classes[name]
-            fields = [field for field in own if cls not in late or field != late[cls].name]
+            fields = [field for field in own if cls not in late or field not in late[cls].names]
             reader.set_fields(made, fields, spread_fields(cls, self._flat))
         for one in empty:
             reader.fill(one)
@@ -112,12 +112,12 @@ class Codec:
         """Says of the objects with late fields where these stand."""
         late = (one for group in made if group and type(group[0]) in self._late for one in group)
         for number, owners in enumerate(groups(late, self._late)):
-            make_late(owners, [self._late[type(one)].name for one in owners], partial(self._island, islands, number))
+            make_late(owners, self._late, partial(self._island, islands, number))
 
-    def _island(self, islands: _Islands, number: int) -> Iterable[object]:
+    def _island(self, islands: _Islands, number: int) -> Iterable[Iterable[object]]:
         reader, tables, root = islands.read(number)
         self._make(reader, *tables, {})
-        return cast("Iterable[object]", reader.at(root))
+        return cast("Iterable[Iterable[object]]", reader.at(root))
 
     def _object_class(self, name: str, own: Sequence[str]) -> type:
         cls = self._classes[name]
@@ -138,7 +138,7 @@ Groups = Sequence[Any]
 """Classes, each with its fields where they are not always the same, and how many objects there are of it."""
 
 
-def _cut(data: bytes, sizes: Sequence[int]) -> Iterator[bytes]:
+def _cut(data: memoryview, sizes: Sequence[int]) -> Iterator[memoryview]:
     ends = list(accumulate(sizes))
     if ends[-1] != len(data):
         raise ValueError("it is cut off")
@@ -230,16 +230,17 @@ class _IslandReader(_Reader):
 
 
 class _Islands(NamedTuple):
-    """What late fields hold, as it stands in the file."""
+    """What late fields hold, as it stands in the file; most of it stays bytes."""
 
     tree: list[Any]
     ends: array[int]
-    words: array[int]
+    data: memoryview
     kinds: list[list[Any]]
 
     def read(self, number: int) -> tuple[_Reader, tuple[Groups, Groups, Groups], int]:
         """The words of an island, its groups, and the number of the fields' values."""
-        words = self.words[self.ends[number - 1] if number else 0 : self.ends[number]]
+        size = self.ends.itemsize
+        words = numbers("I", self.data[size * self.ends[number - 1] if number else 0 : size * self.ends[number]])
         first, second, third = words[:3]
         root = 3 + 2 * (first + second + third)
         pairs = zip(words[3:root:2], words[4:root:2], strict=True)

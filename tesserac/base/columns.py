@@ -17,7 +17,7 @@ from itertools import accumulate, chain, compress, islice, repeat
 from operator import attrgetter
 from typing import Any
 
-from tesserac.base.late import Field, groups
+from tesserac.base.late import Fields, groups
 
 CONSTANTS: tuple[object, ...] = (None, True, False, ())
 FILLED: tuple[type, ...] = (list, set, dict, Counter)
@@ -73,7 +73,7 @@ def class_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def numbers(typecode: str, data: bytes) -> array[Any]:
+def numbers(typecode: str, data: bytes | memoryview) -> array[Any]:
     """Numbers as they stand in a file, with their lowest byte first."""
     found = array(typecode)
     found.frombytes(data)
@@ -109,7 +109,7 @@ class Found:
     tree is there. `late` are fields that are not followed, `outside` is what is known already."""
 
     def __init__(
-        self, listed: Listed, known: Mapping[int, Any], late: Mapping[type, str], outside: Mapping[int, Any]
+        self, listed: Listed, known: Mapping[int, Any], late: Mapping[type, Fields], outside: Mapping[int, Any]
     ) -> None:
         self._listed = listed
         self._late = late
@@ -145,7 +145,7 @@ class Found:
         self.tables = {kind: table for kind, table in rows.items() if table[0]}
 
     def late(self) -> Iterator[object]:
-        """The objects with a late field."""
+        """The objects with late fields."""
         return (one for (cls, _), (group, _) in self.tables.items() if cls in self._late for one in group)
 
     def _columns(self, cls: type, group: Group) -> list[Group]:
@@ -170,8 +170,8 @@ class Found:
 
     def _rows(self, cls: type, names: Names, group: Group) -> list[Group]:
         if (cls, names) not in self.tables:
-            late = self._late.get(cls)
-            self.tables[cls, names] = [], {c: [] for c in self._listed.columns(cls, names) if c[0] != late}
+            own = names if cls not in self._late else tuple(n for n in names if n not in self._late[cls].names)
+            self.tables[cls, names] = [], {column: [] for column in self._listed.columns(cls, own)}
         members, table = self.tables[cls, names]
         members += group
         reached = []
@@ -190,20 +190,20 @@ def _rows_without(
     return list(compress(group, chosen)), {kind: list(compress(column, chosen)) for kind, column in columns.items()}
 
 
-Island = tuple[tuple[object, ...], Found]
+Island = tuple[tuple[tuple[object, ...], ...], Found]
 """What late fields hold that are made together, with all that only they hold."""
 
 
 def found_in(
-    root: object, listed: Listed, named: Mapping[str, object], late: Mapping[type, Field]
+    root: object, listed: Listed, named: Mapping[str, object], late: Mapping[type, Fields]
 ) -> tuple[Found, list[Island]]:
     """A tree, and the islands in the order of the objects whose fields they are."""
     constants = {id(value): value for value in (*CONSTANTS, *named.values())}
-    tree = Found(listed, constants, {cls: field.name for cls, field in late.items()}, {})
+    tree = Found(listed, constants, late, {})
     tree.discover([root])
     while True:
         late_ones = list(tree.late())
-        values = [tuple([getattr(one, late[type(one)].name) for one in group]) for group in groups(late_ones, late)]
+        values = [tuple([_late_values(one, late) for one in group]) for group in groups(late_ones, late)]
         islands = [(value, _island(value, listed, tree)) for value in values]
         counted = Counter(chain.from_iterable(found.known for _, found in islands))
         everywhere = chain.from_iterable(found.known.items() for _, found in islands)
@@ -212,6 +212,10 @@ def found_in(
             for _, found in islands:
                 found.leave_out(tree.known)
             return tree, islands
+
+
+def _late_values(one: object, late: Mapping[type, Fields]) -> tuple[object, ...]:
+    return tuple([getattr(one, name) for name in late[type(one)].names])
 
 
 def _island(value: object, listed: Listed, tree: Found) -> Found:

@@ -1,7 +1,7 @@
 """Fields that are made when somebody first asks for them: bodies of functions in a library that is restored from disk.
 
-Enters: objects of classes that derive from `Late`, without one of their fields, and how its value is made. Leaves: the
-same objects, which nobody can tell from whole ones. What is asked for of an object whose fields are all there costs
+Enters: objects of classes that derive from `Late`, without some of their fields, and how their values are made. Leaves:
+the same objects, which nobody can tell from whole ones. What is asked for of an object whose fields are all there costs
 nothing more: Python calls `__getattr__` only where a field is missing.
 """
 
@@ -12,21 +12,21 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 
-class Field(NamedTuple):
-    """A field that may be made late, and which others are made together with it: those whose objects are `together`
-    in the same."""
+class Fields(NamedTuple):
+    """The fields of a class that may be made late, and which others are made together with them: those whose objects
+    are `together` in the same."""
 
-    name: str
+    names: tuple[str, ...]
     together: Callable[[Any], object]
 
 
 class _Waiting(NamedTuple):
-    """Objects without a field, and how their fields are made. They are held, so that the identity of each stays its
+    """Objects without some fields, and how these are made. They are held, so that the identity of each stays its
     own."""
 
     owners: Sequence[object]
-    fields: Sequence[str]
-    make: Callable[[], Iterable[object]]
+    late: Mapping[type, Fields]
+    make: Callable[[], Iterable[Iterable[object]]]
 
 
 _waiting: dict[int, _Waiting] = {}
@@ -34,7 +34,7 @@ _lock = RLock()
 
 
 class Late:
-    """A class of data with a field that may be made late."""
+    """A class of data with fields that may be made late."""
 
     __slots__ = ()
 
@@ -43,24 +43,27 @@ class Late:
         def __getattr__(self, name: str) -> Any:
             with _lock:
                 found = _waiting.get(id(self))
-                if found is not None and name in found.fields:
+                if found is not None and name in found.late[type(self)].names:
                     _make(found)
             return object.__getattribute__(self, name)  # which another thread may have made meanwhile
 
 
 def _make(found: _Waiting) -> None:
-    for owner, field, value in zip(found.owners, found.fields, found.make(), strict=True):
-        setattr(owner, field, value)
+    for owner, values in zip(found.owners, found.make(), strict=True):
+        for name, value in zip(found.late[type(owner)].names, values, strict=True):
+            setattr(owner, name, value)
         del _waiting[id(owner)]
 
 
-def make_late(owners: Sequence[object], fields: Sequence[str], make: Callable[[], Iterable[object]]) -> None:
+def make_late(
+    owners: Sequence[object], late: Mapping[type, Fields], make: Callable[[], Iterable[Iterable[object]]]
+) -> None:
     """Says how fields are made that their owners do not have: all of them when one is asked for."""
-    found = _Waiting(owners, fields, make)
+    found = _Waiting(owners, late, make)
     _waiting.update((id(owner), found) for owner in owners)
 
 
-def groups(objects: Iterable[object], late: Mapping[type, Field]) -> list[list[Any]]:
+def groups(objects: Iterable[object], late: Mapping[type, Fields]) -> list[list[Any]]:
     """The objects whose late fields are made together."""
     found: dict[object, list[Any]] = {}
     for one in objects:

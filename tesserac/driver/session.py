@@ -135,7 +135,7 @@ class Session:
 
     @cached_property
     def _library_sources(self) -> dict[str, SourceFile]:
-        return library_sources()
+        return dict(library_sources(self.library))
 
     def locate(self, span: Span) -> tuple[str, int, int]:
         """File, line and column of a place, for messages at run time; nothing where it is unknown."""

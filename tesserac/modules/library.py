@@ -15,7 +15,7 @@ from tessera.toolchain import toolchain_key
 from tessera.version import __version__
 from tesserac.base.codec import Codec
 from tesserac.base.collecting import collection_paused
-from tesserac.base.late import Field, Late
+from tesserac.base.late import Fields, Late
 from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
@@ -52,10 +52,9 @@ def library_name() -> str:
     return f"library-{toolchain_key()[:32]}"
 
 
-def library_sources() -> dict[str, SourceFile]:
+def library_sources(library: Library) -> Mapping[str, SourceFile]:
     """The files of the library by the path that spans have."""
-    sources = (_source(path, text) for path, text in stdlib_files().items())
-    return {source.path: source for source in sources}
+    return library[-1].checker.sources() if library else {}
 
 
 def _source(path: str, text: str) -> SourceFile:
@@ -67,6 +66,8 @@ def check_library(files: Mapping[str, str]) -> Library:
     with collection_paused():
         for path in sorted(files, key=place_of):
             modules += (_check(_source(path, files[path]), modules),)
+    for result in modules:  # each of which those behind it have asked for instances
+        result.checker.types.clear()  # an editor asks for them, of the file that it shows
     return modules
 
 
@@ -84,14 +85,13 @@ def _check(source: SourceFile, before: Library) -> CheckResult:
         raise AssertionError("the library has a mistake:\n" + render(diagnostic, {source.path: source}))
     for hidden in result.checker.names.hidden:
         result.checker.own_signature(hidden)  # which every program is asked for
-    result.checker.types.clear()  # an editor asks for them, of the file that it shows
     return result
 
 
 # ------------------------------------------------------------------------------------------------------- on disk
 
 
-_MODULE: dict[type[Late], Field] = {CheckResult: Field("module", lambda result: result.checker.file)}
+_MODULE: dict[type[Late], Fields] = {CheckResult: Fields(("module",), lambda result: result.checker.file)}
 _CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED, {**LATE, **_MODULE})
 
 
@@ -132,5 +132,5 @@ def library_key(files: Mapping[str, str]) -> str:
 # Parsing and checking the library takes seconds; restoring it takes a tenth of one. A wheel carries it, made out of the
 # classes in the same wheel; a checkout keeps one in the user's cache, under a name that changes with every file of the
 # compiler. What it holds besides trees and types are caches of the checker, whose keys are compared by value or are
-# nodes of the same tree. Bodies, and what is known of functions, are restored file by file, when they are first asked
-# for: they are most of it, and a program calls functions of two to ten of a hundred files.
+# nodes of the same tree. Bodies, and what is known of functions, are restored file by file, signatures one by one, when
+# they are first asked for: they are most of it, and a program calls functions of two to ten of a hundred files.

@@ -11,7 +11,7 @@ from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.render import apply_edits
 from tesserac.driver.session import Session
-from tesserac.modules.library import library_sources
+from tesserac.modules.library import library_sources, load_library
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
 
@@ -21,7 +21,7 @@ _OTHERS = {"int": "1", "Axis": "1", "float": "0.5"}
 def _calls(element: str, rank: int | None) -> Iterator[str]:
     """A call of each public function whose arguments are tensors and numbers, its tensors all of one element; the rank
     is what the signature says, two at least, or the one given."""
-    for source in library_sources().values():
+    for source in library_sources(load_library()).values():
         for item in parse_module(source).module.items:
             if isinstance(item, ast.FunctionDef) and not item.name.startswith("_"):
                 call = _call(source, item, element, rank)

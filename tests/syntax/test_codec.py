@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tesserac.base.codec import Codec
 from tesserac.base.columns import Unencodable, fields_of
 from tesserac.base.dataclass import dataclass
-from tesserac.base.late import Field, Late
+from tesserac.base.late import Fields, Late
 from tesserac.base.source import SourceFile
 from tesserac.check.module.stored import CHECKED, NAMED
 from tesserac.diag.stored import DIAGNOSTICS
@@ -110,7 +110,7 @@ class Chapter(Late):
     text: object
 
 
-LATE = Codec([Chapter, Node, Place, Slotted, Pair], [Machine], late={Chapter: Field("text", lambda one: one.book)})
+LATE = Codec([Chapter, Node, Place, Slotted, Pair], [Machine], late={Chapter: Fields(("text",), lambda one: one.book)})
 
 
 def is_there(chapter: Chapter) -> bool:
@@ -150,7 +150,7 @@ def test_what_late_fields_share_stays_shared() -> None:
 def test_late_fields_of_other_classes_are_refused_at_once() -> None:
     data = LATE.encode([Chapter("a", Slotted(1))])
     with pytest.raises(ValueError, match="Slotted"):
-        Codec([Chapter], late={Chapter: Field("text", lambda one: one.book)}).decode(data)
+        Codec([Chapter], late={Chapter: Fields(("text",), lambda one: one.book)}).decode(data)
 
 
 @pytest.mark.one_in(2)

@@ -113,8 +113,7 @@ def read_signature(
     struct: StructOf,
     sink: Sink,
     module_sizes: Mapping[str, Dim],
-) -> tuple[Signature, dict[str, list[Span]]]:
-    """The signature of a function, and where each of its symbols is written."""
+) -> Signature:
     ints = [p.name for p in node.parameters if isinstance(p.annotation, ast.Name) and p.annotation.id == "int"]
     names = SignatureNames(frozenset(ints), constant, module, struct, sink, module_sizes)
     reader = AnnotationReader(names, sink)
@@ -133,7 +132,7 @@ def read_signature(
     _check_facts(node, names, given, unbound, sink)
     hidden = tuple(sorted({name for dim in merged for name in dim.symbols()}))
     attributes = tuple(reader.attributes)
-    return Signature(node, parameters, result, symbols, facts, unbound, hidden, attributes), names.spans
+    return Signature(node, parameters, result, symbols, facts, unbound, hidden, attributes, names.spans)
 
 
 def _bound_by(parameters: tuple[ParameterSpec, ...], names: SignatureNames) -> list[str]:

@@ -76,11 +76,11 @@ MAX_DOUBTED_FACTS = 64
 
 
 def check_instance(
-    body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
+    body: Body, signature: Signature, types: tuple[Type, ...], symbol: str
 ) -> typed.TypedFunction | None:
     """Checks the body with these parameter types. None after errors."""
     node = signature.node
-    enter(body, signature, types, spans)
+    enter(body, signature, types)
     block = body.rules.block(body, node.body)
     check_end(body, signature)
     check_effects(body, node)
@@ -92,9 +92,7 @@ def check_instance(
     return typed_function(body, signature, types, symbol, block, result, symbols_of(types), guards)
 
 
-def enter(
-    body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]]
-) -> None:
+def enter(body: Body, signature: Signature, types: tuple[Type, ...]) -> None:
     """Binds parameters and sizes, and states the `where` facts."""
     names = (*signature.symbols, *symbols_of(types))
     body.sizes.symbols = {**body.rules.module_sizes(), **{name: Dim.sym(name) for name in names}}
@@ -106,7 +104,7 @@ def enter(
     told = {p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec)}
     untold = untold_sizes(frozenset(signature.symbols) - told, [p.spec for p in signature.parameters])
     body.sizes.untold_symbols = untold | frozenset(signature.hidden)
-    body.declared.dim_spans = spans
+    body.declared.dim_spans = signature.spans
     body.declared.where_at = _where_place(body, signature.node)
     body.sizes.static_symbols = frozenset(
         name

@@ -48,7 +48,7 @@ def implementing(
     """The kernel, which gives what its meaning gives, or is no further from it than the tolerance; None after an
     error."""
     inner = Body(body.rules, Sink(), body.name)
-    enter(inner, signature, tuple(param.type for param in function.params), body.declared.dim_spans)
+    enter(inner, signature, tuple(param.type for param in function.params))
     expected = inner.expression(_call(signature, meaning))
     if _differs(body, function, meaning, inner, expected):
         return None

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from tesserac.base.source import Span
 from tesserac.check.analysis.block_free import block_dependences
 from tesserac.check.analysis.reach import children
 from tesserac.check.analysis.walking import Find
@@ -47,7 +46,6 @@ def check_kernel(
     body: Body,
     signature: Signature,
     types: tuple[Type, ...],
-    spans: dict[str, list[Span]],
     symbol: str,
     schedule: RecordType | None,
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = (),
@@ -56,7 +54,7 @@ def check_kernel(
     """Checks a kernel for these types, of which some blocks are `meant`. None after errors. The program is left among
     the functions of the body."""
     inner = tuple(map(_of_one_program, types))
-    enter(body, signature, types, spans)
+    enter(body, signature, types)
     names = tuple(dict.fromkeys((*signature.symbols, *symbols_of(types))))
     spec, body.declared.result_spec = body.declared.result_spec, None
     body.kernel = kernel = new_kernel(names, int_settings(schedule))

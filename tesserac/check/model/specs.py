@@ -7,11 +7,12 @@ Enters: built by `declarations` from the syntax tree. Leaves: read by `calls` (w
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.late import Late
 from tesserac.base.source import Span
 from tesserac.check.model.control import tested_names
 from tesserac.check.model.typed import GuardKind
@@ -250,12 +251,12 @@ class Fact:
 
 
 @dataclass(frozen=True)
-class Signature:
+class Signature(Late):
     """`symbols` are the sizes it quantifies over, in order of first appearance among the parameters.
 
     `unbound` are names of sizes that only the result has; they have a diagnostic already. `hidden` are names that stand
     in products only, `B*H`: each such product is one of the symbols, `BH`. `attributes` are what stands after the `@`
-    of its types and asks where or how a value is kept.
+    of its types and asks where or how a value is kept, `spans` where each symbol is written.
     """
 
     node: ast.FunctionDef
@@ -266,6 +267,7 @@ class Signature:
     unbound: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     attributes: tuple[ast.Expr, ...] = ()
+    spans: dict[str, list[Span]] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:

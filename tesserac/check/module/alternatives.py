@@ -65,7 +65,7 @@ def is_instance(function: typed.TypedFunction, owner: str, signature: Signature)
 def _call(function: typed.TypedFunction, signature: Signature, kernel: Implementer) -> typed.TypedFunction | str:
     """A function that calls the kernel; why there is none, for people."""
     body = Body(kernel.rules, Sink(), function.name)
-    enter(body, signature, tuple(param.type for param in function.params), {})
+    enter(body, signature, tuple(param.type for param in function.params))
     span = function.span
     args = [
         Arg(own.name if own.keyword_only else None, span, typed.Local(param.type, span, param.name))

@@ -198,13 +198,13 @@ class ModuleChecker(ModuleScope):
     def _represents_otherwise(self, name: str) -> bool:
         """Whether a definition that is wrong for some values of a bool or a string is right for others: then it is
         checked with those."""
-        signature, spans = self.own_signature(name), self._signatures[name][1]
+        signature = self.own_signature(name)
         texts = (self.names.function(name), *(constant.value for constant in self.names.constants.values()))
         first = representative(Body(self, Sink(), name), signature)
         others = other_values(signature, first, texts) if first == self.representatives(name)[0] else ()
         for types in others:
             body = Body(self, Sink(), name)
-            self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
+            self._check_body(body, signature, types, instance_symbol(self.name, signature, types))
             if not body.sink.has_errors:
                 self._known.representatives[name] = tuple(dict.fromkeys((types, without_optionals(signature, types))))
                 return True
@@ -252,12 +252,12 @@ class ModuleChecker(ModuleScope):
 
     def _check(self, name: str, types: tuple[Type, ...]) -> Instance:
         """Diagnostics of a definition belong to the module, those of another instance to the call that made it."""
-        signature, spans = self.own_signature(name), self._signatures[name][1]
+        signature = self.own_signature(name)
         body = Body(self, Sink(), name)
         body.at_definition = types in self.representatives(name)
         body.at_call = not body.at_definition
         around, self._asked = self._asked, []
-        function = self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        function = self._check_body(body, signature, types, instance_symbol(self.name, signature, types))
         body.asked += self._asked
         self._asked = around
         if name in self.names.inner:
@@ -278,15 +278,15 @@ class ModuleChecker(ModuleScope):
 
     def checked_body(self, name: str) -> Body:
         """What checking a definition leaves: names, and where each came from. Its diagnostics were given before."""
-        signature, spans = self.own_signature(name), self._signatures[name][1]
+        signature = self.own_signature(name)
         body, types = Body(self, Sink(), name), self.representatives(name)[0]
-        self._check_body(body, signature, types, spans, instance_symbol(self.name, signature, types))
+        self._check_body(body, signature, types, instance_symbol(self.name, signature, types))
         return body
 
     def _check_body(
-        self, body: Body, signature: Signature, types: tuple[Type, ...], spans: dict[str, list[Span]], symbol: str
+        self, body: Body, signature: Signature, types: tuple[Type, ...], symbol: str
     ) -> typed.TypedFunction | None:
-        return check_definition(body, signature, types, spans, symbol, self.decorations(signature.name))
+        return check_definition(body, signature, types, symbol, self.decorations(signature.name))
 
     def known(self, symbol: str) -> typed.TypedFunction | None:
         """A function that is checked already; of one under way nothing is known. Of one in another file of the program
@@ -410,10 +410,10 @@ class ModuleChecker(ModuleScope):
         checker = self._checker_for(owner, types)
         if checker._rechecks >= MAX_RECHECKS:
             return ()
-        signature, spans = checker.own_signature(name), checker._signatures[name][1]
+        signature = checker.own_signature(name)
         body = Body(checker, Sink(), name, at_call=True)
         checker._rechecks += 1
-        checker._check_body(body, signature, types, spans, name)
+        checker._check_body(body, signature, types, name)
         checker._rechecks -= 1
         return body.sink.diagnostics
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesserac.base.resources import of_library
-from tesserac.base.source import Span
 from tesserac.check.analysis.range_warnings import warn_of_ranges
 from tesserac.check.declarations.decorators import Decorations, is_kernel
 from tesserac.check.declarations.donation import with_donation
@@ -34,12 +33,11 @@ def check_definition(
     body: Body,
     signature: Signature,
     types: tuple[Type, ...],
-    spans: dict[str, list[Span]],
     symbol: str,
     said: Decorations,
 ) -> typed.TypedFunction | None:
     try:
-        return _check_kind(body, signature, types, spans, symbol, said)
+        return _check_kind(body, signature, types, symbol, said)
     except TooComplex as problem:
         where = signature.node.where
         at = where[0].span.to(where[-1].span) if where else signature.node.name_span
@@ -51,18 +49,17 @@ def _check_kind(
     body: Body,
     signature: Signature,
     types: tuple[Type, ...],
-    spans: dict[str, list[Span]],
     symbol: str,
     said: Decorations,
 ) -> typed.TypedFunction | None:
     _note_effects(body, signature, said)
     if is_kernel(signature.node):
         refuse_for_kernel(body, said.sizes)
-        function = _check_kernel(body, signature, types, spans, symbol, said)
+        function = _check_kernel(body, signature, types, symbol, said)
         if function is not None and said.implements is not None:
             function = implementing(body, signature, function, said.implements, said.tolerance)
     else:
-        function = check_instance(body, signature, types, spans, symbol)
+        function = check_instance(body, signature, types, symbol)
         if body.at_definition:
             check_sizes(body, signature, said.sizes)
         if function is not None and said.law is not None:
@@ -110,17 +107,16 @@ def _check_kernel(
     body: Body,
     signature: Signature,
     types: tuple[Type, ...],
-    spans: dict[str, list[Span]],
     symbol: str,
     said: Decorations,
 ) -> typed.TypedFunction | None:
     """A kernel whose result depends on blocks means them: it is checked again, with their sizes."""
-    function = check_kernel(body, signature, types, spans, symbol, said.schedule, said.space)
+    function = check_kernel(body, signature, types, symbol, said.schedule, said.space)
     meant = None if function is None else meant_blocks(body, body.rules.known, said.pins)
     if meant:
         body.restart()
         _note_effects(body, signature, said)
-        function = check_kernel(body, signature, types, spans, symbol, said.schedule, said.space, meant)
+        function = check_kernel(body, signature, types, symbol, said.schedule, said.space, meant)
         if function is not None and function.program is not None and said.schedule is not None:
             settings, at = settings_of(said.schedule), signature.node.name_span
             check_pinned(body, function.name, function.program.pinned, settings, at)

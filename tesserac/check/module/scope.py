@@ -44,7 +44,7 @@ class ModuleScope:
         self._qualifier = qualifier
         self._structs: dict[str, StructDecl | None] = {}
         self._params: ModuleParams | None = None
-        self._signatures: dict[str, tuple[Signature, dict[str, list[Span]]]] = {}
+        self._signatures: dict[str, Signature] = {}
 
     def _constant_size(self, name: str) -> Dim | None:
         """The value of a module constant that is an int, as a size."""
@@ -60,7 +60,7 @@ class ModuleScope:
             sizes = {size: dim for size, dim in self.module_sizes().items() if size not in hidden}
             found = read_signature(node, self._constant_size, self.names, self.struct, self.sink, sizes)
             self._signatures[name] = found
-        return self._signatures[name][0]
+        return self._signatures[name]
 
     def _struct(self, name: str) -> StructDecl | None:
         """A struct of this module; None for one that would contain itself, after a diagnostic."""
@@ -168,6 +168,10 @@ class ModuleScope:
 
     def type_names(self, module: str = "") -> Sequence[str]:
         return self.names.type_names(module)
+
+    def sources(self) -> Mapping[str, SourceFile]:
+        """The texts of the modules that this one can see, by path."""
+        return self._sources
 
     def text(self, span: Span) -> str:
         source = self._sources.get(span.file)

@@ -5,10 +5,11 @@ operators, which a tree names.
 from __future__ import annotations
 
 from tesserac.base.codec import classes_in
-from tesserac.base.late import Field, Late
+from tesserac.base.late import Fields, Late
 from tesserac.check.algebra import combined, constructors, kinds, products, spectra
 from tesserac.check.declarations import decorators, params
 from tesserac.check.model import contracts, specs, typed
+from tesserac.check.model.specs import Signature
 from tesserac.check.module import findings
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.module.findings import Findings
@@ -29,8 +30,10 @@ _MATRICES = classes_in(combined, constructors, kinds, products, spectra)
 CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())
 CHECKERS = (ModuleChecker, ModuleNames, Exports, Sink, Draft)
 NAMED: dict[str, object] = {**stored.NAMED, **OPERATORS}
-LATE: dict[type[Late], Field] = {
-    FunctionDef: Field("body", lambda function: function.span.file),
-    Findings: Field("tables", lambda findings: findings.file),
+_WRITTEN = ("parameters", "result", "symbols", "facts", "unbound", "hidden", "attributes", "spans")
+LATE: dict[type[Late], Fields] = {
+    FunctionDef: Fields(("parameters", "returns", "where", "uses", "body"), lambda function: function.span.file),
+    Signature: Fields(_WRITTEN, lambda signature: signature.node.span),  # each alone: methods of all files are asked
+    Findings: Fields(("tables",), lambda findings: findings.file),
 }
 """A program calls functions of a few files of a library: nobody asks what is known of the others."""
