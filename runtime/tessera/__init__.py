@@ -69,8 +69,8 @@ def compile(text: str, *, release: bool = False, debug: bool = False, device: st
 
 
 def to_device(value: object, device: str = "cuda") -> object:
-    """A copy on a GPU of an array, or of all arrays in structs, tuples, lists and dicts. What lies there already stays
-    as it is. Calls with such arrays give such arrays."""
+    """A copy on a GPU of an array, or of all arrays in structs, operators, tuples, lists and dicts. What lies there
+    already stays as it is. Calls with such arrays give such arrays."""
     from tessera.device_array import to_device as placed
 
     return placed(value, device)

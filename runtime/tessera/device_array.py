@@ -16,6 +16,7 @@ from tessera.devices import Gpu, find_device
 from tessera.dtypes import is_narrow, is_stored
 from tessera.errors import ON_DEVICE, WRONG_DEVICE, WRONG_DTYPE, WRONG_KIND, failure, kind_of
 from tessera.gpu_memory import Block
+from tessera.operator import Operator
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
 
@@ -236,8 +237,8 @@ def copied(array: DeviceArray, *, is_readonly: bool = False) -> DeviceArray:
 
 
 def to_device(value: object, device: object = "cuda") -> object:
-    """A copy on a device of an array, or of all arrays in structs, tuples, lists and dicts. What lies there already
-    stays as it is; Python's numbers, texts and None stay too."""
+    """A copy on a device of an array, or of all arrays in structs, operators, tuples, lists and dicts. What lies there
+    already stays as it is; Python's numbers, texts and None stay too."""
     gpu = find_device(device)
     return _mapped(value, _onto(gpu) if gpu is not None else _to_host)
 
@@ -286,6 +287,8 @@ def _mapped(value: object, place: Callable[[object], object]) -> object:
     if isinstance(value, StructValue):
         fields = {name: _mapped(getattr(value, name), place) for name, _ in value._interface.fields}
         return type(value)._of_fields(fields)
+    if isinstance(value, Operator):
+        return Operator(value.tree, [_mapped(part, place) for part in value.parts])
     if isinstance(value, Scaled):
         return Scaled(*(_mapped(item, place) for item in value))
     if isinstance(value, tuple | list):
@@ -296,7 +299,7 @@ def _mapped(value: object, place: Callable[[object], object]) -> object:
         return value
     if hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__") or _is_scalar(value):
         return place(value)
-    raise failure(WRONG_KIND, f"an array, a struct, or tuples, lists and dicts of them, not {kind_of(value)}")
+    raise failure(WRONG_KIND, f"an array, a struct, an operator, or tuples, lists and dicts, not {kind_of(value)}")
 
 
 def checks_of(value: object) -> Iterator[Check]:

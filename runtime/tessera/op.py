@@ -1,14 +1,17 @@
 """Operators made in Python: `tessera.op.diag(d)`, `tessera.op.kronecker(A, B)`, `tessera.op.from_scipy(matrix)`.
 
-Each is what `op.diag`, ... of the language gives, as a `tessera.Operator`. Sizes are ints.
+Each is what `op.diag`, ... of the language gives, as a `tessera.Operator`, on the device that its arrays lie on. Sizes
+are ints.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING, cast
 
+from tessera.devices import CPU
 from tessera.errors import WRONG_KIND, failure
+from tessera.operator import device_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,12 +50,12 @@ _CONSTRUCTORS = {
 }
 
 
-@lru_cache(maxsize=1)
-def _module() -> Module:
+@cache
+def _module(device: str) -> Module:
     import tessera
 
     bodies = [f"def {name}({given}):\n    return {body}\n" for name, (given, body) in _CONSTRUCTORS.items()]
-    return tessera.compile("\n".join(bodies))
+    return tessera.compile("\n".join(bodies), device=device)
 
 
 def from_scipy(matrix: Any) -> Operator:
@@ -66,13 +69,19 @@ def from_scipy(matrix: Any) -> Operator:
         raise failure(WRONG_KIND, what, ('`matrix.astype("float32")` has floats',))
     rows, columns = (cast("Any", places).astype("int64") for places in (entries.row, entries.col))
     height, width = entries.shape
-    return cast("Operator", _module()["coo"](rows, columns, entries.data, width, height))
+    return cast("Operator", _module(CPU)["coo"](rows, columns, entries.data, width, height))
 
 
 def __getattr__(name: str) -> Callable[..., object]:
     if name not in _CONSTRUCTORS:
         raise AttributeError(f"`tessera.op` has no `{name}`; there are {', '.join(_CONSTRUCTORS)}, from_scipy")
-    return cast("Callable[..., object]", _module()[name])
+
+    def made(*arguments: object, **named: object) -> object:
+        device = device_of((*arguments, *named.values()))
+        return cast("Callable[..., object]", _module(device)[name])(*arguments, **named)
+
+    made.__name__ = name
+    return made
 
 
 def __dir__() -> list[str]:

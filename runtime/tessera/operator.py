@@ -4,21 +4,28 @@
     A @ x, A.H @ x, (A + B) @ x        laws are applied to the whole expression before anything is computed
     A.shape, A.to_dense(), A.solve(b)
 
-It can be passed wherever a function takes an operator, alone or in a struct. All operations are the language's own.
+It can be passed wherever a function takes an operator, alone or in a struct. All operations are the language's own, and
+run where the operator's arrays lie.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from numbers import Number
 from operator import index
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from tessera.descriptor import NAMES, Descriptor, Representation, describe
+from tessera.devices import CPU
 from tessera.errors import WRONG_KIND, failure
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from tessera.arguments import Array
 
 _SPARSE = "Sparse"
 """What the compiler calls operators that are made of rows, columns and values."""
@@ -27,50 +34,64 @@ _LONGEST = 400
 
 
 @lru_cache(maxsize=512)
-def _function(text: str, count: int) -> Callable[..., object]:
-    """The expression `text` of so many values x0, x1, ..."""
+def _function(text: str, count: int, device: str) -> Callable[..., object]:
+    """The expression `text` of so many values x0, x1, ..., for a device."""
     import tessera
 
     names = ", ".join(f"x{i}" for i in range(count))
-    return cast("Callable[..., object]", tessera.compile(f"def f({names}): return {text}\n")["f"])
+    return cast("Callable[..., object]", tessera.compile(f"def f({names}): return {text}\n", device=device)["f"])
+
+
+def _computed(text: str, values: tuple[object, ...]) -> object:
+    return _function(text, len(values), device_of(values))(*values)
+
+
+def device_of(values: Iterable[object]) -> str:
+    """Where an expression of these values runs: on the GPU that one of them lies on, else on the CPU."""
+    places = (value.device if isinstance(value, Operator) else _place_of(value) for value in values)
+    return next((place for place in places if place != CPU), CPU)
+
+
+def _place_of(value: object) -> str:
+    from tessera.dlpack import CUDA, CUDA_MANAGED
+
+    kind, number = value.__dlpack_device__() if hasattr(value, "__dlpack_device__") else (None, 0)
+    return f"cuda:{number}" if kind in (CUDA, CUDA_MANAGED) else CPU
 
 
 class Operator:
     """An expression over operators that were made, and numbers: a text whose x0, x1, ... are values. A value stands in
-    it once, so that laws see in `A.H @ A` that both are of one matrix. What was made is x0 of itself.
+    it once, so that laws see in `A.H @ A` that both are of one matrix. What was made is no expression.
 
     `parts` are the arrays, numbers and sizes that it is made of; `tree` says how.
     """
 
-    __slots__ = ("_made", "_shape", "_text", "_values")
+    __slots__ = ("__weakref__", "_expression", "_made", "_shape")
     __array_ufunc__ = None  # so that `array @ A` asks the operator
 
     def __init__(self, tree: str, parts: Sequence[object]) -> None:
         self._made: tuple[str, tuple[object, ...]] | None = (tree, tuple(parts))
-        self._text = "x0"
-        self._values: tuple[object, ...] = (self,)
+        self._expression: tuple[str, tuple[object, ...]] | None = None
         self._shape: tuple[int, int] | None = None
 
     @classmethod
     def _of(cls, text: str, values: tuple[object, ...]) -> Operator:
         """An expression as an operator. Its sizes are asked for, so that what does not fit is told at once; it is
         computed at once where it is long, or of an array, which may change later."""
-        found = cls.__new__(cls)
-        found._made, found._text, found._values = None, text, values
-        found._shape = cast("tuple[int, int]", _function(f"{text}.shape", len(values))(*values))
+        shape = cast("tuple[int, int]", _computed(f"{text}.shape", values))
         if len(text) > _LONGEST or not all(isinstance(value, Operator | Number) for value in values):
-            found._text, found._values, found._made = "x0", (found,), found._computed(text, values)
+            found = cast("Operator", _computed(text, values))
+        else:
+            found = cls.__new__(cls)
+            found._made, found._expression = None, (text, values)
+        found._shape = shape
         return found
-
-    @staticmethod
-    def _computed(text: str, values: tuple[object, ...]) -> tuple[str, tuple[object, ...]]:
-        made = _function(text, len(values))(*values)
-        assert isinstance(made, Operator)
-        return made.tree, made.parts
 
     def _held(self) -> tuple[str, tuple[object, ...]]:
         if self._made is None:
-            self._made = self._computed(self._text, self._values)
+            assert self._expression is not None
+            made = cast("Operator", _computed(*self._expression))
+            self._made = made.tree, made.parts
         return self._made
 
     @property
@@ -81,10 +102,14 @@ class Operator:
     def parts(self) -> tuple[object, ...]:
         return self._held()[1]
 
+    @property
+    def device(self) -> str:
+        """Where its arrays lie, and what is asked of it is computed: "cpu" or "cuda:0"."""
+        return device_of(self.parts if self._expression is None else self._expression[1])
+
     def _do(self, form: str, *others: object) -> object:
         """What `form`, whose `{0}` is this operator and `{1}` the other value, computes."""
-        text, values = _written(form, (self, *others))
-        return _function(text, len(values))(*values)
+        return _computed(*_written(form, (self, *others)))
 
     def _with(self, form: str, *others: object) -> Operator:
         """The operator that `form` is."""
@@ -95,6 +120,11 @@ class Operator:
         if self._shape is None:
             self._shape = cast("tuple[int, int]", self._do("{0}.shape"))
         return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """That of its matrix; `op.eye(n)` has none of its own."""
+        return cast("Array", self._do("zeros(0, dtype={0}.dtype)")).dtype
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -182,10 +212,12 @@ class Operator:
             raise failure(WRONG_KIND, "this operator is not sparse", ("`A.to_dense()` gives its matrix",))
         from scipy.sparse import coo_matrix
 
-        values, rows, columns = self.parts[:3]
+        from tessera.device_array import to_host
+
+        values, rows, columns = cast("tuple[Array, Array, Array]", to_host(self.parts[:3]))
         is_adjoint = bool(json.loads(self.tree)[-1])
         places = (columns, rows) if is_adjoint else (rows, columns)
-        return coo_matrix((values.conj() if is_adjoint else values, places), shape=self.shape)  # type: ignore[attr-defined]
+        return coo_matrix((values.conj() if is_adjoint else values, places), shape=self.shape)
 
     def __repr__(self) -> str:
         rows, columns = self.shape
@@ -203,7 +235,9 @@ def _written(form: str, operands: Sequence[object]) -> tuple[str, tuple[object, 
 
 
 def _expression(operand: object) -> tuple[str, tuple[object, ...]]:
-    return (operand._text, operand._values) if isinstance(operand, Operator) else ("x0", (operand,))
+    """What an operand is as an expression: a value by itself, unless it is one."""
+    own = operand._expression if isinstance(operand, Operator) else None
+    return own or ("x0", (operand,))
 
 
 def _renamed(text: str, values: tuple[object, ...], known: list[object]) -> str:

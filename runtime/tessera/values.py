@@ -133,6 +133,8 @@ class Flattening:
         """What the value itself says, where nothing is declared."""
         if value is None or isinstance(value, int | str):
             return value
+        if isinstance(value, Operator):
+            return self._operator(name, value)
         if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:  # np.float64 is a float too
             return self._array(name, self._read(name, value), ())
         if isinstance(value, float):
@@ -140,8 +142,6 @@ class Flattening:
             return Number()
         if isinstance(value, StructValue):
             return self._struct(name, Compound("any struct", (), value._struct_name()), value)
-        if isinstance(value, Operator):
-            return self._operator(name, value)
         if isinstance(value, Scaled):
             raise self._wrong(name, "has scales, so its type must be declared: `Tensor[M, N, i8 @scale(axis=0)]`")
         if isinstance(value, tuple | list):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import weakref
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,6 +71,10 @@ def test_an_expression_of_python_is_one_expression(monkeypatch: pytest.MonkeyPat
     assert np.allclose(total.to_dense(), [[2, 4], [6, 8]]), "an array may change after it was added"
     monkeypatch.setattr("tessera.operator._LONGEST", 10)
     assert np.allclose((total + A + A).to_dense()[0], [4, 8])
+    assert A.dtype == np.float32 and A.device == "cpu"
+    last = weakref.ref(total)
+    del total
+    assert last() is None, "no operator holds itself"
     with pytest.raises(tessera.TesseraError, match="takes 2 entries, the second gives 3"):
         A @ tessera.op.eye(3)
 
