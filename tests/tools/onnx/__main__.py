@@ -9,10 +9,13 @@ whose name ends in `expanded` are the same again, taken apart, and left out. Nee
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,12 @@ def cases() -> Iterator[tuple[Node, float, float]]:
         left = iter(given)
         inputs = tuple(next(left, None) if name else None for name in node.input)
         yield Node(case.name, node.op_type, inputs, attributes, tuple(node.output), tuple(wanted)), case.rtol, case.atol
+
+
+@cache
+def every_case() -> list[tuple[Node, float, float]]:
+    """All cases. Processes that are forked behind the first call share them: making them takes seconds."""
+    return list(cases())
 
 
 def as_array(value: Any) -> Any:
@@ -93,10 +102,10 @@ def difference(ours: Any, theirs: Any, rtol: float, atol: float) -> str:
     return f"differs by {np.nanmax(np.abs(a - b)):.1e}"
 
 
-def tried(node: Node, rtol: float, atol: float) -> tuple[str, str]:
+def tried(place: int) -> tuple[str, str]:
     """What became of a case, "equal", "not in the language" or "different", and why."""
     try:
-        reason = verdict(node, rtol, atol)
+        reason = verdict(*every_case()[place])
     except NotInTheLanguage as outside:
         return "not in the language", str(outside)
     except Exception as error:  # a report must go on behind whatever one case does
@@ -136,10 +145,12 @@ def main() -> int:
     asked = options.parse_args()
     warnings.filterwarnings("ignore")
     outcomes: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    for node, rtol, atol in cases():
-        if asked.only and node.op not in asked.only:
-            continue
-        kind, why = tried(node, rtol, atol)
+    nodes = [node for node, _, _ in every_case()]
+    places = [i for i, node in enumerate(nodes) if not asked.only or node.op in asked.only]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(tried, places))
+    for place, (kind, why) in zip(places, found, strict=True):
+        node = nodes[place]
         outcomes[node.op].append((node.name, kind, why))
         if asked.show and kind == "different":
             print(node.name, why, program(node)[0], sep="\n", flush=True)
