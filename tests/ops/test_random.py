@@ -36,6 +36,7 @@ def integers(low: Tensor[i64], high: Tensor[i64], k: Key): return randint(low, h
 def order(k: Key): return permutation(1000, key=k)
 def rows(x: Tensor[R, C, f32], k: Key): return shuffle(x, key=k)
 def choose(x: Tensor[R, C, f32], k: Key): return categorical(x, key=k)
+def several(p: Tensor[R, C, f32], k: Key): return multinomial(p, 2, key=k), multinomial(p, 3, True, key=k)
 def drop(x: Tensor[R, f32], p: float, k: Key): return dropout(x, p, key=k)
 def drop16(x: Tensor[R, bf16 @accum(f32)], k: Key): return dropout(x, 0.25, key=k)
 def add(x: Tensor[R, f32], y: Tensor[R, f32], k: Key):
@@ -160,6 +161,20 @@ def test_categories(m: tessera.Module) -> None:
     p = np.array([0.1, 0.2, 0.0, 0.7])
     counts = np.bincount(m.choose(np.tile(logits, (N, 1)), KEY), minlength=4)
     assert np.all(np.abs(counts - N * p) <= 4 * np.sqrt(N * p * (1 - p)))
+
+
+@pytest.mark.one_in(16)
+def test_several_of_one_row(m: tessera.Module) -> None:
+    """Without replacement the second is drawn from what the first left; with it all are alike."""
+    p = np.array([0.1, 0.2, 0.0, 0.7])
+    count = N // 10
+    pairs, alike = m.several(np.tile(p.astype("f4") * 3, (count, 1)), KEY)
+    wanted = np.array([[0.0 if a == b else p[a] * p[b] / (1 - p[a]) for b in range(4)] for a in range(4)])
+    found = np.bincount(pairs[:, 0] * 4 + pairs[:, 1], minlength=16).reshape(4, 4) / count
+    assert np.all(np.abs(found - wanted) <= 4 * np.sqrt(wanted * (1 - wanted) / count))
+    for column in alike.T:
+        shares = np.bincount(column, minlength=4) / count
+        assert np.all(np.abs(shares - p) <= 4 * np.sqrt(p * (1 - p) / count))
 
 
 def test_dropout(m: tessera.Module) -> None:

@@ -176,6 +176,8 @@ log_prob(VonMises(x, w), y) + entropy(Normal(x, p)) + kl(Normal(x, p), Normal(y,
 sample(Normal(x, p), seed=3) + sample(Laplace(x, p), seed=4) + sample(LogNormal(x, p), seed=5)
 where(top_k_logits(x, 2) == -INF, 0.0, top_k_logits(x, 2))
 where(top_p_logits(x, 0.7) == -INF, 0.0, x)
+where(typical_logits(x, 0.5, keep=2) == -INF, 0.0, x) + where(min_p_logits(x, 0.9, keep=3) == -INF, 0.0, y)
+repetition_penalty(x, array([[0, 1], [2, 2], [5, 0]]), 1.3)
 """
 WHOLE = """
 nms(b[:, 1:], v[:2], 0.3)[0]
@@ -198,6 +200,9 @@ cummax(x, return_indices=True)[1]
 x.astype(f32).flatten().copy()
 sample(Poisson(w), seed=2)
 sample_tokens(x, temperature=0.7, top_k=3, top_p=0.9, seed=1)
+sample_tokens(x, p[:, 0] * cast(i > 2, f64), top_k=0, seed=1)
+multinomial(p, 4, seed=1) + sort(multinomial(p, 6, seed=2))[:, 2:]
+choice(x, (2, 4), p=p[:, 0], seed=1)[:, :, 0] + choice(v, (4,), replace=False, seed=2)
 beam_search_step(v[None, :3], log_softmax(x)[None])[1]
 meshgrid(v, w)[0] + PI
 """
