@@ -61,6 +61,8 @@ def by_sign(x: Tensor[N, f32]):
 
 def picked(x: Tensor[N, f32], i: Tensor[K, i32]): return softmax(x[i]) * sum(x)
 def noisy(x: Tensor[N, f32]): return x + normal(N)
+def beside(a: Tensor[M, f32], b: Tensor[N, f32]): return a * 0.5 + 1.0, b * 0.5 + 1.0
+def kronecker(a: Tensor[2, 2, f32], x: Tensor[2, 5, 4, f32]): return op.kronecker(op.dense(a), op.dense(a)) @ x
 
 def checked(x: Tensor[N, f32]):
     print("the sum is", sum(x))
@@ -96,6 +98,7 @@ CALLS = {
     "until": (np.abs(X),),
     "by_sign": (X,),
     "picked": (X, np.array([3, 3, 9, 0], np.int32)),
+    "kronecker": (SQUARE[:2, :2].copy(), rng.standard_normal((2, 5, 4)).astype(np.float32)),
 }
 
 
@@ -109,6 +112,14 @@ def test_results_have_the_bits_of_the_cpu(modules, name: str) -> None:  # type: 
         found = gpu[name](*placed)
         assert isinstance(found, DeviceArray) and same(found, expected)
     assert same(placed[0], CALLS[name][0]), "arguments stay as they are"
+
+
+@pytest.mark.one_in(6)
+def test_tensors_of_one_launch(modules, fake: FakeCuda) -> None:  # type: ignore[no-untyped-def]
+    launched = len(fake.launched)
+    cpu, gpu = (module.beside(X, SQUARE.ravel()) for module in modules)
+    assert len(fake.launched) == launched + 1
+    assert same(cpu[0], gpu[0]) and same(cpu[1], gpu[1])
 
 
 @pytest.mark.one_in(48)

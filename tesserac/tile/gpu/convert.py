@@ -15,6 +15,8 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import AxisType, MemRefType, row_major
+from tesserac.schedule.machine import Machine
+from tesserac.tile.dialect import memref_type
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.values import fragment
 from tesserac.tile.gpu.variants import EXCHANGE_BYTES, scratch_bytes
@@ -22,10 +24,10 @@ from tesserac.types.dims import Dim
 
 WORD = 4
 STATIC_BYTES = 40 * 1024
-"""What a kernel without scratch may take for it."""
+"""What conversions of a kernel may take of it at most."""
 
 
-def expand_conversions(kernel: Op) -> None:
+def expand_conversions(kernel: Op, machine: Machine) -> None:
     """Changes the kernel in place."""
     rooms: dict[MemRefType, Value] = {}
     start = Builder.before(kernel.body.ops[0])
@@ -33,9 +35,16 @@ def expand_conversions(kernel: Op) -> None:
         if op.name == "gpu.convert":
             _through_memory(op, start, rooms)
     needed = sum((scratch_bytes(mem) for mem in rooms), start=Dim.const(0)).constant
-    scratch = any(op.name == "gpu.scratch" for op in kernel.walk())
-    if needed is None or needed > (EXCHANGE_BYTES if scratch else STATIC_BYTES):
+    if needed is None or needed > _room(kernel, machine):
         raise LoweringError(f"blocks that change their layout would need {needed} bytes of shared memory")
+
+
+def _room(kernel: Op, machine: Machine) -> int:
+    """Bytes for conversions. Scratch of a size that only a run knows leaves them `EXCHANGE_BYTES`."""
+    scratch = [memref_type(op.result) for op in kernel.walk() if op.name == "gpu.scratch"]
+    taken = sum((scratch_bytes(mem) for mem in scratch), start=Dim.const(0)).constant
+    left = EXCHANGE_BYTES if taken is None else machine.near_bytes - taken
+    return min(STATIC_BYTES, max(left, EXCHANGE_BYTES))
 
 
 def _through_memory(op: Op, start: Builder, rooms: dict[MemRefType, Value]) -> None:

@@ -19,8 +19,8 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, att
 from tesserac.ir.types import INDEX
 from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import RESIDENT, Config, grid, kernel_memrefs, memref_type
+from tesserac.tile.gpu.convert import STATIC_BYTES
 from tesserac.tile.gpu.line_rooms import Access, NotJoined, accesses, place_between
-from tesserac.tile.gpu.variants import EXCHANGE_BYTES
 from tesserac.types.dims import ONE, Dim
 
 STRAIGHT = ("axis", "load", "map", "store", "full", "iota", "cast", "return", "alloc", "view")
@@ -75,7 +75,7 @@ def _join(first: Op, second: Op, kernels: dict[str, Op], machine: Machine) -> bo
     if held is None or not (_is_straight(one) and _is_straight(two)) or one.attrs["config"] != two.attrs["config"]:
         return False
     try:
-        joined = _Joined(one, two, first, second, held, machine.near_bytes - EXCHANGE_BYTES)
+        joined = _Joined(one, two, first, second, held, machine.near_bytes - STATIC_BYTES)
     except NotJoined:
         return False
     kernels.setdefault(joined.kernel.symbol, joined.kernel)

@@ -213,7 +213,8 @@ def _has_short_rows(kernel: Op, ty: TileType) -> bool:
     of a warp are neighbours in memory where it is written number by number."""
     if len(ty.shape) < 2 or ty.shape[-1] > SHORT_ROW:
         return False
-    rows = [memref_type(op.operands[1]).dims[-1].constant for op in kernel.walk() if op.name == "tile.store"]
+    written = (memref_type(op.operands[1]).dims for op in kernel.walk() if op.name == "tile.store")
+    rows = [dims[-1].constant for dims in written if dims]
     return any(row is None or row % ty.shape[-1] for row in rows)
 
 

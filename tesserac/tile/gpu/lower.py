@@ -77,7 +77,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     cut_gathers(lowered)
     expand_scans(lowered)
     expand_reductions(lowered)
-    expand_conversions(lowered)
+    expand_conversions(lowered, machine)
     place_scratch(lowered, variant.scratch)
     if variant.unit:
         promote_sums(lowered)
