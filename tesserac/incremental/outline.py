@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from tesserac.base.source import SourceFile, Span
-from tesserac.check.names.resolve import rule_of
+from tesserac.check.names.decorated import rule_of
 from tesserac.check.names.usage import Usage, usage_of
 from tesserac.syntax import ast
 from tesserac.syntax.parse import ParsedItem, parse_items

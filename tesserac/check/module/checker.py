@@ -31,7 +31,7 @@ from tesserac.check.module.findings import Findings, Tables
 from tesserac.check.module.scope import ModuleScope
 from tesserac.check.names.cascades import without_cascades
 from tesserac.check.names.refs import ConstantRef, FunctionRef
-from tesserac.check.names.resolve import Exports, ImportPath, ImportProblem, ModuleNames, implemented
+from tesserac.check.names.resolve import Exports, ImportPath, ImportProblem, ModuleNames
 from tesserac.check.names.struct_items import is_constructor, is_test
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.body import Body
@@ -307,8 +307,7 @@ class ModuleChecker(ModuleScope):
     @cached_property
     def implementing(self) -> tuple[tuple[FunctionRef, str], ...]:
         """The functions that kernels of this module implement, each with the name of the kernel."""
-        said = ((implemented(node), name) for name, node in self.names.functions.items())
-        meant = ((self.meaning(node), name) for node, name in said if node is not None)
+        meant = ((self.meaning(node), name) for name, node in self.names.implemented.items())
         return tuple((meaning, name) for meaning, name in meant if isinstance(meaning, FunctionRef))
 
     def _constant_size(self, name: str) -> Dim | None:

@@ -20,7 +20,6 @@ from tesserac.check.model import typed
 from tesserac.check.module.alternatives import Implementer, is_instance, with_alternatives
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names.refs import FunctionRef
-from tesserac.check.names.resolve import implemented, law_of
 from tesserac.ops.contract import MatMul
 from tesserac.ops.elementwise import Mul
 from tesserac.ops.registry import OPERATORS
@@ -75,10 +74,9 @@ def _implementer(module: ModuleChecker, name: str) -> Implementer | None:
 def _patterns(module: ModuleChecker) -> Iterator[typed.TypedFunction]:
     """What kernels of a module implement, each with the kernel as its alternative: operators, and in a program
     functions, whose bodies may stand written out."""
-    for name, node in module.names.functions.items():
-        meaning = implemented(node)
-        of_function = meaning is not None and isinstance(module.meaning(meaning), FunctionRef)
-        if meaning is None or (of_function and of_library(node.span.file)):
+    for name, meaning in module.names.implemented.items():
+        of_function = isinstance(module.meaning(meaning), FunctionRef)
+        if of_function and of_library(meaning.span.file):
             continue
         said = module.decorations(name)
         if of_function and said.tolerance is not None:
@@ -95,14 +93,14 @@ def _laws(
 ) -> Iterator[typed.TypedFunction]:
     """What laws of a module say of the types with which a program calls the functions that they are of, if what these
     give goes where the laws say at all."""
-    for name, node in module.names.functions.items():
-        of = law_of(node)
-        ref = None if of is None else module.meaning(of)
+    for name, of in module.names.laws.items():
+        ref = module.meaning(of)
         if not isinstance(ref, FunctionRef):
             continue
         anchor = checker.signature(ref.owner, ref.name)
         calls = {s: f for s, f in reached.items() if f.name == ref.name and is_instance(f, ref.owner, anchor)}
-        if not calls or not _needed(node) <= _operators(reached, reachable(calls.values(), checker.find)):
+        law = module.names.functions[name]
+        if not calls or not _needed(law) <= _operators(reached, reachable(calls.values(), checker.find)):
             continue
         if not feeds(reached, calls, contracts):
             continue

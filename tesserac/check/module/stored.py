@@ -31,8 +31,9 @@ CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())
 CHECKERS = (ModuleChecker, ModuleNames, Exports, Sink, Draft)
 NAMED: dict[str, object] = {**stored.NAMED, **OPERATORS}
 _WRITTEN = ("parameters", "result", "symbols", "facts", "unbound", "hidden", "attributes", "spans")
+_DEFINED = ("decorators", "parameters", "returns", "where", "uses", "body")
 LATE: dict[type[Late], Fields] = {
-    FunctionDef: Fields(("parameters", "returns", "where", "uses", "body"), lambda function: function.span.file),
+    FunctionDef: Fields(_DEFINED, lambda function: function.span.file),
     Signature: Fields(_WRITTEN, lambda signature: signature.node.span),  # each alone: methods of all files are asked
     Findings: Fields(("tables",), lambda findings: findings.file),
 }

@@ -15,11 +15,11 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import library_folder
 from tesserac.base.source import Span
 from tesserac.check.model.library_annotations import form_of
+from tesserac.check.names.decorated import implemented, law_of, rule_of
 from tesserac.check.names.decorating import is_transformed, plain_name, taken_apart
 from tesserac.check.names.refs import (
     ALGEBRA,
     BUILTINS,
-    DERIVATIVE_RULES,
     NAMESPACES,
     OPERATIONS,
     BuiltinRef,
@@ -46,35 +46,6 @@ from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
 
 LIBRARY_PATHS = (("tessera",), ("tessera", "stdlib"))
-
-
-def rule_of(node: ast.FunctionDef) -> dict[str, str]:
-    """The functions that this one is a derivative of, by the decorators that say so."""
-    found: dict[str, str] = {}
-    for decorator in node.decorators:
-        match decorator.expression:
-            case ast.Call(function=ast.Name(id=kind), arguments=[ast.Argument(value=ast.Name(id=of))]):
-                if kind in DERIVATIVE_RULES:
-                    found[kind] = of
-    return found
-
-
-def implemented(node: ast.FunctionDef) -> ast.Expr | None:
-    """The function that a kernel says it implements."""
-    for decorator in node.decorators:
-        match decorator.expression:
-            case ast.Call(function=ast.Name(id="kernel"), arguments=arguments):
-                return next((a.value for a in arguments if a.name == "implements"), None)
-    return None
-
-
-def law_of(node: ast.FunctionDef) -> ast.Expr | None:
-    """The function that a law is of."""
-    for decorator in node.decorators:
-        match decorator.expression:
-            case ast.Call(function=ast.Name(id="law"), arguments=arguments):
-                return next((a.value for a in arguments if a.name == "of"), None)
-    return None
 
 
 @cache
@@ -170,6 +141,10 @@ class ModuleNames:
         self.functions: dict[str, ast.FunctionDef] = {}
         self.derivative_rules: dict[str, dict[str, str]] = {}
         self.form_rules: dict[str, dict[str, str]] = {}
+        self.implemented: dict[str, ast.Expr] = {}
+        """What kernels say that they implement, by their names."""
+        self.laws: dict[str, ast.Expr] = {}
+        """The functions that laws are of, by the laws' names."""
         self.hidden: dict[str, ast.FunctionDef] = {}
         self.inner: dict[str, ast.FunctionDef] = {}
         self.structs: dict[str, ast.StructDef] = {}
@@ -307,6 +282,10 @@ class ModuleNames:
         self._note_rules(item)
         if (form := form_of(item)) is not None:
             self.form_rules.setdefault(form[0], {})[form[1]] = item.name
+        if (meaning := implemented(seen)) is not None:
+            self.implemented.setdefault(item.name, meaning)
+        if (of := law_of(seen)) is not None:
+            self.laws.setdefault(item.name, of)
 
     def _define(self, name: str, meaning: Resolved, span: Span) -> None:
         if name in self._spans:
