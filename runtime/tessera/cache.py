@@ -155,17 +155,19 @@ class DiskCache:
 
     def write(self, key: str, data: bytes) -> None:
         if write_entry(self._directory, self._name(key), key, data):
-            self._make_room(len(data))
+            self._make_room(key, len(data))
 
-    def _make_room(self, added: int) -> None:
-        """Looks through the folder with the first entry that a process writes, then again after each sixteenth of the
-        limit: doing so for every entry took longer than compiling, once there were thousands."""
+    def _make_room(self, key: str, added: int) -> None:
+        """Looks through the folder after each sixteenth of the limit that a process has written, and with one in
+        sixteen of the entries that are the first of theirs: once there are thousands of entries, looking takes as long
+        as compiling a small program."""
         place = (self._directory, self._limit)
-        unseen = _written_unseen.get(place)
-        if unseen is None or unseen + added > self._limit // 16:
+        before = self._limit if key.startswith("0") else 0  # of other processes, of which each may have written little
+        unseen = _written_unseen.get(place, before) + added
+        if unseen > self._limit // 16:
             self._shrink()
-            unseen = -added
-        _written_unseen[place] = unseen + added
+            unseen = 0
+        _written_unseen[place] = unseen
 
     def _name(self, key: str) -> str:
         return os.path.join(key[:2], key)

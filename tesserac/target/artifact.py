@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-import llvmlite
-
 from tessera.artifact import Artifact
 from tessera.cache import DiskCache, cache_key, default_directory
 from tessera.container import image_from_bytes, image_to_bytes
 from tessera.image import Image
 from tessera.returned import VALUE, as_they_come
 from tessera.signature import Binding, Signature, Site, TensorSpec
-from tessera.toolchain import FULL_OPTIMISATION, NO_OPTIMISATION
+from tessera.toolchain import FULL_OPTIMISATION, NO_OPTIMISATION, toolchain_key
 from tesserac.base.source import Span
 from tesserac.ir.core import Op, Value, attr_tuple, tuple_of
 from tesserac.ir.forms import tensor_type
@@ -126,12 +124,11 @@ def unsized_artifact(func: Op, demands: tuple[str, ...], *, name: str) -> Artifa
 @cache
 def pool_image(machine: Machine) -> Image:
     """The pool for a machine. It is the same for all programs, so it is compiled once and kept on disk."""
-    text = str(pool_module(machine.triple, data_layout(machine)))
-    kept, key = DiskCache(default_directory()), cache_key(["pool", text, repr(machine), llvmlite.__version__])
+    kept, key = DiskCache(default_directory()), cache_key(["pool", repr(machine), toolchain_key()])
     try:
         return image_from_bytes(kept.read(key) or b"")
     except ValueError:
-        image = link([emit_object(text, machine)])
+        image = link([emit_object(str(pool_module(machine.triple, data_layout(machine))), machine)])
         kept.write(key, image_to_bytes(image))
         return image
 

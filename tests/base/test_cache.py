@@ -63,13 +63,18 @@ def test_the_oldest_entries_make_room(tmp_path: Path) -> None:
 
 
 def test_writing_costs_the_same_however_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder is looked through with the first entry of a process, then after every sixteenth of the limit."""
+    """The folder is looked through after every sixteenth of the limit, and with some of the first entries of processes,
+    chosen by their keys."""
     looks: list[None] = []
     look = DiskCache._shrink
     monkeypatch.setattr(DiskCache, "_shrink", lambda cache: (looks.append(None), look(cache)))
     for number in range(64):  # as a program does that compiles many modules: each has a cache of its own
         DiskCache(str(tmp_path), limit_bytes=64_000).write(f"{number:064x}", bytes(500))
     assert 1 < len(looks) < 16
+    before = len(looks)
+    for key in "0f":
+        DiskCache(str(tmp_path / key), limit_bytes=64_000).write(key * 64, bytes(500))
+        assert len(looks) == before + 1, key
     assert sum(path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()) <= 64_000 * 17 // 16
 
 
