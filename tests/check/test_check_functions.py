@@ -234,6 +234,7 @@ def use(x: Tensor[N, f32]) -> Tensor[N, f32]:
     assert "calls itself" in result.diagnostics[0].primary.text
 
 
+@pytest.mark.one_in(4)
 def test_files_of_the_library_share_what_is_not_the_programs() -> None:
     """`_squares` is in one file of `stdlib/linalg` and called in others; `_length` is in two, and only theirs."""
     checkers = {result.module.name: result.checker for result in load_library()}

@@ -73,6 +73,7 @@ def errors(text: str) -> list[Diagnostic]:
     return [d for d in check_text(text).diagnostics if d.severity is Severity.ERROR]
 
 
+@pytest.mark.one_in(6)
 @folded(("name", "text", "diagnostic", "fix"), fixes, ids=name_of, one_in=48)
 def test_the_first_fix_mends_it(name: str, text: str, diagnostic: Diagnostic, fix: Fix) -> None:
     mended = apply_edits(text, list(fix.edits))

@@ -52,7 +52,7 @@ def test_what_is_checked(claim: Claim) -> None:
     check_says(claim.program, (said["codes"] or "").split(), said["text"] or "")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @folded("claim", lambda: claims(called=True), one_in=48)
 def test_what_is_called(claim: Claim) -> None:
     outcome = OUTCOME.fullmatch(claim.outcome)

@@ -20,6 +20,7 @@ def slopes(x: Tensor[N, 2, f32], m: Tensor[N, bool], v: Tensor[f32]):
 X, M = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([True, False, False, True])
 
 
+@pytest.mark.one_in(2)
 def test_all_places_of_a_mask_get_one_value() -> None:
     loaded = tessera.compile(PROGRAM)
     wanted = X.copy()

@@ -144,7 +144,7 @@ TAKEN: list[tuple[str, object]] = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("call", "expected"), TAKEN, ids=[call for call, _ in TAKEN])
 def test_what_is_taken(m: Any, call: str, expected: object) -> None:
     result = eval(call, {**globals(), "m": m})

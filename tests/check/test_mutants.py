@@ -53,7 +53,7 @@ def test_first_fixes_mend(outcomes: list[Outcome]) -> None:
     assert sum(o.mended for o in fixed) >= 0.8 * len(fixed)
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize(
     "body",
     [

@@ -147,7 +147,7 @@ def test_what_is_refuted_is_so_nowhere(facts: list[Fact], kind: GuardKind, left:
         assert not any(points(facts, (kind, left, right), SIGNED))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
 def test_what_is_equal_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:

@@ -35,7 +35,7 @@ def both(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):
 """
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(
     "decorator",
     [

@@ -229,6 +229,7 @@ def test_one_function_in_a_bundle(command: Program) -> None:
     assert dir(tessera.load("sound.tessb")) == ["double"]
 
 
+@pytest.mark.one_in(2)
 def test_a_bundle_for_another_machine(command: Program) -> None:
     other = "x86-64-v3" if os.uname().machine == "aarch64" else "aarch64"
     assert command("build", "sound.tess", "--target", f"cpu:{other}").status == 0

@@ -66,6 +66,7 @@ def said(path: str) -> list[tuple[str, str]]:
     return [(d.code, d.title) for d in Session().check(source).diagnostics]
 
 
+@pytest.mark.one_in(2)
 def test_names_types_and_constants(program: str) -> None:
     m = tessera.load(program)
     layer, x = m.build(), np.full((2, 2), 3, "f4")
@@ -111,6 +112,7 @@ def test_what_cannot_be_imported(program: str, tmp_path: Path, text: str, code: 
     assert said(program) == [(code, title)]
 
 
+@pytest.mark.one_in(2)
 def test_a_bundle_of_several_files(program: str, tmp_path: Path) -> None:
     from tesserac import cli
 

@@ -232,6 +232,7 @@ def test_time(talk: Talk) -> None:
     assert talk(":time 3") == "known without running it\n"
 
 
+@pytest.mark.one_in(2)
 def test_files_are_loaded_and_read_again(talk: Talk) -> None:
     file = Path("lib.tess")
     file.write_text("scale = 2.0\ndef twice(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return x * scale\n")
@@ -316,6 +317,7 @@ def test_a_crash_does_not_end_the_session() -> None:
     assert run_apart(lambda: b"x" * 200_000) == b"x" * 200_000
 
 
+@pytest.mark.one_in(2)
 def test_an_interrupt_while_compiling_keeps_the_names(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("lib.tess").write_text("def twice(x: Tensor[N, f32]): return x * 2.0\n")
     talk(":load lib.tess", "x = ones(2)", "def f(x: Tensor[N, f32]): return twice(x)")

@@ -45,6 +45,7 @@ def test_definitions_are_checked_once(asked: Counter[str]) -> None:
     assert not any(name.startswith("f") for name in asked)
 
 
+@pytest.mark.one_in(2)
 def test_what_a_new_meaning_reaches_is_checked_again() -> None:
     engine = Engine()
     engine.submit(definition("f"))

@@ -159,7 +159,7 @@ def test_the_actions_of_an_editor_mend() -> None:
                 assert (action.diagnostic.code, action.diagnostic.title) not in [(d.code, d.title) for d in after]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_safe_fixes_of_mutants_bring_nothing_new() -> None:
     for mutant in mutants(seed=9, count=60):
         source = SourceFile("own.tess", mutant.text)

@@ -78,7 +78,7 @@ BLOCKS = [
 ]
 
 
-@folded("source", BLOCKS)
+@folded("source", BLOCKS, one_in=4)
 def test_programs_in_pages_check(source: SourceFile) -> None:
     checked = session().check(source)
     assert [render_short(d, {source.path: source}) for d in checked.diagnostics] == []
@@ -139,6 +139,7 @@ EXAMPLES = {name: _example(op.__doc__) for name, op in OPERATORS.items()}
 """Those of the library are run by `tests/stdlib/test_stdlib.py`."""
 
 
+@pytest.mark.one_in(2)
 @folded("name", sorted(EXAMPLES), one_in=48)
 def test_examples_of_docstrings_run_and_give_the_bits_of_the_oracle(name: str) -> None:
     source = SourceFile(f"{name}.tess", EXAMPLES[name])
@@ -170,7 +171,7 @@ def _run(source: SourceFile, selected: Selected) -> None:
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 def test_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The README's program is `model.tess` of its Python example."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")

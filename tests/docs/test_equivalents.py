@@ -147,7 +147,7 @@ def test_all_of_torch_is_listed() -> None:
     assert unlisted("torch", modules) == []
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_all_of_jax_is_listed() -> None:
     jax = pytest.importorskip("jax", reason="needs the extra `peers`")
     of_version(jax, "0.10")

@@ -163,7 +163,7 @@ def test_what_only_a_run_shows_names_what_the_program_called(golden: Golden) -> 
     golden.check(CASES / "mistakes.txt", "".join(told))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 def test_a_false_promise_is_an_error() -> None:
     text = """
 def itself(M: Tensor[N, N, f32]): return op.dense(M, self_adjoint=True) @ ones(N)

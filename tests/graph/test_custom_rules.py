@@ -168,6 +168,7 @@ def program() -> tessera.Module:
     return tessera.compile(PROGRAM)
 
 
+@pytest.mark.one_in(2)
 def test_reverse_mode_goes_by_the_rule(program: tessera.Module) -> None:
     np.testing.assert_array_equal(program.value(X), X * X * X)
     np.testing.assert_allclose(program.reverse(X), 100 * X**2, rtol=1e-15)

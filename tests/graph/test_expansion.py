@@ -60,7 +60,7 @@ def test_what_doubles_is_called(way: str) -> None:
     assert sum(1 for _ in levels.tile.walk()) < 2 * LARGE
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("way", REFUSED)
 def test_what_cannot_be_called_is_refused_before_it_is_made(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made, init = 0, core.Op.__init__
@@ -85,7 +85,7 @@ def test_the_count_is_that_of_the_operators(monkeypatch: pytest.MonkeyPatch) -> 
     assert refused(text).startswith("`f` becomes 64 operators")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_derivatives_of_derivatives_are_counted_as_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     body = "exp(sin(v) * tanh(v))"
     for _ in range(7):

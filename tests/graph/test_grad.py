@@ -94,6 +94,7 @@ def test_back_through_a_loop(program: tessera.Module, length: int) -> None:
     np.testing.assert_allclose(by_x, numerically(lambda v: program.turns(w, v), x), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.one_in(2)
 def test_forward_over_reverse_of_a_loop(program: tessera.Module) -> None:
     rng = np.random.default_rng(2)
     w, x, v = rng.normal(size=4), rng.normal(size=(3, 4)), rng.normal(size=4)

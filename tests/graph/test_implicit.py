@@ -110,7 +110,7 @@ def test_second_derivatives(program: tessera.Module, name: str) -> None:
     np.testing.assert_allclose(curve, along(getattr(program, f"{name}_slope"), T, D), rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(12)
 def test_the_derivative_is_that_of_the_unrolled_loop(program: tessera.Module) -> None:
     np.testing.assert_allclose(program.fixed_slope(T), program.unrolled_slope(T), rtol=1e-12)
     np.testing.assert_allclose(program.captured_slope(T), program.fixed_slope(T), rtol=1e-14)
@@ -185,7 +185,7 @@ def allowed(t: Tensor[f64]): return fixed_point(lambda u, x: 2.0 * x, t, t, max_
 """
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", ["away", "slow", "slope", "missing", "short"])
 def test_an_iteration_that_does_not_converge_ends_with_an_error(name: str) -> None:
     module = tessera.compile(ENDLESS)

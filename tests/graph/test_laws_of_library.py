@@ -118,7 +118,7 @@ def test_attention_that_is_written_out_is_attention(name: str, tmp_path: Path) -
     assert np.array_equal(got, interpreted(text(params, body), "f", *numbers(params)))
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", KEPT)
 def test_what_is_something_else_stays(name: str, tmp_path: Path) -> None:
     params, body = KEPT[name]

@@ -59,7 +59,7 @@ def test_a_size_of_a_call_is_compared_with_the_bound(monkeypatch: pytest.MonkeyP
         module.f(d)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_the_option_counts_for_what_was_checked_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,7 @@ def both(x: Tensor[A, D, f32], y: Tensor[B, D, f32], w: Tensor[D, D, f32]) -> (T
 """
 
 
+@pytest.mark.one_in(2)
 def test_kernels_over_sizes_of_other_names_are_one_code() -> None:
     session, source = Session(), SourceFile("sizes.tess", TWO_SIZES)
     cpu = host_platform()

@@ -58,7 +58,7 @@ def test_other_kernels_stay_whole() -> None:
     assert all(name.startswith(("main.", "rest.")) for name in functions(NO_PRODUCT, PLATFORMS["aarch64"]))
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("depth", [0, 3, 4097, 13000])
 def test_shared_sums_have_the_bits_of_the_oracle(depth: int) -> None:
     """No sum, one block, two and several, which are put together in shared loops over scratch."""

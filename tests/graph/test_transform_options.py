@@ -172,7 +172,7 @@ def flat(value: Any) -> list[np.ndarray]:
     return flat((value.a, value.b)) if hasattr(value, "a") else [np.asarray(value)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 def test_derivatives_of_trees_are_trees_of_blocks() -> None:
     module: Any = tessera.compile(TREES)
     p, v = (module.Point(a=RNG.normal(size=3), b=(np.float64(RNG.normal()), RNG.normal(size=2))) for _ in range(2))

@@ -232,6 +232,7 @@ def test_jacobians_of_structs(program: tessera.Module, rng: np.random.Generator)
     np.testing.assert_allclose(by_w2, np.tanh(x @ m["w1"]), rtol=1e-13)
 
 
+@pytest.mark.one_in(3)
 def test_curvature(program: tessera.Module, rng: np.random.Generator) -> None:
     x, v = rng.normal(size=4), rng.normal(size=4)
     found, along = program.curvature(x, v)
@@ -315,13 +316,13 @@ def test_scan(program: tessera.Module, rng: np.random.Generator, length: int) ->
     np.testing.assert_allclose(program.recurrent_slope(w, xs), slope, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_a_mapped_scan(program: tessera.Module, rng: np.random.Generator) -> None:
     w, xs = rng.normal(size=(3, 3)), rng.normal(size=(4, 5, 3))
     same(program.mapped_recurrent(w, xs), [program.recurrent(w, own)[1] for own in xs])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_scan_of_tuples_and_lists(program: tessera.Module, rng: np.random.Generator) -> None:
     last, rows = program.powers(3, 2.0)
     assert (last, list(rows)) == (6.75, [2.0, 3.0, 4.5])

@@ -114,6 +114,7 @@ def test_what_reads_the_tensor_as_it_was_reads_it_before_the_update(before: str,
     assert np.array_equal(module.f(w, x)[1], whole.f(w, x))
 
 
+@pytest.mark.one_in(3)
 def test_what_is_moved_before_an_update_needs_no_copy() -> None:
     """A loop that reads the old tensor takes along the sum that it needs, which would have read a copy of it."""
     run = compiled_equals_oracle(TAKEN_ALONG)

@@ -77,6 +77,7 @@ def test_targets_and_the_interpreter_agree_to_the_bit() -> None:
     np.testing.assert_allclose(wanted, exact, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.one_in(2)
 def test_it_shows_in_every_level_and_in_the_signature(tmp_path: Path) -> None:
     path = tmp_path / "m.tess"
     path.write_text(FAST)
@@ -90,6 +91,7 @@ def test_it_shows_in_every_level_and_in_the_signature(tmp_path: Path) -> None:
     assert session.artifact(source, function, host_platform()).signature.numerics == "fast"
 
 
+@pytest.mark.one_in(2)
 def test_nothing_outside_the_block_changes() -> None:
     text = (
         "def inner(x: Tensor[M, N, f32]):\n    return exp(x) / sum(x, axis=1, keep=True)\n\n"

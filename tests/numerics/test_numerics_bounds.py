@@ -137,7 +137,7 @@ RANGES_F64 = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", EXACT)
 def test_f64(name: str) -> None:
     x = np.concatenate([RNG.uniform(low, high, 400) for low, high in RANGES_F64[name]])

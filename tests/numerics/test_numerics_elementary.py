@@ -146,7 +146,7 @@ def test_coefficients_are_those_of_the_fit(fit: Fit) -> None:
     assert tuple(fit_rounded(fit)[0]) == TABLE[fit.name, "f32"]
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("fit", [f for f in QUOTIENTS if f.dtype == "f32"], ids=lambda fit: fit.name)
 def test_coefficients_are_those_of_the_quotient(fit: Quotient) -> None:
     above, below, _ = quotient_rounded(fit)

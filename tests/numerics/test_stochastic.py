@@ -76,7 +76,7 @@ def test_all_draws_together_have_no_bias(dtype: DType) -> None:
         assert np.array_equal(rounded.astype(np.float64).mean(1), x.astype(np.float64) * scale)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("dtype", ROUNDED_AT_RANDOM, ids=str)
 @pytest.mark.parametrize("value", [1.1, -1.3, 2.0**-9 * 0.7, 100.3])
 def test_compiled_casts_give_neighbours_and_their_mean(dtype: DType, value: float) -> None:

@@ -106,6 +106,7 @@ def test_tails_of_the_normal_distribution(m: tessera.Module, name: str) -> None:
         assert abs(np.sum(np.abs(x) > limit) - expected) < 4 * math.sqrt(expected)
 
 
+@pytest.mark.one_in(2)
 def test_neighbours_do_not_know_of_each_other(m: tessera.Module) -> None:
     """Elements, keys and places next to each other: correlations of n pairs are within 4 / sqrt(n)."""
     places = tessera.compile(f"def f(): return normal({N}), normal({N})")
@@ -146,6 +147,7 @@ def test_integers_are_even_and_exact(m: tessera.Module) -> None:
         assert found.tolist() == [low + ((high - low) * b >> 64) for b in bits]
 
 
+@pytest.mark.one_in(2)
 def test_orders(m: tessera.Module) -> None:
     order = m.order(KEY)
     assert sorted(order.tolist()) == list(range(1000))
@@ -177,6 +179,7 @@ def test_several_of_one_row(m: tessera.Module) -> None:
         assert np.all(np.abs(shares - p) <= 4 * np.sqrt(p * (1 - p) / count))
 
 
+@pytest.mark.one_in(2)
 def test_dropout(m: tessera.Module) -> None:
     x = np.random.default_rng(0).normal(size=N).astype("f4")
     same_bits(m.drop(x, 0.0, KEY), x)

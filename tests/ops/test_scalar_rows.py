@@ -6,6 +6,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+import pytest
 
 import tesserac.tile.dialect  # noqa: F401  (registers the operations of the texts)
 from tesserac.graph.interp_scalar import Space, evaluate_body
@@ -86,6 +87,7 @@ def samples(dtype: DType, seed: int) -> np.ndarray:
     return convert(rng.permutation(np.concatenate([corners, spread])), dtype)
 
 
+@pytest.mark.one_in(12)
 @folded(("name", "dtype"), CASES, one_in=12)
 def test_machine_code_gives_the_bits_of_the_interpreter(name: str, dtype: str) -> None:
     found = lookup(dtype)
@@ -99,6 +101,7 @@ def test_machine_code_gives_the_bits_of_the_interpreter(name: str, dtype: str) -
     same_bits(result, expected)
 
 
+@pytest.mark.one_in(2)
 @folded(("name", "dtype"), CASES, one_in=12)
 def test_ptx_is_written(name: str, dtype: str) -> None:
     [variant] = lower_kernel(kernels(dtype)[f"{name}_{dtype}"], MACHINES["sm_80"])

@@ -145,7 +145,7 @@ def test_mandelbrot_is_a_picture(tmp_path: Path) -> None:
     assert np.array_equal(rows.reshape(20, 30, 3), load("mandelbrot").picture(20, 30, 60))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_kmeans() -> None:
     x, centres = normal(50, 3), normal(50, 3)[:4]
     found, labels = load("kmeans").kmeans(x, centres, steps=5)

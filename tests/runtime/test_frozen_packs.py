@@ -110,6 +110,7 @@ def test_a_kernel_in_a_loop_over_leading_dims(module: Any) -> None:
     assert packs() == before + 3
 
 
+@pytest.mark.one_in(2)
 def test_packs_are_counted_and_go_with_the_array_that_a_view_holds(module: Any) -> None:
     start = tessera.frozen_memory()
     frozen: Any = tessera.freeze(numbers(200, 128))

@@ -273,7 +273,7 @@ def test_memory_is_level_and_used_again(fake: FakeCuda, module) -> None:  # type
     assert tessera.device_memory().cached == 0
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(16)
 def test_out_of_memory_says_who_holds_it_and_leaves_the_gpu_usable(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     held = tessera.to_device(np.zeros(1 << 26, np.float32))
     with pytest.raises(TesseraError) as error:
@@ -404,6 +404,7 @@ def test_capsules_that_nobody_reads_are_taken_back(fake: FakeCuda) -> None:
 # --- commands and bundles -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 def test_a_bundle_for_two_targets(fake: FakeCuda, tmp_path: Path) -> None:
     from tesserac.commands.building import build_bundle
     from tesserac.driver.session import Session

@@ -45,7 +45,7 @@ def m() -> Any:
     return tessera.compile(PROGRAM)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_values_set_from_python(m: Any) -> None:
     x, w, scale = normal(5, 4), normal(4, 12), normal(4)
     m.params = {"W": w, "norm": {"scale": scale}}
@@ -151,7 +151,7 @@ def f(x: Tensor[B, 3, f32]) -> Tensor[B, 3, f32]:
 """
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("sizes", ["2, 3", '2, "D"'])
 def test_a_struct_with_a_list_is_a_param(sizes: str) -> None:
     m = tessera.compile(TOWER.format(sizes=sizes, init="").replace("[B, 3,", "[B, D," if "D" in sizes else "[B, 3,"))

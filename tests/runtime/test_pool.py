@@ -229,6 +229,7 @@ def test_the_pool_builds_for_every_machine(machine: Machine) -> None:
     assert all(name.startswith(("libc.", "python.")) for name, _ in image.imports)
 
 
+@pytest.mark.one_in(2)
 def test_the_pool_is_compiled_once_for_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path))
     expected = pool_image.__wrapped__(AARCH64)

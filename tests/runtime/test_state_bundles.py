@@ -80,6 +80,7 @@ def test_an_exported_function_that_is_not_built_is_told(tmp_path: Path) -> None:
     assert said.endswith("left out `g`: it waits for `x`, `s`\n")
 
 
+@pytest.mark.one_in(2)
 def test_inspect_shows_a_step(tmp_path: Path) -> None:
     path = tmp_path / "program.tess"
     path.write_text(STEP + START + "\ndef open(s: OptimizerState): return s.step\n")

@@ -119,7 +119,7 @@ def test_static_fields_choose_the_code(net: Any) -> None:
         assert np.allclose(net.forward(m, x), reference(m, x), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_dicts_and_other_objects(net: Any) -> None:
     m, x = mlp(net, 4, 7, 3), normal(5, 4)
     expected = net.forward(m, x)
@@ -167,7 +167,7 @@ def test_structs_without_sizes_and_without_types(net: Any) -> None:
     assert np.array_equal(net.any_plain(net.Plain(w=x[0], v=x[1])), x[0] + x[1])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 def test_construction_inside(net: Any) -> None:
     x = normal(3, 4)
     first, second = net.inside(x)
@@ -175,7 +175,7 @@ def test_construction_inside(net: Any) -> None:
     assert np.array_equal(second, net.Deep(2, 4)(x))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_construction_from_fields_alone(net: Any) -> None:
     w, x = normal(4, 7), normal(5, 4)
     assert np.allclose(net.from_fields(w, x), np.maximum(x @ w, 0) @ w.T * 0.5, rtol=1e-4, atol=1e-4)
@@ -213,7 +213,7 @@ def test_misuse_is_said(net: Any, code: str, call: Any) -> None:
     assert caught.value.code == code
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 def test_equal_sizes_without_types() -> None:
     m = tessera.compile("def f(x, y): return x + y\ndef g(x, y): return x @ y\n")
     a, b = normal(3, 4), normal(4)
@@ -336,6 +336,7 @@ def test_a_bare_struct_meets_declared_sizes(caches: tessera.module.Module, sizes
     np.testing.assert_array_equal(caches.attend(k, cache), caches.attend_declared(k, cache))
 
 
+@pytest.mark.one_in(2)
 def test_sizes_of_a_bare_struct_that_differ_are_an_error(caches: tessera.module.Module) -> None:
     with pytest.raises(tessera.TesseraError, match="E0307"):
         caches.attend(np.ones((3, 2, 4, 5), np.float32), caches.KVCache(2, 2, 8, 5))

@@ -122,7 +122,7 @@ def test_what_would_be_overwritten_too_early_is_copied_at_the_end(case: tuple[li
     assert workspace(host) > 0
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("seed", spread(range(5), 2))
 def test_random_programs_give_the_same_bits(seed: int) -> None:
     drawn, session = random_program(seed, 3, 12), Session()

@@ -229,7 +229,7 @@ def test_terms_that_do_not_divide_a_chain_are_an_error_with_figures(k: int) -> N
     assert problem.code == "E0513" and str(k) in problem.title and "4096" in problem.title
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("setting", ["vector=1", "cluster=(2, 1)", 'raster="columns"', 'skew="load"', "regs=64"])
 def test_a_setting_that_a_gpu_does_not_take_changes_nothing_and_the_reason_holds(setting: str) -> None:
     """The code is that without it, and has what the reason says it has in any case."""

@@ -207,6 +207,7 @@ def dims(draw: st.DrawFn, depth: int = 3) -> Dim:
 values = st.fixed_dictionaries({s: st.integers(0, 20) for s in SYMBOLS})
 
 
+@pytest.mark.one_in(2)
 @examples(120)
 @given(dims(), values)
 def test_the_runtime_evaluates_as_the_compiler_does(dim: Dim, symbols: dict[str, int]) -> None:

@@ -73,6 +73,7 @@ def products(op: Op) -> list[Op]:
     return [launch for launch in launches if launch_kind(launch) == "contract"]
 
 
+@pytest.mark.one_in(2)
 def test_a_run_knows_whether_channels_fit_and_takes_memory_for_one_way_only() -> None:
     op = host("def f(" + IMAGE.format(c="C", t=HALF) + "):\n    return conv2d(x, w, padding=1)\n")
     shifted = [launch for launch in products(op) if WHOLE_DIGITS in launch.attrs]
@@ -87,6 +88,7 @@ def test_a_run_knows_whether_channels_fit_and_takes_memory_for_one_way_only() ->
         assert (max(rooms) >= windows * channels) == written
 
 
+@pytest.mark.one_in(2)
 def test_known_channels_need_no_choice() -> None:
     op = host("def f(" + IMAGE.format(c="64", t=HALF) + "):\n    return conv2d(x, w, padding=1)\n")
     assert all(WHOLE_DIGITS in launch.attrs for launch in products(op))
@@ -125,6 +127,7 @@ def test_lines_that_end_with_a_vector_move_in_vectors() -> None:
         same_bits(run(x)[0], x[:, 1:, : columns - 4] * np.float32(2))
 
 
+@pytest.mark.one_in(2)
 def test_what_lies_across_is_read_by_products_in_blocks_of_any_shape() -> None:
     text = "def f(a: Tensor[M, K, t], b: Tensor[K, N, t], c: Tensor[N, M, t]):\n    return a @ b + transpose(c)\n"
     file = SourceFile("m.tess", f"t = {HALF}\n{text}")

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pytest
 
 from tesserac.graph.interp import run_function
 from tests.support.folding import folded
@@ -230,6 +231,7 @@ def numbers(call: str, derived: bool) -> tuple[list[str], str]:
     return names, text
 
 
+@pytest.mark.one_in(6)
 @folded("call", [*VALUED, *COUNTED], one_in=24)
 def test_values_batches_and_gradients(call: str) -> None:
     names, text = numbers(call, call in VALUED)

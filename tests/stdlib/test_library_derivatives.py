@@ -109,7 +109,7 @@ def slopes(expression: str, x: float) -> tuple[float, float]:
     return float(of.first(at, one, one)[1][0]), float(along)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(
     ("expression", "x", "first", "second"),
     [

@@ -78,7 +78,7 @@ def run(name: str, x: Array) -> Array:
     return found
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", WIDE)
 def test_f32(name: str) -> None:
     for points in POINTS[name]:

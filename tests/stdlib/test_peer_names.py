@@ -8,15 +8,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 import tesserac.ops  # noqa: F401  (fills the registry)
-from tesserac.base.resources import stdlib_files
-from tesserac.base.source import SourceFile
 from tesserac.check.model.library_annotations import other_names
 from tesserac.graph.interp import run_function
+from tesserac.modules.library import load_library
 from tesserac.ops.registry import OPERATORS
-from tesserac.syntax import ast
-from tesserac.syntax.parse import parse_module
 from tests.support.folding import folded
 from tests.support.source_support import compile_to_forms
 
@@ -172,15 +170,15 @@ def test_narrow_numbers_are_rounded_once(call: str, peer: Callable[..., Any]) ->
 
 
 def library_names() -> Iterator[tuple[str, list[str], dict[str, tuple[str, ...]]]]:
-    for path, text in stdlib_files().items():
-        for item in parse_module(SourceFile(path, text)).module.items:
-            if isinstance(item, ast.FunctionDef):
-                yield item.name, [parameter.name for parameter in item.parameters], other_names(item)
+    for module in load_library():
+        for item in module.checker.names.functions.values():
+            yield item.name, [parameter.name for parameter in item.parameters], other_names(item)
     for name, operator in OPERATORS.items():
         have = [option.name for option in (*operator.parsed[0].operands, *operator.parsed[0].statics)]
         yield name, have, dict(operator.others)
 
 
+@pytest.mark.one_in(4)
 def test_other_names_are_of_parameters() -> None:
     """Each stands for one parameter that there is, and is none itself."""
     said = [entry for entry in library_names() if entry[2]]

@@ -25,6 +25,7 @@ from tests.support.source_support import check_text, compile_to_forms, library
 FUNCTIONS = [pytest.param(path, name, id=name) for path, name in public_names()]
 
 
+@pytest.mark.one_in(2)
 @folded("path", sorted(stdlib_files()), one_in=2)
 def test_doc_strings_are_read_as_the_parser_reads_them(path: str) -> None:
     items = parse_module(SourceFile(path, stdlib_files()[path])).module.items

@@ -63,7 +63,7 @@ def test_badly_written_random_programs(text: str) -> None:
     assert_well_formatted(text)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(24)
 @examples(40)
 @given(st.lists(ITEMS, min_size=2, max_size=6))
 def test_items_are_formatted_apart(items: list[str]) -> None:

@@ -59,6 +59,7 @@ def test_any_text(text: str) -> None:
     assert_sound(text)
 
 
+@pytest.mark.one_in(2)
 @examples(300)
 @given(st.lists(st.sampled_from(WORDS), max_size=60))
 def test_any_words(words: list[str]) -> None:

@@ -84,6 +84,7 @@ def test_a_good_cache_needs_no_building(cache_dir: Path, built: tables.Tables, m
     assert _load() == built
 
 
+@pytest.mark.one_in(4)
 def test_shipped_tables_are_used_only_for_their_grammar(
     cache_dir: Path, built: tables.Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

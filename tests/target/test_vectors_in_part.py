@@ -26,7 +26,7 @@ def bodies(dtype: str) -> Any:
     return tessera.compile(BODIES.replace("{t}", dtype))
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_rows_of_every_length(dtype: str) -> None:
     rng = np.random.default_rng(1)

@@ -77,7 +77,7 @@ def ends(kernel: Op) -> list[bool]:
 CASES = [(PLAIN, "sm_80"), (WITH_ROLES, "sm_80"), (WITH_ROLES, "sm_90a"), (CACHE, "sm_90a")]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("text", "arch"), CASES)
 def test_loops_end_where_the_length_does(text: str, arch: str) -> None:
     """What copies and what computes alike: all variants of a kernel of products."""

@@ -166,6 +166,7 @@ def test_masks_of_narrow_numbers_take_no_pairs_apart() -> None:
     assert count(keys, "gpu.mask") == 2 and "phi bfloat" not in emit_kernel(keys).llvm
 
 
+@pytest.mark.one_in(2)
 def test_warp_groups_start_products_in_turns() -> None:
     loop = next(op for op in kernel(ATTENTION).walk() if op.name == "gpu.for" and op.results)
     names = [op.name for op in loop.body.ops]
@@ -229,7 +230,7 @@ def test_quotients_within_elementary_functions_have_their_bits_and_no_jumps() ->
     assert "fdiv" not in emit_kernel(kernel(text.replace(", tanh(x)", ""))).llvm
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(6)
 def test_programs_of_equal_work_follow_each_other_and_long_ones_come_first() -> None:
     ways = ("causal=True", "causal=False", "window=(99, 0)")
     longest, equal, window = (kernel(ATTENTION.replace("causal=True", way)) for way in ways)

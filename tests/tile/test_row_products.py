@@ -103,6 +103,7 @@ def layouts(name: str) -> set[str]:
     return {stage.layout for launch in launches for stage in launch_stages(launch) if stage.operand == 1}
 
 
+@pytest.mark.one_in(2)
 def test_which_products_read_rows() -> None:
     assert layouts("f32s") == {"panels", "rows"}, "the number of rows is known at run time only"
     assert layouts("vector") == {"rows"}

@@ -66,6 +66,7 @@ def test_lowered_text_parses_back(name: str, target: object) -> None:
     assert print_module(parse_module(printed)).strip() == printed.strip()
 
 
+@pytest.mark.one_in(2)
 @given(st.integers(0, 9000), st.integers(1, 3))
 @quick
 def test_vadd(n: int, ranges: int) -> None:
@@ -239,6 +240,7 @@ def test_maps_fuse_into_one_loop() -> None:
     assert names.count("cpu.vector_loop") == 1 and names.count("cpu.store") == 2 and "cpu.scratch" not in names
 
 
+@pytest.mark.one_in(2)
 @given(m=st.integers(0, 40), n=st.integers(0, 50), k=st.integers(0, 11))
 @quick
 def test_an_accumulator_may_start_anywhere_and_be_rescaled(m: int, n: int, k: int) -> None:

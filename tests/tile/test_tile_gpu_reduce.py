@@ -114,6 +114,7 @@ def run_reduction(block: np.ndarray, layout: Layout, kind: str, extent: int) -> 
     return collect(threads.held[result], result_type)
 
 
+@pytest.mark.one_in(2)
 @given(
     st.sampled_from([(512,), (64,), (512, 16), (512, 4), (512, 2), (128, 16), (512, 64), (32, 8), (1, 4)]),
     st.sampled_from([1, 2, 4, 8]),

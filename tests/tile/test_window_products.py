@@ -83,7 +83,7 @@ def test_windows_are_multiplied_with_the_bits_of_the_forms() -> None:
                 same_bits(np.asarray(got), wanted)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_windows_are_packed_only_where_vectors_have_no_masks() -> None:
     with_masks = lowered(X86_64_V4, AVX512)
     assert with_masks.count("cpu.window_product") == len(SIZES) and "cpu.pack_groups" not in with_masks

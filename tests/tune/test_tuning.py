@@ -70,6 +70,7 @@ def blocks(program: str, schedules: Schedules | None) -> tuple[int, ...]:
     return tuple(loop.block for loop in launch_loops(launch)[1:])
 
 
+@pytest.mark.one_in(2)
 def test_the_user_goes_before_the_tuner_and_that_before_the_compiler() -> None:
     plain = PROGRAM.format(how="")
     found = Schedules((entry(digest_of(plain), {"m": 24, "n": 40}),))
@@ -80,6 +81,7 @@ def test_the_user_goes_before_the_tuner_and_that_before_the_compiler() -> None:
     assert blocks(PROGRAM.format(how=SPACE), found)[1:] == (24, 40)
 
 
+@pytest.mark.one_in(2)
 def test_a_schedule_is_found_by_what_the_kernel_computes() -> None:
     plain = PROGRAM.format(how="")
     assert digest_of(plain) == digest_of("# a comment\n" + plain)
