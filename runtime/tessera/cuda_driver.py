@@ -70,7 +70,6 @@ PROTOTYPES: dict[str, tuple[type, ...]] = {
     "cuStreamWaitEvent": (_HANDLE, _HANDLE, c_uint),
     "cuStreamBeginCapture": (_HANDLE, c_int),
     "cuStreamEndCapture": (_HANDLE, _OUT),
-    "cuStreamIsCapturing": (_HANDLE, _OUT),
     "cuGraphInstantiateWithFlags": (_OUT, _HANDLE, c_uint64),
     "cuGraphLaunch": (_HANDLE, _HANDLE),
     "cuGraphDestroy": (_HANDLE,),
@@ -305,9 +304,6 @@ class Driver:
 
     def forget_event(self, event: int) -> None:
         self.call("cuEventDestroy", event)
-
-    def is_capturing(self, stream: int) -> bool:
-        return self._number("cuStreamIsCapturing", stream) != 0
 
     @contextmanager
     def captured(self, stream: int) -> Iterator[list[int]]:

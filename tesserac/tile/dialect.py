@@ -355,7 +355,8 @@ def _verify_fold_at(op: Op) -> None:
 def _verify_dot(op: Op) -> None:
     a, b, acc = (tile_type(v) for v in op.operands)
     accum = I32 if a.dtype == b.dtype == I8 else compute_dtype(a.dtype, a.policy)
-    require(a.policy == b.policy, "the operands have two policies", op)
+    require(a.dtype != b.dtype or a.policy == b.policy, "the operands have two policies", op)
+    require(accum in (I32, compute_dtype(b.dtype, b.policy)), "the operands are computed in two types", op)
     require(acc == tile_type(op.result) and acc.dtype == accum, "must accumulate in {}", op, accum.name)
     shapes = (len(a.shape), len(b.shape)) == (2, 2) and a.shape[1] == b.shape[0]
     require(shapes and acc.shape == (a.shape[0], b.shape[1]), "shapes do not fit", op)

@@ -126,7 +126,7 @@ class FakeCuda:
             return NOT_IN_CAPTURE
         if self.held + size > self.total or not size:
             return NO_MEMORY if size else INVALID
-        room = ctypes.create_string_buffer(b"\xab" * size, size)
+        room = ctypes.create_string_buffer(b"\xff" * size, size)
         self.memory[ctypes.addressof(room)] = room
         _write(out, ctypes.addressof(room))
         return 0
@@ -217,9 +217,6 @@ class FakeCuda:
         made = self._new()
         self._graphs[made] = self._capturing.pop(stream)
         _write(out, made)
-
-    def cuStreamIsCapturing(self, stream: int | None, out: int) -> None:
-        _write(out, int(stream in self._capturing), ctypes.c_int)
 
     def cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> None:
         made = self._new()
