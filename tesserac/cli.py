@@ -25,7 +25,7 @@ from tesserac.base.targets import TARGETS
 from tesserac.commands import names
 from tesserac.commands.fault_reports import report_fault
 from tesserac.commands.options import Targets, device_option, materialize_option, target_option
-from tesserac.commands.outcome import BAD_USAGE, MISTAKES, OK, Outcome, UsageMistake
+from tesserac.commands.outcome import BAD_USAGE, INTERRUPTED, MISTAKES, OK, Outcome, UsageMistake
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from tesserac.diag.render import Palette
     from tesserac.driver.session import Session
 
-INTERRUPTED, CLOSED_PIPE = 130, 141
-"""What a shell reports for a program that SIGINT or SIGPIPE ended."""
+CLOSED_PIPE = 141
+"""What a shell reports for a program that SIGPIPE ended."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What a disk without room for more says."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 
-OK, MISTAKES, BAD_USAGE, FAULT = 0, 1, 2, 70
-"""Exit statuses: all well; the program has mistakes; the command was used wrongly; the compiler itself failed."""
+OK, MISTAKES, BAD_USAGE, FAULT, INTERRUPTED = 0, 1, 2, 70, 130
+"""Exit statuses: all well; the program has mistakes; the command was used wrongly; the compiler itself failed; Ctrl-C
+ended it."""
 
 
 @dataclass(frozen=True)

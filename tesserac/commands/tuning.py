@@ -6,7 +6,7 @@ what the compiler chooses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from tessera.errors import TesseraError, reason_of
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.model import typed
-from tesserac.commands.outcome import Outcome, UsageMistake
+from tesserac.commands.outcome import INTERRUPTED, Outcome, UsageMistake
 from tesserac.commands.select import read, select_all, select_one
 from tesserac.commands.tuning_runs import Bar, Bench, Tried, find_bench, run_candidates, workers
 from tesserac.commands.tuning_tasks import Task, find_tasks
@@ -36,6 +36,8 @@ from tesserac.types.ty import TensorType
 if TYPE_CHECKING:
     import numpy as np
 
+Found = tuple[str, list[tuple[Entry, str]]]
+"""Of one kind of work the report, and what was faster, if something was, with the cache that keeps it besides."""
 DEFAULT_BUDGET = 1000
 BUNDLE_SUFFIX = ".tessb"
 
@@ -71,20 +73,27 @@ def tune(session: Session, wanted: Wanted, bar: Bar) -> Outcome:
         known = known.with_entries(new.entries)
         known.write(path)
         text += f"{len(new.entries)} schedules taken from {wanted.imported}\n"
-    if wanted.place:
-        bench = _bench(wanted.device)
-        functions = _functions(session, wanted.place)
-        _check_sizes(wanted, [function for _, function in functions])
-        with workers() as pool:
-            for source, function in functions:
-                report, found = _tune_function(session, _Place(bench, pool), source, function, wanted, bar)
-                text += report
-                known = known.with_entries([entry for entry, _ in found])
-                _keep(known, found)
+    try:
+        for report, found in _tuned(session, wanted, bar) if wanted.place else ():
+            text += report
+            known = known.with_entries([entry for entry, _ in found])
+            _keep(known, found)
+    except KeyboardInterrupt:
+        return Outcome(text, "interrupted: what was found before that is kept\n", INTERRUPTED)
     if wanted.exported is not None:
         _write(known, Path(wanted.exported))
         text += f"{len(known.entries)} schedules written to {wanted.exported}\n"
     return Outcome(text)
+
+
+def _tuned(session: Session, wanted: Wanted, bar: Bar) -> Iterator[Found]:
+    """The work of all functions, one after the other."""
+    bench = _bench(wanted.device)
+    functions = _functions(session, wanted.place)
+    _check_sizes(wanted, [function for _, function in functions])
+    with workers() as pool:
+        for source, function in functions:
+            yield from _tune_function(session, _Place(bench, pool), source, function, wanted, bar)
 
 
 def _check_sizes(wanted: Wanted, functions: Sequence[typed.TypedFunction]) -> None:
@@ -175,8 +184,8 @@ class _Place:
 
 def _tune_function(
     session: Session, place: _Place, source: SourceFile, function: typed.TypedFunction, wanted: Wanted, bar: Bar
-) -> tuple[str, list[tuple[Entry, str]]]:
-    """One kind of work after the other, each beside what was found for those before it; where each is kept besides."""
+) -> Iterator[Found]:
+    """One kind of work after the other, each beside what was found for those before it."""
     args, machine = arguments_for(function, wanted.sizes), place.bench.machine
     untuned = Session(schedules=Schedules())  # what was found at other sizes is not what is to be found here
     forms = untuned.levels(source, function, machine).forms
@@ -187,12 +196,12 @@ def _tune_function(
         raise UsageMistake(f"there is nothing to tune in `{function.name}`: {why}")
     said = session.check(source).result.checker.decorations(function.name).budget_ms
     budget = (wanted.budget_ms or said or DEFAULT_BUDGET) / len(tasks)
-    text, found = "", list[tuple[Entry, str]]()
+    before: list[Entry] = []
     for task in tasks:
-        tried = run_candidates(place.bench, place.pool, task, [entry for entry, _ in found], args, budget, bar)
+        tried = run_candidates(place.bench, place.pool, task, before, args, budget, bar)
         report, entry = _decide(task, wanted.sizes, tried)
-        text, found = text + report, [*found, *([(entry, task.cache)] if entry is not None else [])]
-    return text, found
+        before += [] if entry is None else [entry]
+        yield report, [] if entry is None else [(entry, task.cache)]
 
 
 def _decide(task: Task, sizes: Mapping[str, int], times: Sequence[Tried]) -> tuple[str, Entry | None]:

@@ -7,6 +7,7 @@ is measured meanwhile. A candidate whose results differ in a bit from those of t
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 Bar = Callable[[int, int], None]
 """Told how many candidates are done, of how many."""
+Call = Callable[[], object]
 Tried = tuple[Settings, "Measured | str"]
 BATCH_MS = 0.5
 """What one run on a GPU takes at least: as many calls, so that starting them does not show."""
@@ -130,9 +132,15 @@ def find_bench(device: str) -> Bench:
 
 @contextmanager
 def workers() -> Iterator[Executor]:
-    """Processes that compile candidates; each reads the library once."""
-    with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) // 2), mp_context=get_context("spawn")) as pool:
-        yield pool
+    """Processes that compile candidates; each reads the library once. Ctrl-C ends them without a word, and nothing
+    that waits is begun after it."""
+    count, silent = max(1, (os.cpu_count() or 2) // 2), (signal.SIGINT, signal.SIG_DFL)
+    with ProcessPoolExecutor(count, get_context("spawn"), signal.signal, silent) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def run_candidates(
@@ -152,18 +160,30 @@ def run_candidates(
     running: list[tuple[int, Timed]] = []
     wanted = b""
     for number, (settings, code) in enumerate(zip(every, codes, strict=True)):
-        call = code if isinstance(code, str) else bench.load(code, args)
-        bits = b"" if isinstance(call, str) else bench.bits(call())
-        wanted = wanted or bits
-        if isinstance(call, str) or bits != wanted:
-            found.append((settings, call if isinstance(call, str) else "its results differ"))
+        loaded = code if isinstance(code, str) else _first_call(bench, code, args)
+        if isinstance(loaded, str):
+            found.append((settings, loaded))
             continue
-        running.append((number, bench.timed(call)))
-        found.append((settings, ""))
+        call, bits = loaded
+        wanted = wanted or bits
+        if bits == wanted:
+            running.append((number, bench.timed(call)))
+        found.append((settings, "" if bits == wanted else "its results differ"))
     times = measure([timed for _, timed in running], budget) if running else []
     for (number, _), measured in zip(running, times, strict=True):
         found[number] = found[number][0], measured
     return found
+
+
+def _first_call(bench: Bench, code: bytes, args: Sequence[np.ndarray]) -> tuple[Call, bytes] | str:
+    """A candidate to call, and the bits of its results; or why it does not run: a machine may lack the room."""
+    from tessera.errors import TesseraError
+
+    try:
+        call = bench.load(code, args)
+        return call, bench.bits(call())
+    except TesseraError as problem:
+        return str(problem).splitlines()[0]
 
 
 def _compiled(

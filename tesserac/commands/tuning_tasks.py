@@ -75,7 +75,8 @@ def find_tasks(
     for op in [op for op in forms.walk() if op.name == KERNEL] + list(tunable_forms(forms)):
         task = None
         if op.name == KERNEL:
-            task = replace(_kernel(source, function, op, machine, sizes), cache=caches.get(str(op.attrs["name"]), ""))
+            cache = caches.get(_symbol(op), "")
+            task = replace(_kernel(source, function, op, machine, sizes), cache=cache)
         if op.name != KERNEL and SCHEDULE not in op.attrs:
             task = _form(source, function, op, machine, sizes)
         if task is not None and task.tried and task.digest not in seen:
@@ -96,9 +97,14 @@ def _kernel(
     tried = candidates(space, op, sizes, machine, MOST_CANDIDATES)
     named = {name: size for name, size in sizes.items() if name in function.symbols}
     count = prod(map(len, space.values())) if space else 0
-    title = str(op.attrs["name"]).removesuffix(MEANING).rpartition(".")[2]
+    title = _symbol(op).rpartition(".")[2]
     digest = str(op.attrs["digest"])
     return Task(source, function, f"kernel `{title}`", digest, named, tried, count, machine, useless)
+
+
+def _symbol(kernel: Op) -> str:
+    """Of the function that a kernel is, also where it is what is compiled and no one calls it."""
+    return str(kernel.attrs["name"]).removesuffix(MEANING)
 
 
 def _listed(kernel: Op) -> dict[str, Sequence[int]]:

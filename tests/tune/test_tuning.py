@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tessera.errors import TesseraError
 from tesserac.base.source import SourceFile
 from tesserac.commands import tuning
 from tesserac.commands.building import build_bundle
-from tesserac.commands.outcome import UsageMistake
+from tesserac.commands.outcome import INTERRUPTED, UsageMistake
 from tesserac.commands.tuning import Wanted, arguments_for, tune
-from tesserac.commands.tuning_runs import find_bench
+from tesserac.commands.tuning_runs import find_bench, run_candidates
 from tesserac.commands.tuning_sizes import read_tuning_sizes
 from tesserac.commands.tuning_tasks import MOST_CANDIDATES, find_tasks
 from tesserac.driver.refusals import ProgramError
@@ -37,6 +38,7 @@ def f(a: KTile[S, K, f32], b: KTile[K, L, f32]) -> Tile[S, L, f32]:
         acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
     return acc
 """
+SIZES = {"S": 256, "K": 64, "L": 64}
 SPACE = ".autotune(space=dict(BM=[1, 260], BN=[48]), metric='latency_ms', budget_ms=20)"
 
 
@@ -252,6 +254,61 @@ def test_what_was_found_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.
     assert "sum over rows" in tune(Session(), wanted, lambda done, count: None).output
 
 
+@pytest.mark.one_in(4)
+def test_what_was_found_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two kinds of work the second is interrupted."""
+    fast = [({}, Measured(2.0, 1.9, 2.1, 10)), ({"n": 64}, Measured(1.0, 0.9, 1.1, 10))]
+    answers: list[object] = [fast]
+
+    def run(*_: object) -> object:
+        if not answers:
+            raise KeyboardInterrupt
+        return answers.pop()
+
+    monkeypatch.setattr(tuning, "run_candidates", run)
+    path = tmp_path / "m.tess"
+    path.write_text("def f(x: Tensor[S, 8, f32]): return sum(x, axis=0), max(x, axis=0)\n")
+    outcome = tune(Session(), Wanted(f"{path}:f", {"S": 64}, 1, None, None), lambda done, count: None)
+    assert outcome.status == INTERRUPTED and "taken: n=64" in outcome.output and "is kept" in outcome.remarks
+    assert [found.settings for found in read_schedules(default_path()).entries] == [{"n": 64}]
+
+
+def test_a_candidate_that_does_not_run_is_left_out() -> None:
+    """Nor does one with other bits; what is left is measured."""
+
+    class Bench:
+        target, machine = "cpu", AARCH64
+
+        def load(self, code: bytes, args: object) -> Callable[[], object]:
+            if code == b"no room":
+                raise TesseraError("E0931", "error[E0931]: no room\nmore")
+            return lambda: code
+
+        def bits(self, result: object) -> bytes:
+            return bytes(result[:1])  # type: ignore[index]
+
+        def timed(self, call: Callable[[], object]) -> Callable[[], float]:
+            return lambda: 1.0
+
+    class Pool:
+        def submit(self, *_: object) -> Pool:
+            return self
+
+        def result(self) -> object:
+            return codes.pop(0)
+
+    codes: list[object] = [b"a", b"no room", b"b", "impossible", b"a, too"]
+    source = SourceFile("m.tess", "def f(x: Tensor[S, 8, f32]): return sum(x, axis=0)\n")
+    session = Session(schedules=Schedules())
+    function = session.function(source, "f")
+    forms = session.levels(source, function, AARCH64).forms
+    (task,) = find_tasks(source, function, forms, AARCH64, {"S": 64})
+    tried = replace(task, tried=[{"n": n} for n in (1, 2, 3, 4)])
+    found = run_candidates(Bench(), Pool(), tried, [], [], 1.0, lambda done, count: None)  # type: ignore[arg-type]
+    said = [one if isinstance(one, str) else "measured" for _, one in found]
+    assert said == ["measured", "error[E0931]: no room", "its results differ", "impossible", "measured"]
+
+
 def test_the_space_and_the_cache_of_a_kernel_are_its_own_whoever_calls_it() -> None:
     how = ".autotune(space=dict(BM=[1, 260], BN=[48], warps=[4], swizzle=['xor']), cache='here')"
     caller = "\ndef g(a: Tensor[S, 8, f32], b: Tensor[8, L, f32], i: Tensor[S, i64]): return tanh(f(a[i], b))\n"
@@ -263,6 +320,9 @@ def test_the_space_and_the_cache_of_a_kernel_are_its_own_whoever_calls_it() -> N
     assert sorted(settings["m"] for settings in task.tried) == [1, 260] and task.every == 2
     assert list(task.useless) == ["warps", "swizzle"] and task.cache == "here"
     assert [array.dtype.str for array in arguments_for(function, {"S": 3, "L": 2})] == ["<f4", "<f4", "<i8"]
+    alone = session.function(source, "f")
+    (task,) = find_tasks(source, alone, session.levels(source, alone, AARCH64).forms, AARCH64, SIZES, reached)
+    assert task.cache == "here", "also where nothing calls it"
 
 
 @pytest.mark.parametrize(
