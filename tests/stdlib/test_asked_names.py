@@ -53,6 +53,7 @@ grid_sample(z, g, padding_mode="border")
 affine_grid(reshape(x[:2], (2, 2, 3)), (2, 1, 3, 4), align_corners=True)
 roi_align(z, concat([round(b[:, :1]), b[:, 1:]], axis=1), (2, 3), 0.8, 2, True)
 roi_align(z, concat([round(b[:, :1]), b[:, 1:]], axis=1), 2, mode="max")
+roi_align(z, [b[:1, 1:], b[1:, 1:]], 2, aligned=True) + roi_align(z, b[:, 1:], 2, batch_indices=array([0, 1]))
 roll(x, 4) + roll(y, (1, -2), axis=(0, 1))
 clip(x, a_min=-0.31, a_max=0.43)
 trace(s, -1)
@@ -80,6 +81,7 @@ lp_pool2d(abs(z) + 0.1, 3.0, 2)
 adaptive_avg_pool2d(z, (3, 4))
 adaptive_max_pool2d(z, (3, 4))
 depthwise_conv2d(z, k[:, :1], stride=2)
+deform_conv2d(z, g[:1, :1, :1, :1] * 0.4 + zeros(2, 18, 5, 4, dtype=f64), k)
 deform_conv2d(z[:, :2], g[:1, :1, :1, :1] * 0.4 + zeros(2, 18, 5, 4, dtype=f64), k)
 lstm(r, [(wi, wh)], lengths=l)[0]
 lstm(r, [(wi, wh)], reverse=True, peepholes=[(v[:3], w[:3], v[3:])])[1][1]
@@ -90,6 +92,9 @@ attention(q, q, q, mask=q[:, :1, :1] @ zeros(4, 5, dtype=f64) >= 0.0, lengths=l,
 grouped_attention(q, c, c, bias=q[0, 0] @ q[0, 1].T, causal=True, scale=0.3)
 grouped_attention_safe(q, c, c, mask=c[0, 0] @ c[1, 0].T, lengths=l)
 rotary_embedding(q, interleaved=True, size=2)
+rotary_embedding(reshape(q, (2, 4, 20)), w[:4], num_heads=5) + rotary_embedding(reshape(q, (2, 4, 20)))
+attention_weights(q, q, causal=True, softcap=3.0, sinks=v[:4])
+scaled_dot_product_attention(q, c, c, dropout_p=0.3, is_causal=True, enable_gqa=True, seed=4)
 rotary_embedding(q, cos=cos(q[0, 0, :, :2]), sin=sin(q[0, 1, :, :2]))
 moe(x, transpose(x), lambda h: tanh(h), k=2)
 segment_sum(x, i, 5)
@@ -101,6 +106,8 @@ spmm_csr(array([0, 2, 2, 3]), array([0, 2, 1]), v[:3], x)
 sddmm(x, transpose(y), (array([0, 1]), array([2, 1])))
 dct(x)
 dct(x, axis=0, norm="ortho")
+dst(x, 1) + dst(y, 2, axis=0) + idst(x, 3, norm="ortho") + dctn(y) + idstn(x, 4)
+mel_spectrogram(f, 8000.0, 8, n_mels=3, power=1.0) + spectrogram(f, 8, normalized=True)[:3]
 abs(stft(f, 8, hop_length=3, win_length=6, window=hann_window(6, dtype=f64), center=True, pad_mode="reflect"))
 istft(stft(f, 8, window=hamming_window(8, dtype=f64)), 8, window=hamming_window(8, dtype=f64), length=30)
 kaiser_window(7, beta=5.0, dtype=f64) * f[:7]
@@ -182,6 +189,8 @@ repetition_penalty(x, array([[0, 1], [2, 2], [5, 0]]), 1.3)
 """
 WHOLE = """
 nms(b[:, 1:], v[:2], 0.3)[0]
+batched_nms(b[:, 1:], v[:2], array([0, 1]), 0.3)[0]
+non_max_suppression(b[None, :, 1:], x[None, :2, :2], 1, 0.3, 0.1)[0]
 quantize(x, 0.1, 3, axis=0, dtype=u8)
 dynamic_quantize(x, axis=0, dtype=i8)[0]
 cast(quantize(x, 0.5, dtype=fp4), f64)

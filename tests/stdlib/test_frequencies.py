@@ -49,15 +49,28 @@ def cosine_matrix(kind: int, n: int) -> Array:
     return 2 * np.cos(np.pi * (2 * k + 1) * (2 * j + 1) / (4 * n))
 
 
+def sine_matrix(kind: int, n: int) -> Array:
+    k, j = np.arange(n)[:, None], np.arange(n)[None, :]
+    if kind == 1:
+        return 2 * np.sin(np.pi * (k + 1) * (j + 1) / (n + 1))
+    if kind == 2:
+        return 2 * np.sin(np.pi * (k + 1) * (2 * j + 1) / (2 * n))
+    if kind == 3:
+        return np.where(j == n - 1, 1, 2) * np.sin(np.pi * (j + 1) * (2 * k + 1) / (2 * n))
+    return 2 * np.sin(np.pi * (2 * k + 1) * (2 * j + 1) / (4 * n))
+
+
 def cosines() -> list[Case]:
     found: list[Case] = []
-    for kind, n in product((1, 2, 3, 4), (12, 7)):
-        m, cut = cosine_matrix(kind, n), X[:, :n]
-        found.append((f"dct(x, {kind}, {n})", lambda m=m, x=cut: x @ m.T))
-        found.append((f"idct(x, {kind}, {n})", lambda m=m, x=cut: x @ np.linalg.inv(m).T))
-        found.append(
-            (f'dct(dct(x, {kind}, norm="ortho"), {5 - kind if kind in (2, 3) else kind}, norm="ortho")', lambda: X)
-        )
+    for name, kind, n in product(("dct", "dst"), (1, 2, 3, 4), (12, 7)):
+        m, cut = (cosine_matrix if name == "dct" else sine_matrix)(kind, n), X[:, :n]
+        found.append((f"{name}(x, {kind}, {n})", lambda m=m, x=cut: x @ m.T))
+        found.append((f"i{name}(x, {kind}, {n}, norm=None)", lambda m=m, x=cut: x @ np.linalg.inv(m).T))
+        other = 5 - kind if kind in (2, 3) else kind
+        found.append((f'{name}({name}(x, {kind}, norm="ortho"), {other}, norm="ortho")', lambda: X))
+    both = cosine_matrix(2, 3).T, cosine_matrix(2, 12)
+    found.append(("dctn(x, s=(3, 12))", lambda: both[0].T @ X[:3] @ both[1].T))
+    found.append(('idstn(dstn(x, 3, norm="forward"), 3, norm="forward")', lambda: X))
     return found
 
 
@@ -68,6 +81,20 @@ def windowed() -> list[Case]:
         for n in (1, 8):
             found.append((f"{name}_window({n}, False, dtype=f64)", lambda m=make, n=n: m(n)))
             found.append((f"{name}_window({n}, dtype=f64)", lambda m=make, n=n: m(n + 1)[:-1] if n > 1 else np.ones(1)))
+    i, part = np.arange(8), np.arange(8) / 7
+    far = np.abs(i - 3.5)
+    shapes = {
+        "triang_window(8": 1 - np.abs(2 * i - 7) / 8,
+        "cosine_window(8": np.sin(np.pi / 8 * (i + 0.5)),
+        "lanczos_window(8": np.sinc(2 * part - 1),
+        "parzen_window(8": np.where(far > 1.75, 2 * (1 - far / 4) ** 3, 1 - 6 * (far / 4) ** 2 + 6 * (far / 4) ** 3),
+        "gaussian_window(8, 2.0": np.exp(-0.5 * (far / 2) ** 2),
+        "exponential_window(8, tau=2.0": np.exp(-far / 2),
+        "tukey_window(8, 1.0": np.hanning(8),
+        "general_hamming_window(8, 0.6": 0.6 - 0.4 * np.cos(2 * np.pi * part),
+    }
+    for call, shape in shapes.items():
+        found.append((f"{call}, periodic=False, dtype=f64)", lambda s=shape: s))
     found.append(("kaiser_window(8, False, 9.0, dtype=f64)", lambda: np.kaiser(8, 9.0)))
     found.append(("kaiser_window(8, beta=700.0, dtype=f64)", lambda: np.kaiser(9, 700.0)[:-1]))
     return found

@@ -3,8 +3,8 @@
     python -m tests.tools.peer_options [REPORT [FAMILY...]]
 
 Prints, or writes to REPORT, the largest difference of each case of all families or of some (`attention`, `max_pool`);
-exits with 1 where one is above the bound. Cases are shared out among processes, one for each core. Needs the extra
-`peers`.
+exits with 1 where one is above the bound. Cases are shared out among processes, one for each core, which begin with the
+library that this one has loaded. Needs the extra `peers`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from math import ceil
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import tessera
 from tests.tools import peer_windows
 from tests.tools.peer_attention import attention_cases, rotary_cases
 from tests.tools.peer_cases import Case, differences
@@ -74,7 +76,8 @@ def main() -> int:
 
     families, found = sys.argv[2:], list[tuple[str, float, float]]()
     count = len(every_case(torch, families))
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    tessera.compile("def f(x: Tensor[N, f64]): return relu(x)").f(X[0, 0, 0])
+    with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as pool:
         for some in pool.map(partial(part, families=families), range(ceil(count / TOGETHER))):
             found += some
             if len(sys.argv) > 1:
