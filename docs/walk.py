@@ -57,7 +57,7 @@ class Page:
         return code("text", source_lines(self.program, FUNCTION))
 
     def library(self) -> str:
-        source = library_sources()[LIBRARY]
+        source = library_sources(self.session.library)[LIBRARY]
         functions = (source_lines(source, name) for name in ("_exponent", "_total", "softmax"))
         return LIBRARY_WORDS + "\n\n" + code("text", "\n".join(functions))
 
