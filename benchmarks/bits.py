@@ -1,6 +1,7 @@
 """Hashes of results, to be compared between machines: equal hashes are equal bits.
 
-    python -m benchmarks.bits --backend cpu gpu --out DIR [--arch sm_90a] [--only softmax_rows] [--against A.json ...]
+    python -m benchmarks.bits --backend cpu gpu --out DIR [--arch sm_90a] [--only softmax_rows] [--jobs 8]
+        [--against A.json ...]
     python -m benchmarks.bits --compare A.json B.json ... --out DIR
 
 The first runs every program of bits.tess on this machine's processor, its GPU, or both, and writes one JSON file for
@@ -18,6 +19,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--arch", default="sm_90a")
     parser.add_argument("--only", choices=sorted(SIZES))
+    parser.add_argument("--jobs", type=int, default=1, help="programs side by side")
     parser.add_argument("--against", nargs="*", default=[])
     parser.add_argument("--compare", nargs="+")
     parser.add_argument("--inside", choices=sorted(SIZES), help=argparse.SUPPRESS)
@@ -70,7 +73,8 @@ def _options() -> argparse.Namespace:
 def run_backend(backend: str, options: argparse.Namespace) -> Path:
     """All programs on one backend; the file of their hashes."""
     names = [options.only] if options.only else list(SIZES)
-    found = {name: run_one(name, backend, options.arch) for name in names}
+    with ThreadPoolExecutor(options.jobs) as pool:
+        found = dict(zip(names, pool.map(lambda name: run_one(name, backend, options.arch), names), strict=True))
     machine = options.arch if backend == "gpu" else platform.machine().lower()
     path: Path = options.out / f"bits-{backend}-{machine}.json"
     path.write_text(json.dumps(found, indent=1) + "\n")
