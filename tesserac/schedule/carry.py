@@ -19,14 +19,14 @@ from tesserac.ir.rewrite import is_pure
 from tesserac.schedule.access import keeps_memory, view_source
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import HostProgram, memory_of
-from tesserac.schedule.normal import COMPUTED
+from tesserac.schedule.normal import COMPUTED, WRITTEN_ONCE
 from tesserac.schedule.updates import ancestor, before_updates, is_local, readers
 from tesserac.schedule.views import copy_of, squeeze
 
 BEGINS = "a loop changes the tensor, and what it began with is read later or belongs to others"
 JOINS = "a branch gives it, and it goes where the other branch has its own"
 COND = "form.cond"
-WRITE_ONCE = (KERNEL, COND)
+WRITE_ONCE = (*WRITTEN_ONCE, COND)
 """What writes each of its results to one memory."""
 GOES_ON = "it is carried on, and stands in memory that is not free for it"
 

@@ -14,13 +14,13 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.interleaved import parts_type
-from tesserac.ir.kernels import KERNEL
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.dialect import Copied, Loop, Units, memory
 from tesserac.schedule.group import Group
 from tesserac.schedule.kept import may_be_frozen
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.normal import WRITTEN_ONCE
 from tesserac.schedule.updates import Updates
 from tesserac.schedule.views import copy_of
 from tesserac.types.dims import ZERO, Dim
@@ -131,8 +131,8 @@ class HostProgram:
         """Where a value is written: to the results that are it, else to workspace if another launch reads it."""
         if op.name == "form.scatter":
             return [(op.result, self._written(op))]
-        if op.name == KERNEL:
-            return self._outs_of_kernel(group, op)
+        if op.name in WRITTEN_ONCE:
+            return self._outs_once(group, op)
         if (update := self.updates.update_of.get(op.result)) is not None:
             self.memory[op.result] = self._written(update)
         return self._outs_of(group, op, op.result)
@@ -150,8 +150,8 @@ class HostProgram:
             outs = [(result, mem), *outs]
         return [*outs, *self._boxes(result)]
 
-    def _outs_of_kernel(self, group: Group, op: Op) -> list[Out]:
-        """A tile program writes each of its results once; what else is to hold one is a copy."""
+    def _outs_once(self, group: Group, op: Op) -> list[Out]:
+        """Each result of a form that writes it once; what else is to hold one is a copy."""
         outs: list[Out] = []
         for result in op.results:
             self._read_as_returned(group, op, result)
@@ -161,7 +161,7 @@ class HostProgram:
         return outs
 
     def _read_as_returned(self, group: Group, op: Op, result: Value) -> None:
-        """What is returned of a program, seen through a view, is where others read it too."""
+        """What is returned of such a form, seen through a view, is where others read it too."""
         seen = [(value, mem) for value, mem in self.wanted.get(op, []) if view_source(value)[0] is result]
         if seen and all(value is not result for value, _ in seen) and self._read_elsewhere(group, result):
             ty, mem = memory_of(tensor_type(result)), seen[0][1]

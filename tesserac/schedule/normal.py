@@ -39,6 +39,8 @@ from tesserac.types.dtype import DType
 
 _FOLDS = ("form.reduce", "form.scan", "form.sort", "form.runs", "form.contract", "form.accumulate")
 COMPUTED = ("form.map", "form.gather", LINES, *_FOLDS)
+WRITTEN_ONCE = (KERNEL, LINES)
+"""Forms that write each of their results to one memory: what else is to hold it is a copy."""
 WRITTEN = ("form.assemble", "form.scatter")
 """Forms whose memory is written by several launches: their parts first."""
 CONTROL = ("form.loop", "form.while", "form.cond", INVOKE, *EFFECTS)
@@ -186,13 +188,13 @@ def _cast_map(builder: Builder, value: Value, dtype: DType) -> Value:
 
 def _own_results(terminator: Op) -> None:
     """Copies what is returned but not computed here; what several launches write stands in one place only."""
-    programs: set[Value] = set()
+    once: set[Value] = set()
     given = [value for value in terminator.operands if _is_branch(value)]
     for holder, position in _places_of_results(terminator):
         value = holder.operands[position]
         written = _is_written(value) and value not in holder.operands[:position]
         written = written or (holder is terminator and given.count(value) == 1)
-        if not _is_owned(value, programs) and not written:
+        if not _is_owned(value, once) and not written:
             copy = copy_of(Builder.before(holder), value)
             holder.set_operand(position, copy.result)
             squeeze(copy)
@@ -219,14 +221,15 @@ def _is_branch(value: Value) -> bool:
     return made is not None and made.name == "form.cond" and func is not None and "donated" not in func.attrs
 
 
-def _is_owned(value: Value, programs: set[Value]) -> bool:
-    """Whether a value is computed where it is wanted. Tile programs write a result once; `programs` are those seen."""
+def _is_owned(value: Value, once: set[Value]) -> bool:
+    """Whether a value is computed where it is wanted. Of what is written once, `once` are those seen."""
     base, views = view_source(value)
     name = base.defining_op.name if base.defining_op is not None else ""
     kept = all(keeps_memory(view) for view in views)
-    if name == KERNEL and kept and base not in programs:
-        programs.add(base)
-        return True
+    if name in WRITTEN_ONCE:
+        first = kept and base not in once
+        once.add(base)
+        return first
     return name in COMPUTED and kept
 
 
