@@ -20,6 +20,7 @@ from tesserac.check.algebra.kinds import Dense
 from tesserac.check.algebra.measures import as_grid, as_update, diagonal
 from tesserac.check.algebra.operands import refuse_matrix
 from tesserac.check.algebra.pool import Pool
+from tesserac.check.algebra.ranks import looked_at
 from tesserac.check.calls.function_values import call_closure
 from tesserac.check.calls.functions import call_function
 from tesserac.check.model import typed
@@ -133,7 +134,11 @@ class Application:
             a, b, c, is_sum = grid
             return self.call("grids._solve_grid", a, b, c, y, is_sum)
         update = as_update(self, tree)
-        return self.solve(self.dense(tree), y) if update is None else self.call("_solve_update", *update, y)
+        return self.solve_matrix(tree, y) if update is None else self.call("_solve_update", *update, y)
+
+    def solve_matrix(self, tree: Kind, y: typed.Expr) -> typed.Expr:
+        """A system of an operator by its matrix, where its rank can be full."""
+        return self.solve(self.dense(tree), looked_at(self, tree, y))
 
     def solve(self, matrix: typed.Expr, y: typed.Expr) -> typed.Expr:
         """A system of a matrix; the compiler sees what that is made of."""

@@ -311,7 +311,11 @@ class Implicit(Kind):
         return Implicit(self.backward, self.forward, self.codomain, self.domain)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return use.call("_as_declared", use.function(use.value(self.forward), x), x, use.value(self.codomain))
+        """The functions are those of a vector: a matrix goes column by column."""
+        forward, rows = use.value(self.forward), use.value(self.codomain)
+        if isinstance(x.type, TensorType) and x.type.rank > 1:
+            return use.call("_of_columns", forward, x, rows)
+        return use.call("_as_declared", use.function(forward, x), x, rows)
 
 
 def _by_factors(left: Leaf, values: Leaf, right: Leaf) -> Kind:

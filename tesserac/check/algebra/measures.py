@@ -37,7 +37,7 @@ from tesserac.types.ty import BoolType, ErrorType, FloatType, TensorType
 Measure = Callable[[Use, Kind], typed.Expr]
 
 
-def _number(use: Use, tree: Kind, value: float, *dims: Dim) -> typed.Expr:
+def number(use: Use, tree: Kind, value: float, *dims: Dim) -> typed.Expr:
     """A number of the operator's element, once or as a vector."""
     op = Full(dims, value=value, dtype=element(use.pool, tree))
     return apply_operator(use.pool.body, op, [], use.callee.at, use.span)
@@ -61,9 +61,9 @@ def _joined(use: Use, function: str, parts: list[typed.Expr]) -> typed.Expr:
 def diagonal(use: Use, tree: Kind) -> typed.Expr:
     match tree:
         case Eye():
-            return _number(use, tree, 1.0, _size(use, tree))
+            return number(use, tree, 1.0, _size(use, tree))
         case Zero():
-            return _number(use, tree, 0.0, _size(use, tree))
+            return number(use, tree, 0.0, _size(use, tree))
         case Diag(entries=leaf):
             return use.value(leaf)
         case Adjoint(of=of) | TriangularAdjoint(of=of):
@@ -82,7 +82,7 @@ def diagonal(use: Use, tree: Kind) -> typed.Expr:
 def _diagonal_of_product(use: Use, tree: Kind) -> typed.Expr:
     """Of a product or an inverse of diagonal operators."""
     if isinstance(tree, Inverse):
-        return use.call("measures._over", _number(use, tree, 1.0, _size(use, tree)), diagonal(use, tree.of))
+        return use.call("measures._over", number(use, tree, 1.0, _size(use, tree)), diagonal(use, tree.of))
     assert isinstance(tree, Compose)
     return _joined(use, "measures._multiply", [diagonal(use, factor) for factor in tree.factors])
 
@@ -169,7 +169,7 @@ def slogdet(use: Use, tree: Kind) -> Parts:
     """The sign of the determinant, and the logarithm of its magnitude."""
     match tree:
         case Eye():
-            return _number(use, tree, 1.0), _number(use, tree, 0.0)
+            return number(use, tree, 1.0), number(use, tree, 0.0)
         case Scaled(of=of):
             return _scaled_determinant(use, tree, of)
         case Inverse(of=of):
@@ -218,9 +218,9 @@ def _repeated(use: Use, one: Parts, count: Dim) -> Parts:
 
 
 def _scaled_determinant(use: Use, tree: Scaled, of: Kind) -> Parts:
-    factor = tree.times(use, _number(use, tree, 1.0))
-    number = use.call("measures._sign_of", factor), use.call("measures._log_of", factor)
-    return _both(use, _repeated(use, number, _size(use, tree)), slogdet(use, of))
+    factor = tree.times(use, number(use, tree, 1.0))
+    both = use.call("measures._sign_of", factor), use.call("measures._log_of", factor)
+    return _both(use, _repeated(use, both, _size(use, tree)), slogdet(use, of))
 
 
 def as_update(use: Use, tree: Kind) -> tuple[typed.Expr, ...] | None:
@@ -253,9 +253,9 @@ def as_grid(use: Use, tree: Kind) -> tuple[typed.Expr, ...] | None:
         halves = _factors(use, rest[0])
     if halves is None or not all(is_self_adjoint(use.pool, part) for part in halves):
         return None
-    one = _number(use, tree, 1.0)
+    one = number(use, tree, 1.0)
     numbers = [term.times(use, one) if isinstance(term, Scaled) else one for term in shifts]
-    shift = _joined(use, "measures._add", numbers) if numbers else _number(use, tree, 0.0)
+    shift = _joined(use, "measures._add", numbers) if numbers else number(use, tree, 0.0)
     flag = typed.Static(BoolType(is_sum), use.span)
     return *(use.dense(part) for part in halves), shift, flag
 
@@ -330,13 +330,13 @@ def norm(use: Use, tree: Kind) -> typed.Expr:
     return use.call("_matrix_norm", use.dense(tree))
 
 
-def _as_tensor(use: Use, tree: Kind, number: typed.Expr) -> typed.Expr:
-    known_ = number.type.value if isinstance(number.type, FloatType) else None
-    return number if known_ is None else _number(use, tree, known_)
+def _as_tensor(use: Use, tree: Kind, value: typed.Expr) -> typed.Expr:
+    known_ = value.type.value if isinstance(value.type, FloatType) else None
+    return value if known_ is None else number(use, tree, known_)
 
 
 def _magnitude(use: Use, tree: Scaled) -> typed.Expr:
-    return use.call("measures._magnitude", tree.times(use, _number(use, tree, 1.0)))
+    return use.call("measures._magnitude", tree.times(use, number(use, tree, 1.0)))
 
 
 def _ring(use: Use, tree: Conv1d) -> typed.Expr:
@@ -393,12 +393,12 @@ def _magnitudes(use: Use, tree: Kind) -> typed.Expr:
 def determinant(use: Use, tree: Kind) -> typed.Expr:
     match tree:
         case Eye():
-            return _number(use, tree, 1.0)
+            return number(use, tree, 1.0)
         case Scaled(of=of):
-            factor = tree.times(use, _number(use, tree, 1.0))
+            factor = tree.times(use, number(use, tree, 1.0))
             return use.call("measures._multiply", _power(use, factor, _size(use, tree)), determinant(use, of))
         case Inverse(of=of):
-            return use.call("measures._over", _number(use, tree, 1.0), determinant(use, of))
+            return use.call("measures._over", number(use, tree, 1.0), determinant(use, of))
         case Compose(factors=factors) if all(is_square(use.pool, factor) for factor in factors):
             return _joined(use, "measures._multiply", [determinant(use, factor) for factor in factors])
         case DirectSum(first=first, second=second) if is_square(use.pool, first):

@@ -22,6 +22,7 @@ from tesserac.check.algebra.operands import (
     require_square,
 )
 from tesserac.check.algebra.pool import Pool
+from tesserac.check.algebra.ranks import require_inverse
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dims_text, type_text
 from tesserac.check.state.arguments import Callee
@@ -64,6 +65,7 @@ def applied(
         return body.error(callee.span)
     if not _same_numbers(pool, tree, x, operator, callee):
         return body.error(callee.span)
+    pool.add(x)  # beside it, so that a matrix of an operator without numbers of its own has those of x
     return _along(Application(pool, callee), tree, x, place)
 
 
@@ -235,6 +237,8 @@ def power(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if count == 0:
         domain = tree.shape(pool.types)[0]
         return pool.value(Eye(None if domain is None else pool.size(domain, callee.span)), callee.span)
+    if count < 0 and not require_inverse(pool, tree, operator, callee):
+        return body.error(callee.span)
     base = tree if count > 0 else inverse(pool, tree)
     return pool.value(composed(pool, [base] * abs(count)), callee.span)
 

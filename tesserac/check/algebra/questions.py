@@ -6,17 +6,20 @@ compiling; any other is computed, up to rounding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tesserac.check.algebra import measures
 from tesserac.check.algebra.applying import Application
-from tesserac.check.algebra.base import Kind
+from tesserac.check.algebra.base import Kind, Use
 from tesserac.check.algebra.combined import Eye, Scaled, Zero, added, canonical, inverse, scaled
 from tesserac.check.algebra.constructors import Given
 from tesserac.check.algebra.flags import CHECKS, proven, refuted
 from tesserac.check.algebra.operands import lacks_size, read_both, refuse, require_fit
 from tesserac.check.algebra.operations import applied
 from tesserac.check.algebra.pool import Pool
+from tesserac.check.algebra.products import is_square
+from tesserac.check.algebra.ranks import require_inverse, shortfall, unless_singular
 from tesserac.check.algebra.spectra import of_sized
 from tesserac.check.model import typed
 from tesserac.check.state.arguments import Callee
@@ -36,13 +39,33 @@ def _asked(measure: measures.Measure, *, square: bool = True) -> Question:
     return lambda body, callee, given: of_sized(body, callee, given, rule, square=square)
 
 
+def _ranked(measure: measures.Measure, singular: float) -> measures.Measure:
+    """The same; of an operator whose structure leaves no inverse it is `singular`, which rounding would hide."""
+
+    def found(use: Use, tree: Kind) -> typed.Expr:
+        if not is_square(use.pool, tree):
+            return measure(use, tree)
+        if shortfall(use.pool, tree) is not None:
+            return measures.number(use, tree, singular)
+        return unless_singular(use, tree, measure(use, tree), singular)
+
+    return found
+
+
+def _log_determinant(use: Use, tree: Kind) -> measures.Parts:
+    if shortfall(use.pool, tree) is not None:
+        return measures.number(use, tree, 0.0), measures.number(use, tree, -math.inf)
+    sign, logarithm = measures.slogdet(use, tree)
+    return unless_singular(use, tree, sign, 0.0), unless_singular(use, tree, logarithm, -math.inf)
+
+
 trace = _asked(measures.trace)
 diagonal = _asked(measures.diagonal)
-det = _asked(measures.determinant)
-logdet = _asked(lambda use, tree: measures.slogdet(use, tree)[1])
-slogdet = _asked(lambda use, tree: make_tuple(measures.slogdet(use, tree), use.span))
+det = _asked(_ranked(measures.determinant, 0.0))
+logdet = _asked(lambda use, tree: _log_determinant(use, tree)[1])
+slogdet = _asked(lambda use, tree: make_tuple(_log_determinant(use, tree), use.span))
 norm = _asked(measures.norm, square=False)
-cond = _asked(measures.condition, square=False)
+cond = _asked(_ranked(measures.condition, math.inf), square=False)
 spectral_radius = _asked(measures.spectral_radius)
 
 
@@ -55,6 +78,8 @@ def inv(body: Body, callee: Callee, given: Given) -> typed.Expr:
     """The inverse, which is applied by solving."""
 
     def rule(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
+        if not require_inverse(use.pool, tree, operator, callee):
+            return body.error(callee.span)
         return use.operator(inverse(use.pool, tree))
 
     return of_sized(body, callee, given, rule, square=True)
