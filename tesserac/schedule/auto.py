@@ -31,7 +31,13 @@ from tesserac.schedule.primitives.split import split
 from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
 from tesserac.schedule.row_chains import schedule_row_chains
-from tesserac.schedule.row_lengths import has_unknown_rows, vary_lengths
+from tesserac.schedule.row_lengths import (
+    has_unknown_rows,
+    hold_known_rows,
+    row_warps,
+    rows_together,
+    vary_lengths,
+)
 from tesserac.schedule.select import select
 from tesserac.schedule.shifted import shift_windows
 from tesserac.schedule.space import Reach, computing, reaches
@@ -47,9 +53,6 @@ SQUARE = 64
 ROWS_TOGETHER = 32
 """Rows that a program of a CPU folds where an operand is contiguous across them: as many of its elements are read at
 once, and a block of all stays near."""
-SHORT_FOLD, ROWS_AT_ONCE = 256, 1024
-"""Elements of a row up to which a program of a GPU has several, and of all that it has."""
-FIRST_PASS = 0
 SCANNED_TOGETHER = 8
 """Rows of which a program of a CPU takes running folds side by side: each waits for its own additions."""
 SORT_WARPS = 32
@@ -266,6 +269,8 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
         vary_lengths(launch, plain, machine, lambda variant: _walk_rows(variant, machine, machine.columns))
     else:
         plain.erase()
+        if machine.warps and not _found(launch):
+            hold_known_rows(launch)
 
 
 def _leaves_idle(launch: Op, machine: Machine) -> bool:
@@ -328,13 +333,13 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
     elif fold and launch_kind(launch) == "scan" and _keeps_cores_busy(loops[fold - 1].size, machine):
         split(launch, fold - 1, SCANNED_TOGETHER)
         because(launch, f"a running fold waits for itself: {SCANNED_TOGETHER} rows together")
-    elif machine.warps and (together := _short_rows(launch)) > 1:
+    elif machine.warps and (together := rows_together(launch)) > 1:
         split(launch, fold - 1, together)
         because(launch, f"rows of {loops[fold].size}: {together} of them together")
     else:
         because(launch, f"one row per program, in blocks of {launch_loops(launch)[fold].block}")
     if machine.warps:
-        usual = _row_warps(launch, machine) if across is None else machine.column_warps
+        usual = row_warps(launch, machine) if across is None else machine.column_warps
         bind(launch, found.get("warps", usual), "uniform")
     _keep_values(launch)
 
@@ -342,26 +347,6 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
 def _keeps_cores_busy(rows: Dim, machine: Machine) -> bool:
     """Whether rows of a CPU are many enough for programs of several, as far as it is known."""
     return not machine.warps and (rows.constant is None or rows.constant >= SCANNED_TOGETHER * machine.cores)
-
-
-def _short_rows(launch: Op) -> int:
-    """Rows that a program of a GPU takes together, where they are read once and are known to be so short that a warp
-    would wait for one of them about as long as for many."""
-    *rows, fold = launch_loops(launch)
-    if launch_kind(launch) != "rows" or fold.size.constant is None or fold.size.constant > SHORT_FOLD or not rows:
-        return 1
-    passes = Passes(launch)
-    once = passes.last == FIRST_PASS + 2 and all(used <= {FIRST_PASS} for used in passes.needed().values())
-    return power_of_two_below(ROWS_AT_ONCE // fold.size.constant, 1, SHORT_FOLD) if once else 1
-
-
-def _row_warps(launch: Op, machine: Machine) -> int:
-    """One for each block of a row, where it is known how many there are; of long rows half a warp has a block."""
-    fold = launch_loops(launch)[-1]
-    if fold.size.constant is None or launch_kind(launch) != "rows":
-        return machine.warps
-    blocks = -(-fold.size.constant // fold.block)
-    return min(machine.warps, 1 << max(0, blocks - 1).bit_length())
 
 
 def _schedule_scatter(launch: Op, machine: Machine) -> None:

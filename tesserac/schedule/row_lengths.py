@@ -1,29 +1,37 @@
-"""Row kernels of a GPU for rows whose length only a run knows: variants by length.
+"""Row kernels of a GPU: how many rows and warps a program has, and variants for lengths that only a run knows.
 
-A warp folds a block of a row. How many warps a program should have follows from the length, so there is a variant
-for rows of one block, of two, of as many as a program has warps, of twice as many where numbers are wide, and one for
-all that are longer, in which threads go over the row. The short ones know that each warp has one block at most: the row
-stays in their registers.
+A warp folds a block of a row. How many warps a program should have follows from the length, so there are variants for
+rows of a quarter, of half, of one and of one and a half blocks, which one warp holds, for rows of two blocks, of as
+many as a program has warps, of twice as many where numbers are wide, each with a warp for a block, and one for all that
+are longer, in which threads go over the row. In all others the row stays in registers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tesserac.ir.core import Op, clone_op
+from tesserac.ir.core import Op, attr_tuple, clone_op
+from tesserac.schedule.cost import power_of_two_below
 from tesserac.schedule.dialect import Predicate, launch_ins, launch_kind, launch_loops, memory
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
+from tesserac.schedule.uses import Passes
 from tesserac.types.dims import ONE, Dim
 
 ROW_BLOCKS = "row_blocks"
 """The attribute of a launch, and of the kernel that it becomes, whose rows are known to have at most so many blocks
 where a run knows how long they are: the host has asked."""
-
-
+ROW_PARTS = "row_parts"
+"""The attribute of a launch, and of the kernel that it becomes, of which one warp holds a row from the first pass to
+the last: the sizes of the parts, of which all but the last are whole blocks that are known to be there."""
+PARTS = ((128,), (256,), (512,), (512, 256))
+"""Those of the variants of one warp."""
 WIDE_BITS = 32
+SHORT_FOLD, ROWS_AT_ONCE = 256, 1024
+"""Elements of a row up to which a program has several, and of all that it has."""
+FIRST_PASS = 0
 
 
 def has_unknown_rows(launch: Op) -> bool:
@@ -36,22 +44,68 @@ def has_unknown_rows(launch: Op) -> bool:
 def vary_lengths(launch: Op, plain: Op, machine: Machine, walk: Callable[[Op], None]) -> None:
     """`launch` stays for long rows; variants for shorter ones are made of `plain`, which nothing has decided yet."""
     fold = launch_loops(launch)[-1]
-    most = [1 << i for i in range(machine.warps.bit_length() + _is_wide(launch))]
+    warps = [1 << i for i in range(1, machine.warps.bit_length() + _is_wide(launch))]
+    most = [*map(sum, PARTS), *(fold.block * blocks for blocks in warps)]
     short = [plain, *(clone_op(plain, {}) for _ in most[1:])]
-    longer = [Predicate("at_least", fold.size, Dim.const(fold.block * blocks + 1)) for blocks in most]
+    longer = [Predicate("at_least", fold.size, Dim.const(size + 1)) for size in most]
     others = [launch, *reversed(short)]
     choices = [(predicate, [op]) for predicate, op in zip(reversed(longer), others, strict=False)]
     select(choices, [others[-1]], launch)
-    for variant, blocks in zip(short, most, strict=True):
+    for variant in short:
         walk(variant)
+    for variant, parts in zip(short, PARTS, strict=False):
+        hold_in_a_warp(variant, parts)
+        variant.attrs[ROW_BLOCKS] = len(parts)
+    for variant, blocks in zip(short[len(PARTS) :], warps, strict=True):
         bind(variant, blocks, "uniform")
         variant.attrs[ROW_BLOCKS] = blocks
         because(variant, f"rows of at most {fold.block * blocks}: they stay in registers, one warp for each block")
 
 
+def hold_in_a_warp(launch: Op, parts: tuple[int, ...]) -> None:
+    """Rows of at most so many numbers, one for each program."""
+    bind(launch, 1, "uniform")
+    launch.attrs[ROW_PARTS] = parts
+    because(launch, f"rows of at most {sum(parts)}: they stay in registers of one warp")
+
+
+def hold_known_rows(launch: Op) -> None:
+    """The same of rows that are known to be so long that one warp holds them in more than one part."""
+    *rows, fold = launch_loops(launch)
+    parts, length = PARTS[-1], fold.size.constant
+    fits = length is not None and fold.block == parts[0] and fold.block < length <= sum(parts)
+    if launch_kind(launch) == "rows" and fits and all(loop.block == 1 for loop in rows):
+        hold_in_a_warp(launch, parts)
+
+
+def rows_together(launch: Op) -> int:
+    """Rows that a program of a GPU takes together, where they are read once and are known to be so short that a warp
+    would wait for one of them about as long as for many."""
+    *rows, fold = launch_loops(launch)
+    if launch_kind(launch) != "rows" or fold.size.constant is None or fold.size.constant > SHORT_FOLD or not rows:
+        return 1
+    passes = Passes(launch)
+    once = passes.last == FIRST_PASS + 2 and all(used <= {FIRST_PASS} for used in passes.needed().values())
+    return power_of_two_below(ROWS_AT_ONCE // fold.size.constant, 1, SHORT_FOLD) if once else 1
+
+
+def row_warps(launch: Op, machine: Machine) -> int:
+    """One for each block of a row, where it is known how many there are; of long rows half a warp has a block."""
+    fold = launch_loops(launch)[-1]
+    if fold.size.constant is None or launch_kind(launch) != "rows":
+        return machine.warps
+    blocks = -(-fold.size.constant // fold.block)
+    return min(machine.warps, 1 << max(0, blocks - 1).bit_length())
+
+
 def _is_wide(launch: Op) -> bool:
     """Whether all that is read is of four bytes or more: twice as many warps then have enough to wait for, and pay."""
     return all(memory(value).dtype.bits >= WIDE_BITS for value in launch_ins(launch))
+
+
+def row_parts(op: Op) -> tuple[int, ...]:
+    """The parts of rows that are held, if they are."""
+    return attr_tuple(op, ROW_PARTS, int) if ROW_PARTS in op.attrs else ()
 
 
 def row_blocks(op: Op) -> int | None:

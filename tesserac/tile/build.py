@@ -31,8 +31,10 @@ from tesserac.schedule.dialect import (
 )
 from tesserac.schedule.horizontal import one_tensor
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.row_lengths import row_parts
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_folds import build_folds
+from tesserac.tile.build_held_rows import build_held_rows
 from tesserac.tile.build_lines import build_lines
 from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
 from tesserac.tile.build_map import build_map
@@ -121,7 +123,8 @@ def _made(launch: Op) -> Frame | Program:
         program.build()
         return program
     frame = Frame(launch)
-    BUILDERS[launch_kind(launch)](frame)
+    build = build_held_rows if row_parts(launch) else BUILDERS[launch_kind(launch)]
+    build(frame)
     return frame
 
 

@@ -50,7 +50,7 @@ def build_joined(frame: Frame) -> None:
     def part(number: Value) -> list[Value]:
         return [frame.load_from(memory, [number, *_row(frame)]) for memory in held]
 
-    rows.finish(ops, rows.combined(ops, frame.size(_parts(frame)), part))
+    rows.finish(ops, rows.combined(ops, frame.size(_parts(frame)), part).results)
     rows.results()
 
 

@@ -29,7 +29,13 @@ from tesserac.types.dtype import DType
 
 def build_rows(frame: Frame) -> None:
     frame.enter_grid()
-    rows, level = Rows(frame), Passes(frame.launch).level
+    fill_rows(Rows(frame))
+
+
+def fill_rows(rows: Rows) -> None:
+    """All passes of a kernel."""
+    frame = rows.frame
+    level = Passes(frame.launch).level
     reduces = [op for op in computing(frame.launch) if op.name == "form.reduce"]
     for number in sorted({level(op.operands[0]) for op in reduces}):
         here = [op for op in reduces if level(op.operands[0]) == number]
@@ -41,12 +47,12 @@ def build_rows(frame: Frame) -> None:
 class Rows:
     """A row kernel while it grows. `scratch` holds the kept values that some pass has written."""
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, *, keeps: bool = True) -> None:
         self.frame = frame
         self.fold = len(frame.loops) - 1
         self.has_fold = Passes(frame.launch).has_fold
         self.scratch: dict[Op, Value] = {}
-        self.keep = {frame.launch.body.ops[i] for i in launch_keep(frame.launch)}
+        self.keep = {frame.launch.body.ops[i] for i in launch_keep(frame.launch) if keeps}
         self.allocated = {op: self._alloc(op) for op in computing(frame.launch) if op in self.keep}
 
     # -- passes
@@ -63,19 +69,19 @@ class Rows:
         with frame.inside(body):
             self._enter(body.args[0])
             best = [
-                pairwise(frame.builder, _kind(op), held, self._reduced(op))
+                pairwise(frame.builder, reduction_kind(op), held, self._reduced(op))
                 for op, held in zip(ops, body.args[1:], strict=True)
             ]
             frame.builder.op("tile.yield", best)
         done = frame.builder.op("tile.for", (*bounds, *inits), types, {"step": loop.block}, (body,))
-        self.finish(ops, done)
+        self.finish(ops, done.results)
 
     def sums(self, ops: Sequence[Op]) -> None:
         if not ops:
             return
         loop = self.frame.loops[self.fold]
         count = self.frame.size(loop.size.ceil_div(loop.block))
-        self.finish(ops, self.tree(ops, count))
+        self.finish(ops, self.tree(ops, count).results)
 
     def tree(self, ops: Sequence[Op], count: Value, first: Value | None = None) -> Op:
         """Reductions of so many blocks of the row, from its beginning or the one given."""
@@ -97,7 +103,7 @@ class Rows:
         body = Block([INDEX], ["block"])
         with frame.inside(body):
             frame.builder.op("tile.yield", part(body.args[0]))
-        blocks = (body, combine_body(types, [_kind(op) for op in ops]))
+        blocks = (body, combine_body(types, [reduction_kind(op) for op in ops]))
         return frame.builder.op("tile.tree", (count, *inits), types, {}, blocks)
 
     def results(self) -> None:
@@ -128,10 +134,10 @@ class Rows:
     def _leave(self) -> None:
         self.frame.at.pop(self.fold, None)
 
-    def finish(self, ops: Sequence[Op], done: Op) -> None:
+    def finish(self, ops: Sequence[Op], totals: Sequence[Value]) -> None:
         self._leave()
-        for op, total in zip(ops, done.results, strict=True):
-            result = finished(self.frame.builder, _kind(op), total, tensor_type(op.result))
+        for op, total in zip(ops, totals, strict=True):
+            result = finished(self.frame.builder, reduction_kind(op), total, tensor_type(op.result))
             self.frame.remember(op, result)
 
     # -- values
@@ -189,8 +195,8 @@ class Rows:
         frame = self.frame
         tile, loops = self._operand(op, 0)
         order = op.attrs.get("order")
-        attrs: dict[str, Attr] = {"kind": _kind(op), "axes": (loops.index(self.fold),)}
-        if _kind(op) in ORDERED_KINDS:
+        attrs: dict[str, Attr] = {"kind": reduction_kind(op), "axes": (loops.index(self.fold),)}
+        if reduction_kind(op) in ORDERED_KINDS:
             attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
         operands = (tile, frame.at[self.fold])
         return frame.builder.value("tile.reduce", operands, self.partial(op), attrs, hint=op.result.name)
@@ -201,7 +207,7 @@ class Rows:
 
     def _empty(self, op: Op) -> Value:
         ty = self.partial(op)
-        return self.frame.builder.value("tile.full", (), ty, {"value": identity_of(_kind(op), ty.dtype)})
+        return self.frame.builder.value("tile.full", (), ty, {"value": identity_of(reduction_kind(op), ty.dtype)})
 
     # -- scratch
 
@@ -223,5 +229,5 @@ class Rows:
         return at
 
 
-def _kind(op: Op) -> str:
+def reduction_kind(op: Op) -> str:
     return attr(op, "kind", str)

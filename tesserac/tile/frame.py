@@ -26,7 +26,7 @@ from tesserac.schedule.dialect import (
     launch_units,
     memory,
 )
-from tesserac.schedule.row_lengths import ROW_BLOCKS
+from tesserac.schedule.row_lengths import ROW_BLOCKS, ROW_PARTS
 from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
 from tesserac.schedule.tiles import MOST_ROWS, SPLIT_TERMS
@@ -258,6 +258,13 @@ class Frame:
             yield
         self._tiles.pop()
 
+    @contextmanager
+    def among(self, tiles: dict[object, Value]) -> Iterator[None]:
+        """Builds where these tiles are known, which others join."""
+        self._tiles.append(tiles)
+        yield
+        self._tiles.pop()
+
     def known(self, key: object) -> Value | None:
         return next((tiles[key] for tiles in reversed(self._tiles) if key in tiles), None)
 
@@ -324,7 +331,7 @@ class Frame:
         units = launch_units(self.launch)
         config = Config(units.warps, units.roles)
         attrs: dict[str, Attr] = {"sym_name": name, "grid": tuple(self.grid), "config": config}
-        kept = (ROW_BLOCKS, SPLIT_TERMS, MOST_ROWS)
+        kept = (ROW_BLOCKS, ROW_PARTS, SPLIT_TERMS, MOST_ROWS)
         attrs.update({name: self.launch.attrs[name] for name in kept if name in self.launch.attrs})
         return attrs
 

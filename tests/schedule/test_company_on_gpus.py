@@ -50,7 +50,7 @@ def test_a_norm_behind_a_product_is_one_launch_though_the_product_is_of_merged_r
     norm = next(op for op in of_kind("block", "rows") if len(op.body.ops) > 3)
     assert [dim.constant for dim in launch_space(norm)] == [8192, 768]
     assert sum(op.name == "form.reduce" for op in norm.body.ops) == 2
-    assert launch_units(norm).warps == 2  # one for each block of a row
+    assert launch_units(norm).warps == 1  # which holds a row of 768
 
 
 def test_much_work_is_apart_from_a_product_unless_there_is_time_beside_the_next() -> None:

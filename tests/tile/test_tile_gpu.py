@@ -113,8 +113,10 @@ def test_softmax_is_dealt_to_teams() -> None:
     kernel = lowered("softmax_rows", "sm_90a")["$0"]
     steps = [integer(op, "step") for op in kernel.walk() if op.name == "gpu.for"]
     assert steps == [4096, 4096], "eight teams of 16 threads take a block of 512 each"
-    lanes = [integer(op, "lane") for op in kernel.walk() if op.name == "gpu.butterfly"]
-    assert lanes == [8, 4, 2, 1] * 2, "32, 16, 8, 4 for the maximum and for the sum"
+    told = [(op.name, integer(op, "lane")) for op in kernel.walk() if op.name in ("gpu.butterfly", "gpu.halve")]
+    assert told[:4] == [("gpu.butterfly", lane) for lane in (8, 4, 2, 1)], "a maximum, of one number each"
+    halved = [("gpu.halve", 8), ("gpu.halve", 4)]
+    assert told[4:] == [*halved, *(("gpu.butterfly", lane) for lane in (2, 1, 4, 8))], "32, 16, 8, 4, 2, 1 of a sum"
     assert count(kernel, "gpu.publish") == count(kernel, "gpu.collect") == 2
     assert all(op.attrs.get("team") == 16 for op in kernel.walk() if op.name == "gpu.store")
 

@@ -87,6 +87,16 @@ class Threads:
         other = held[np.arange(len(held)) ^ integer(op, "lane")]
         return FOLDS[text(op, "kind")](held, other)
 
+    def halve(self, op: Op) -> np.ndarray:
+        source, result, held = fragment(op.operands[0]), fragment(op.result), self.held[op.operands[0]]
+        dim, lane, step = integer(op, "dim"), integer(op, "lane"), integer(op, "step")
+        lanes, columns = np.arange(len(held)), []
+        for offset in result.layout.offsets:
+            low, high = (source.layout.register_at({**offset, dim: offset.get(dim, 0) + far}) for far in (0, step))
+            mine = np.where(lanes & lane, high, low)
+            columns.append(FOLDS[text(op, "kind")](held[lanes, mine], held[lanes ^ lane, mine]))
+        return np.stack(columns, axis=1)
+
     def relabel(self, op: Op) -> np.ndarray:
         return self.held[op.operands[0]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.machine import MACHINES
+from tesserac.schedule.row_lengths import row_parts
 from tesserac.target.nvptx import clusters, copies
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
 from tesserac.tile.gpu.held_rows import LOOPS
@@ -71,29 +72,50 @@ def block_threads(kernel: Op) -> int:
     return kernel_threads(kernel) * programs_beside(kernel)
 
 
-FULL, HOLDING = 64, 40
-"""Warps that a multiprocessor should have at once, of maps and of rows that lie in registers. By ncu, gelu with 28
-began an instruction in 61 % of the cycles, and waited for memory in others."""
-FEW_WORDS, WORDS_OF_A_ROW = 8, 16
-"""What a thread of a map or a row reads, at most, in words, where it needs no more registers than so many warps leave
-it."""
+FULL, HOLDING, HOLDING_MORE, NARROW, LOOPING = 64, 40, 28, 32, 24
+"""Warps that a multiprocessor should have at once, of maps, of rows that lie in registers, of longer ones that one warp
+holds, of such rows of narrow numbers, which have code for those that stand alone, and of rows that threads go over. By
+ncu, gelu with 28 began an instruction in 61 % of the cycles, and waited for memory in others."""
+FEW_WORDS, WORDS_OF_A_ROW, WORDS_OF_A_WARP, WORDS_OF_A_ROUND = 8, 16, 24, 32
+"""What a thread of a map or a row reads, at most, of a row that one warp holds, or of a row in one round, in words,
+where it needs no more registers than so many warps leave it."""
 WORD_BITS = 32
 MAPS = {"gpu.kernel", "gpu.axis", "gpu.load", "gpu.map", "gpu.cast", "gpu.store", "gpu.return"}
 
 
 def blocks_resident(kernel: Op) -> int:
     """How many blocks a multiprocessor should hold at once, by which registers are shared out: while some compute,
-    others wait for memory. Rows of narrow numbers have code for those that stand alone, which takes more registers."""
-    ops = list(kernel.walk())
-    names = {op.name for op in ops if op.opdef.dialect == "gpu"}
-    held = [fragment(op.result) for op in ops if op.name == "gpu.load"]
-    sizes, words = {ty.dtype.bits for ty in held}, sum(ty.layout.count * ty.dtype.bits // WORD_BITS for ty in held)
-    warps = 1
-    if "gpu.team" in names and not names & set(LOOPS) and sizes == {WORD_BITS} and words <= WORDS_OF_A_ROW:
-        warps = HOLDING
-    elif names <= MAPS and held and max(sizes) <= WORD_BITS and words <= FEW_WORDS:
-        warps = FULL
-    return max(1, warps * WHOLE_WARP // block_threads(kernel))
+    others wait for memory."""
+    return max(1, _warps_resident(kernel) * WHOLE_WARP // block_threads(kernel))
+
+
+def _warps_resident(kernel: Op) -> int:
+    names = {op.name for op in kernel.walk() if op.opdef.dialect == "gpu"}
+    bits, words = {fragment(op.result).dtype.bits for op in _loads(kernel)}, _words(kernel)
+    if not bits or max(bits) > WORD_BITS:
+        return 1
+    if names <= MAPS:
+        return FULL if words <= FEW_WORDS else 1
+    if "gpu.team" not in names and not row_parts(kernel):
+        return 1
+    wide = bits == {WORD_BITS}
+    if names & set(LOOPS):
+        return LOOPING if wide and max(map(_words, kernel.body.ops)) <= WORDS_OF_A_ROUND else 1
+    if wide and words <= WORDS_OF_A_ROW:
+        return HOLDING
+    if not row_parts(kernel) or words > WORDS_OF_A_WARP:
+        return 1
+    return HOLDING_MORE if wide else NARROW
+
+
+def _loads(op: Op) -> list[Op]:
+    return [inner for inner in op.walk() if inner.name == "gpu.load"]
+
+
+def _words(op: Op) -> int:
+    """What a thread reads there."""
+    held = [fragment(load.result) for load in _loads(op)]
+    return sum(ty.layout.count * ty.dtype.bits // WORD_BITS for ty in held)
 
 
 def block_count(kernel: Op) -> Dim:

@@ -38,8 +38,12 @@ def emit_axis(ctx: Context, op: Op) -> None:
 
 
 def _is_whole(kernel: Op, axis: Op) -> bool:
-    """Whether programs share out an axis whose size is a multiple of their block."""
-    start, stop = axis.operands[0].defining_op, constant_index(axis.operands[1])
+    """Whether a block is known to end before its axis does, or programs share out one whose size is a multiple of their
+    block."""
+    first, stop = map(constant_index, axis.operands)
+    start = axis.operands[0].defining_op
+    if first is not None and stop is not None:
+        return first + axis_block(axis.result) <= stop
     if start is None or start.name != "index.mul" or stop is None:
         return False
     sizes = dict(zip(kernel.body.args, kernel_grid(kernel), strict=False))

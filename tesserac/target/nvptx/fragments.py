@@ -267,6 +267,9 @@ MANY = 8
 def emit_mask(ctx: Context, op: Op) -> None:
     """All threads agree on whether the axis ends inside the block; mostly it does not."""
     values, axis = ctx.fragments[op.operands[0]], ctx.axes[op.operands[1]]
+    if axis.whole:
+        ctx.fragments[op.result] = values
+        return
     ends = ctx.b.icmp("sgt", ctx.b.add(axis.start, const_i64(axis.block)), axis.stop)
     if len(values) < MANY:
         ctx.fragments[op.result] = _masked(ctx, op)
@@ -340,6 +343,22 @@ def emit_butterfly(ctx: Context, op: Op) -> None:
         emit_rule(ctx.b, FOLDS[kind], result.dtype, [v, shuffle(ctx, v, lane)])
         for v in ctx.fragments[op.operands[0]]
     ]
+
+
+def emit_halve(ctx: Context, op: Op) -> None:
+    """Of two lanes the lower one keeps the lower side of each pair of registers, and is sent that of the other lane."""
+    source, result, kind = fragment(op.operands[0]), fragment(op.result), text(op, "kind")
+    dim, lane, step = int_attr(op, "dim"), int_attr(op, "lane"), int_attr(op, "step")
+    b, values = ctx.b, ctx.fragments[op.operands[0]]
+    upper = b.icmp("ne", b.binary("and", ctx.lane, const_int(I32, lane)), const_int(I32, 0))
+    made: list[Value] = []
+    for offset in result.layout.offsets:
+        low, high = (
+            values[source.layout.register_at({**offset, dim: offset.get(dim, 0) + far})] for far in (0, step)
+        )
+        kept, sent = b.select(upper, high, low), b.select(upper, low, high)
+        made.append(emit_rule(b, FOLDS[kind], result.dtype, [kept, shuffle(ctx, sent, lane)]))
+    ctx.fragments[op.result] = made
 
 
 def emit_shuffle(ctx: Context, op: Op) -> None:

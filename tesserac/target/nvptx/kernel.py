@@ -351,6 +351,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.mask": fragments.emit_mask,
     "gpu.fold": fragments.emit_fold,
     "gpu.butterfly": fragments.emit_butterfly,
+    "gpu.halve": fragments.emit_halve,
     "gpu.shuffle": fragments.emit_shuffle,
     "gpu.spread": fragments.emit_spread,
     "gpu.less": fragments.emit_less,

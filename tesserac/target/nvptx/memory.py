@@ -198,7 +198,8 @@ def _either(place: Place, width: int, simple: Value, whole: Way, partly: Way) ->
 def _is_short_row(place: Place, width: int) -> bool:
     """Whether a block is a row of which only a run knows the length, or the end of one: most often it does not fill the
     block, so that no code is for those that do."""
-    return width > 1 and len(place.axes) == 1 and row_blocks(place.ctx.kernel) is not None
+    known = row_blocks(place.ctx.kernel) is not None
+    return width > 1 and len(place.axes) == 1 and known and not place.axes[0].whole
 
 
 def _tests_vectors(place: Place, width: int) -> bool:

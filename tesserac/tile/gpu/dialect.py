@@ -23,6 +23,7 @@ Registers
     gpu.mask(x, axis) {dim, value}              elements outside the axis become `value`
     gpu.fold(x) {dim, kind, width}              element i: x[i], x[i + width], ... of one thread, folded ascending
     gpu.butterfly(x) {dim, kind, lane}          element i with the one that the lane `lane` away holds; halves `dim`
+    gpu.halve(x) {dim, kind, lane, step}        the same, but each of the two lanes has one side of `step` of the result
     gpu.relabel(x) : fragment                   the same registers, with other positions along a dim that is folded
     gpu.shuffle(x) {lane}                       what the lane `lane` away (exclusive or) holds
     gpu.spread(x) : fragment                    numbers that one lane of a warp has, in all lanes that want them
@@ -122,6 +123,7 @@ PURE: dict[str, Callable[[Op], None]] = {
 
 ACTING: dict[str, Callable[[Op], None]] = {
     "gpu.butterfly": rules.verify_butterfly,
+    "gpu.halve": rules.verify_halve,
     "gpu.commit": rules.verify_commit,
     "gpu.copy": rules.verify_copy,
     "gpu.for": rules.verify_for,

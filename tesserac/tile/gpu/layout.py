@@ -88,6 +88,11 @@ class Layout:
             tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps), self.ends
         )
 
+    def exchanged(self, folded: tuple[int, int], held: tuple[int, int]) -> Layout:
+        """The layout after elements that two lanes hold were folded, and each kept one side of a step that it held."""
+        lanes = tuple(held if bit == folded else bit for bit in self.lanes)
+        return Layout(tuple(bit for bit in self.registers if bit != held), lanes, self.warps, self.ends)
+
     def gathered(self, dim: int) -> Layout:
         """The same, but with all of `dim` in the registers of each thread."""
 

@@ -20,7 +20,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
 from tesserac.ir.types import AxisType, TileType, Type
-from tesserac.schedule.row_lengths import ROW_BLOCKS
+from tesserac.schedule.row_lengths import ROW_BLOCKS, ROW_PARTS
 from tesserac.schedule.tiles import MOST_ROWS
 from tesserac.tile.dialect import (
     APART,
@@ -330,7 +330,7 @@ def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool
 
 
 _RENAMED = {"tile.alloc": "gpu.scratch"}
-_KERNEL_ATTRS = (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS, MOST_ROWS, CLUSTER)
+_KERNEL_ATTRS = (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS, ROW_PARTS, MOST_ROWS, CLUSTER)
 _KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", "dims", "descending", APART)
 
 

@@ -9,9 +9,10 @@
     %6 = gpu.fold(%5) {dim = 0, kind = "sum", width = 2}       r[i] += r[i + 2]
     %7 = gpu.fold(%6) {dim = 0, kind = "sum", width = 1}       the dim goes away
 
-Each halving is a fold where both halves are in one thread, and a butterfly where they are in two lanes. Where they are
+Each halving is a fold where both halves are in one thread, and a butterfly where they are in two lanes: of threads that
+have several numbers left, each keeps half of them then (`gpu.halve`), and lanes have what registers had. Where they are
 in two warps, all that is left of the dim goes through shared memory into every thread's registers; what has no order is
-numbered anew before (`gpu.relabel`), so that this comes last.
+numbered anew before (`gpu.relabel`), so that this comes last, and lanes exchange one number each.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _expand(op: Op) -> Value:
     x = b.value("gpu.mask", (source, axis), ty, {"dim": dim, "value": identity(kind, accum)})
     _share(op, source, x)
     if kind not in ORDERED_KINDS:
-        x = _warps_last(b, x, dim)
+        x = _threads_last(b, x, dim)
     width = min(REDUCE_LANES, ty.shape[dim]) if kind in ORDERED_KINDS else _held(ty, dim)
     x = _fold(b, x, dim, kind, width, accum)
     while width > 1:
@@ -69,12 +70,12 @@ def _share(op: Op, source: Value, masked: Value) -> None:
             user.set_operand(position, masked)
 
 
-def _warps_last(b: Builder, x: Value, dim: int) -> Value:
-    """The same registers, as if neighbours along the dim lay in different warps: where the order of what is folded does
-    not matter, threads fold what they have before warps tell each other."""
+def _threads_last(b: Builder, x: Value, dim: int) -> Value:
+    """The same registers, as if neighbours along the dim lay in different warps, then in different lanes: where the
+    order of what is folded does not matter, threads fold what they have before they tell each other."""
     ty = fragment(x)
     layout = ty.layout
-    if not any(bit is not None and bit[0] == dim for bit in layout.warps):
+    if len(ty.shape) > 1 and not any(bit is not None and bit[0] == dim for bit in layout.warps):
         return x
     bits = [bit for bit in (*layout.warps, *layout.lanes, *layout.registers) if bit is not None and bit[0] == dim]
     steps = {bit: (dim, 1 << place) for place, bit in enumerate(bits)}
@@ -93,7 +94,9 @@ def _held(ty: FragmentType, dim: int) -> int:
 
 def _halve(b: Builder, x: Value, dim: int, kind: str, half: int, accum: DType) -> Value:
     """r[i] (op)= r[i + half]"""
-    layout = fragment(x).layout
+    layout, one_row = fragment(x).layout, len(fragment(x).shape) == 1
+    if one_row and (dim, half) in layout.lanes and (held := _own_bit(layout, dim)) is not None:
+        return _halved(b, x, dim, kind, half, held)
     if (dim, half) in layout.lanes:
         folded = _butterfly(b, x, dim, kind, half)
         return _fold(b, folded, dim, kind, 1, accum) if half == 1 else folded
@@ -119,6 +122,18 @@ def _fold(b: Builder, x: Value, dim: int, kind: str, width: int, accum: DType) -
     else:
         folded = FragmentType(_resized(ty, dim, width), accum, NO_POLICY, layout)
     return b.value("gpu.fold", (x,), folded, {"dim": dim, "kind": kind, "width": width})
+
+
+def _own_bit(layout: Layout, dim: int) -> tuple[int, int] | None:
+    """The first step along a dim that a thread holds both sides of."""
+    return next((bit for bit in layout.registers if bit is not None and bit[0] == dim), None)
+
+
+def _halved(b: Builder, x: Value, dim: int, kind: str, half: int, held: tuple[int, int]) -> Value:
+    ty = fragment(x)
+    folded = replace(ty, shape=_resized(ty, dim, half), layout=ty.layout.exchanged((dim, half), held))
+    attrs = {"dim": dim, "kind": kind, "lane": 1 << ty.layout.lanes.index((dim, half)), "step": held[1]}
+    return b.value("gpu.halve", (x,), folded, attrs)
 
 
 def _butterfly(b: Builder, x: Value, dim: int, kind: str, half: int) -> Value:

@@ -18,7 +18,7 @@ from tesserac.ir.core import Op, Value, attr
 from tesserac.ir.forms import Guard
 from tesserac.ir.types import MemRefType, TileType
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.row_lengths import row_blocks
+from tesserac.schedule.row_lengths import row_blocks, row_parts
 from tesserac.tile.dialect import Config, memref_type, tile_type
 from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows, takes_roles
 from tesserac.tile.gpu.errors import LoweringError
@@ -86,6 +86,8 @@ def _always_holds(guard: Guard) -> bool:
 def _team(kernel: Op, warps: int) -> int:
     """A warp for each block of a row where there are as many: half the numbers are in the registers of a thread then,
     so that more rows are under way at once."""
+    if row_parts(kernel):
+        return WHOLE_WARP
     if (most := row_blocks(kernel)) is not None:
         return WHOLE_WARP if most <= warps else TEAM
     trees = [op.operands[0].defining_op for op in kernel.walk() if op.name == "tile.tree"]

@@ -134,6 +134,15 @@ def verify_butterfly(op: Op) -> None:
     require(result.layout == source.layout.halved(*bit), "gives copies in both halves", op)
 
 
+def verify_halve(op: Op) -> None:
+    source, result, dim = fragment(op.operands[0]), fragment(op.result), integer(op, "dim")
+    bit, held = source.layout.lanes[integer(op, "lane").bit_length() - 1], (dim, integer(op, "step"))
+    require(bit is not None and bit == (dim, source.shape[dim] // 2), "folds the lanes of the upper half", op)
+    assert bit is not None
+    require(held in source.layout.registers, "keeps one side of what a thread holds", op)
+    require(result.layout == source.layout.exchanged(bit, held), "gives each lane one side", op)
+
+
 def verify_choose(op: Op) -> None:
     flag, yes, no = op.operands
     require(flag.type == FLAG and yes.type == no.type == op.result.type, "chooses between equal types", op)
