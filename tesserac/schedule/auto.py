@@ -22,6 +22,7 @@ from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, laun
 from tesserac.schedule.line_chains import schedule_chains
 from tesserac.schedule.long_rows import cut_known_rows, cut_rows, has_few_rows, may_be_cut
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.one_pass import read_once
 from tesserac.schedule.part_chains import schedule_part_chains
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.keep import keep
@@ -34,6 +35,7 @@ from tesserac.schedule.row_chains import schedule_row_chains
 from tesserac.schedule.row_lengths import (
     has_unknown_rows,
     hold_known_rows,
+    longest_held,
     row_warps,
     rows_together,
     vary_lengths,
@@ -271,6 +273,8 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
         plain.erase()
         if machine.warps and not _found(launch):
             hold_known_rows(launch)
+    if machine.warps:
+        read_once(launch, longest_held(machine, ROW_BLOCK))
 
 
 def _leaves_idle(launch: Op, machine: Machine) -> bool:

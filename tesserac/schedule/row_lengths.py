@@ -29,6 +29,8 @@ the last: the sizes of the parts, of which all but the last are whole blocks tha
 PARTS = ((128,), (256,), (512,), (512, 256))
 """Those of the variants of one warp."""
 WIDE_BITS = 32
+HELD_BLOCKS = 2
+"""Blocks of a row that a warp holds in registers, at most, where it has several."""
 SHORT_FOLD, ROWS_AT_ONCE = 256, 1024
 """Elements of a row up to which a program has several, and of all that it has."""
 FIRST_PASS = 0
@@ -96,6 +98,11 @@ def row_warps(launch: Op, machine: Machine) -> int:
         return machine.warps
     blocks = -(-fold.size.constant // fold.block)
     return min(machine.warps, 1 << max(0, blocks - 1).bit_length())
+
+
+def longest_held(machine: Machine, block: int) -> int:
+    """How long rows may be that stay in registers."""
+    return HELD_BLOCKS * machine.warps * block
 
 
 def _is_wide(launch: Op) -> bool:

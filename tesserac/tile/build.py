@@ -31,6 +31,7 @@ from tesserac.schedule.dialect import (
 )
 from tesserac.schedule.horizontal import one_tensor
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.one_pass import ONE_PASS
 from tesserac.schedule.row_lengths import row_parts
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_folds import build_folds
@@ -38,6 +39,7 @@ from tesserac.tile.build_held_rows import build_held_rows
 from tesserac.tile.build_lines import build_lines
 from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
 from tesserac.tile.build_map import build_map
+from tesserac.tile.build_one_pass import build_one_pass
 from tesserac.tile.build_program import Program
 from tesserac.tile.build_rows import build_rows
 from tesserac.tile.build_runs import build_runs
@@ -123,9 +125,14 @@ def _made(launch: Op) -> Frame | Program:
         program.build()
         return program
     frame = Frame(launch)
-    build = build_held_rows if row_parts(launch) else BUILDERS[launch_kind(launch)]
-    build(frame)
+    _builder(launch)(frame)
     return frame
+
+
+def _builder(launch: Op) -> Callable[[Frame], None]:
+    if row_parts(launch):
+        return build_held_rows
+    return build_one_pass if ONE_PASS in launch.attrs else BUILDERS[launch_kind(launch)]
 
 
 def _build(launch: Op, name: str) -> _Built:

@@ -17,6 +17,7 @@ from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
 from tesserac.target.nvptx.fragments import shuffle, word_of
+from tesserac.tile.gpu.held_rows import LOOPS
 from tesserac.tile.gpu.layout import VECTOR_BYTES, Layout
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.values import fragment
@@ -157,10 +158,11 @@ def emit_load(ctx: Context, op: Op) -> None:
     elements = Elements(place, ty.layout)
     width = place.vector_width(elements.layout)
     max_width = width
-    simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
+    inside = all_of(ctx, place.inside())
+    simple = all_of(ctx, [inside, *place.aligned(width)])
     attributes = ctx.invariant() if mem.constant else ""
 
-    def whole() -> list[Value]:
+    def whole(width: int = width) -> list[Value]:
         values: list[Value] = []
         branches = width > 1 and not simple.number
         if branches:
@@ -182,7 +184,12 @@ def emit_load(ctx: Context, op: Op) -> None:
         vectors = all_of(ctx, [*place.aligned(width), *place.ends_whole(width)])
         return flow.choose(ctx.b, vectors, lambda: tested(width), tested)
 
-    ctx.fragments[op.result] = _either(place, width, simple, whole, partly)
+    def one_by_one() -> list[Value]:
+        elements.forget()
+        return whole(1)
+
+    rest = _unless_whole(place, width, inside, one_by_one, partly)
+    ctx.fragments[op.result] = _either(place, width, simple, whole, rest)
 
 
 Way = Callable[[], list[Value]]
@@ -193,6 +200,13 @@ def _either(place: Place, width: int, simple: Value, whole: Way, partly: Way) ->
     if simple.number:
         return whole()
     return partly() if _is_short_row(place, width) else flow.choose(place.ctx.b, simple, whole, partly)
+
+
+def _unless_whole(place: Place, width: int, inside: Value, one_by_one: Way, partly: Way) -> Way:
+    """The part of a row that vectors do not fit: where all of it is there, element by element without a test."""
+    if width == 1 or len(place.axes) > 1 or not _goes_over_rows(place.ctx.kernel):
+        return partly
+    return lambda: flow.choose(place.ctx.b, inside, one_by_one, partly)
 
 
 def _is_short_row(place: Place, width: int) -> bool:
@@ -211,6 +225,12 @@ def _tests_vectors(place: Place, width: int) -> bool:
         return width >= MANY_ELEMENTS
     end = place.axes[-1].stop.number if place.axes else None
     return width > 1 and isinstance(end, int) and end % width == 0
+
+
+def _goes_over_rows(kernel: Op) -> bool:
+    """Whether teams go over rows that no thread holds."""
+    names = {op.name for op in kernel.body.ops}
+    return "gpu.team" in names and bool(names & set(LOOPS))
 
 
 MANY_ELEMENTS = 4
@@ -266,9 +286,10 @@ def emit_store(ctx: Context, op: Op) -> None:
     place.by_neighbours()
     elements = Elements(place, ty.layout)
     width = place.vector_width(elements.layout)
-    simple = all_of(ctx, [*place.inside(), *place.aligned(width)])
+    inside = all_of(ctx, place.inside())
+    simple = all_of(ctx, [inside, *place.aligned(width)])
 
-    def whole() -> list[Value]:
+    def whole(width: int = width) -> list[Value]:
         for register in range(0, ty.layout.count, width):
             group = [to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
             _store_vector(ctx, group, elements.address(register), place.alignment() if width == 1 else place.bytes)
@@ -288,8 +309,12 @@ def emit_store(ctx: Context, op: Op) -> None:
         vectors = all_of(ctx, [*place.aligned(width), *place.ends_whole(width)])
         return flow.choose(ctx.b, vectors, lambda: tested(width), tested)
 
+    def one_by_one() -> list[Value]:
+        elements.forget()
+        return whole(1)
+
     def write() -> None:
-        _either(place, width, simple, whole, partly)
+        _either(place, width, simple, whole, _unless_whole(place, width, inside, one_by_one, partly))
 
     if _deals_words(elements.layout, len(place.strides) - 1, place.bytes) and width == 2:
         paired = all_of(ctx, [*place.inside(), *place.aligned(2 * width)])
