@@ -181,6 +181,25 @@ log_prob(Categorical(x), i) + log_prob(Bernoulli(x), round(p))[:, 0] + log_prob(
 log_prob(Dirichlet(w), softmax(x))
 log_prob(MultivariateNormal(v[:4], cholesky(s @ s.T)), w[:4])
 log_prob(VonMises(x, w), y) + entropy(Normal(x, p)) + kl(Normal(x, p), Normal(y, w))
+log_prob(Cauchy(x, p), y) + log_prob(HalfCauchy(p), abs(y))
+log_prob(Gumbel(x, w), y) + log_prob(Weibull(w, p), abs(y))
+log_prob(Pareto(p, w), p + abs(y)) + log_prob(InverseGamma(w, p), abs(y)) + log_prob(Chi2(w), p)
+log_prob(Binomial(6, x), floor(6.9 * p)) + log_prob(Geometric(probs=p), floor(9.0 * p))
+log_prob(NegativeBinomial(w, x), floor(9.0 * p))
+cdf(Normal(x, p), y) + cdf(Gamma(w, p), p) + cdf(Gumbel(x, w), y)
+cdf(StudentT(w, x, p), y) + cdf(InverseGamma(w, p), p)
+icdf(Normal(x, p), p) + icdf(Laplace(x, p), p) + icdf(Weibull(w, w), p) + icdf(Cauchy(x, w), p)
+expectation(Weibull(w, p)) + variance(LogNormal(x, p)) + stddev(Beta(p, w)) + variance(Geometric(x))
+entropy(Weibull(w, p)) + entropy(InverseGamma(w, p)) + entropy(Geometric(x)) + entropy(Pareto(p, w))
+kl(Gumbel(x, p), Normal(y, w)) + kl_divergence(Normal(x, p), Laplace(y, w)) + kl(Exponential(p), Gamma(w, w))
+rsample(Gumbel(x, p), seed=3) + Weibull(w, p).rsample(seed=4) + Cauchy(x, p).rsample(seed=6)
+grad(lambda a: sum(log_prob(Gamma(a, w), p[0]) + log_prob(Beta(a, w), p[0])))(ones_like(w) + 0.0 * v)
+frexp(x)[0] * nextafter(ones_like(x), y)
+polyadd(v, w[:3]) + polysub(w, v[:2]) + op.pad(polyder(v), 1, 0, axis=0) + polyint(w, k=0.5)[:6]
+polyfit(cumsum(w), v, 2, w=p[0])
+kthvalue(x, 2, axis=1)[0] + unwrap(x * 4.0, 3.5, axis=0)[:, 0] + nancumprod(x, axis=0)[:, 1]
+pad(x, (-1, 2, 1, -1), value=0.3) + pad(x, (2, -1, -1, 1))
+pad(x, ((1, 2), (3, 0)), "reflect", reflect_type="odd") + pad(y, ((1, 2), (2, 1)), mode="symmetric", reflect_type="odd")
 sample(Normal(x, p), seed=3) + sample(Laplace(x, p), seed=4) + sample(LogNormal(x, p), seed=5)
 where(top_k_logits(x, 2) == -INF, 0.0, top_k_logits(x, 2))
 where(top_p_logits(x, 0.7) == -INF, 0.0, x)
@@ -204,6 +223,10 @@ unique(j, size=6, return_counts=True)[1]
 hardmax(x)
 histogram(x, 4, range=(-2.0, 2.0))[0]
 bincount(j, 6)
+histogram2d(v, w, (3, 2), ((-2.0, 2.0), (0.5, 2.0)))[0]
+histogramdd(x[:, :2], 3, density=True)[0] + histc(v, 3, min=-1.0, max=1.0)
+frexp(x)[1] + cast(spacing(x) > nextafter(x, INF) - x, i32)
+sample(Binomial(6, x), seed=1) + sample(Geometric(x), seed=2) + NegativeBinomial(w, x).sample(seed=3)
 searchsorted(sort(v), w, side="right")
 lexsort((v, w))
 cummax(x, return_indices=True)[1]

@@ -344,7 +344,8 @@ def _other_name(body: Body, meaning: Resolved | None, function: ast.Attribute) -
 def _is_function(body: Body, function: ast.Attribute) -> bool:
     """Whether a name that dicts do not have themselves is that of a function, which takes one first."""
     meaning = body.rules.resolve(function.name)
-    return function.name not in METHODS and isinstance(meaning, FunctionRef | ReportedRef)
+    named = isinstance(meaning, FunctionRef | ReportedRef) or _other_name(body, meaning, function) is not None
+    return function.name not in METHODS and named
 
 
 def _own_method(body: Body, receiver: typed.Expr, node: ast.Call, function: ast.Attribute) -> typed.Expr | None:

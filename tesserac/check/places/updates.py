@@ -7,6 +7,8 @@ select, an element may be named several times: it is joined with all that name i
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import storage_text, type_text
@@ -28,8 +30,17 @@ from tesserac.syntax import ast
 from tesserac.types.dtype import BOOL
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
 
-UPDATES: dict[str, Way] = {"set": "set", "add": "add", "mul": "mul", "max": "max", "min": "min"}
-"""The methods of `x.at[i]`."""
+UPDATES: dict[str, Way] = {
+    "set": "set",
+    "add": "add",
+    "sub": "sub",
+    "subtract": "sub",
+    "mul": "mul",
+    "multiply": "mul",
+    "max": "max",
+    "min": "min",
+}
+"""The methods of `x.at[i]` that change elements; two have JAX's names too."""
 AUGMENTED: dict[str, Way] = {"+": "add", "-": "sub", "*": "mul"}
 """The operators of augmented assignments that join."""
 FOLDS: dict[str, tuple[type[FoldAt], str]] = {
@@ -51,11 +62,13 @@ def is_update(node: ast.Call) -> bool:
 
 
 def call_update(body: Body, node: ast.Call) -> typed.Expr:
-    """`x.at[i].set(v)`, `x.at[i].add(v)` and the others."""
+    """`x.at[i].set(v)`, `x.at[i].add(v)` and the others; `x.at[i].get()` is `x[i]`."""
     function = node.function
     assert isinstance(function, ast.Attribute) and isinstance(function.value, ast.Subscript)
     at = function.value.value
     assert isinstance(at, ast.Attribute)
+    if function.name == "get" and not node.arguments:
+        return body.expression(replace(function.value, value=at.value))
     if function.name not in UPDATES:
         body.sink.error(E0208, at=function.name_span, what="`x.at[...]`", name=function.name).remark(
             "there are " + ", ".join(f"`x.at[i].{name}(v)`" for name in UPDATES)

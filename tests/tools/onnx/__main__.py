@@ -23,6 +23,7 @@ import ml_dtypes
 import numpy as np
 
 import tessera
+from tesserac.modules.library import load_library
 from tests.tools.onnx import elementwise, images, layers, shapes
 from tests.tools.onnx.node import FORMS, Node, NotInTheLanguage, dtype_name
 
@@ -147,17 +148,16 @@ def main() -> int:
     outcomes: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     nodes = [node for node, _, _ in every_case()]
     places = [i for i, node in enumerate(nodes) if not asked.only or node.op in asked.only]
+    load_library()  # once, for all processes that are forked behind it
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(tried, places))
-    for place, (kind, why) in zip(places, found, strict=True):
-        node = nodes[place]
-        outcomes[node.op].append((node.name, kind, why))
-        if asked.show and kind == "different":
-            print(node.name, why, program(node)[0], sep="\n", flush=True)
-    text = report(outcomes)
-    print(text)
-    if asked.report:
-        asked.report.write_text(text)
+        for place, (kind, why) in zip(places, pool.map(tried, places), strict=True):
+            node = nodes[place]
+            outcomes[node.op].append((node.name, kind, why))
+            if asked.report:  # what was found stays, if the rest is not waited for
+                asked.report.write_text(report(outcomes))
+            if asked.show and kind == "different":
+                print(node.name, why, program(node)[0], sep="\n", flush=True)
+    print(report(outcomes))
     return int(any(kind == "different" for rows in outcomes.values() for _, kind, _ in rows))
 
 
