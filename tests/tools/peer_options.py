@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import tessera
+from tesserac.modules.library import load_library
 from tests.tools import peer_windows
 from tests.tools.peer_attention import attention_cases, rotary_cases
 from tests.tools.peer_cases import Case, differences
@@ -73,6 +74,7 @@ def every_case(torch: Any, families: list[str]) -> list[Case]:
 def main() -> int:
     import torch
 
+    load_library()  # once, for all processes that are forked behind it
     families, found = sys.argv[2:], list[tuple[str, float, float]]()
     count = len(every_case(torch, families))
     tessera.compile("def f(x: Tensor[N, f64]): return relu(x)").f(X[0, 0, 0])
