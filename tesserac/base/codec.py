@@ -45,7 +45,7 @@ def classes_in(*modules: ModuleType) -> list[type]:
 class Codec:
     """`classes` are those of data, `open_classes` others, whose objects are kept with all attributes that they have,
     and `named` are objects that a tree refers to by name. `late` has the fields of some classes that are not read
-    before they are asked for."""
+    before they are asked for, and objects of `values` are what their fields are: equal ones may become one."""
 
     def __init__(
         self,
@@ -53,17 +53,19 @@ class Codec:
         open_classes: Iterable[type] = (),
         named: Mapping[str, object] | None = None,
         late: Mapping[type[Late], Fields] | None = None,
+        values: Iterable[type] = (),
     ) -> None:
         self._fields: dict[type, Names | None] = {cls: fields_of(cls) for cls in classes}
         self._fields |= dict.fromkeys(open_classes) | _COUNTED
         self._flat = flat_tuples(self._fields)
         self._named = dict(named or {})
         self._late: Mapping[type, Fields] = dict(late or {})
+        self._values = frozenset(values)
         self._classes = {class_name(cls): cls for cls in (*self._fields, *FILLED, tuple, frozenset)}
 
     def encode(self, root: object) -> bytes:
         """Raises Unencodable where the tree holds something that is not listed."""
-        tree, islands = found_in(root, Listed(self._fields), self._named, self._late)
+        tree, islands = found_in(root, Listed(self._fields, self._values), self._named, self._late)
         return Writer(tree, None, self._named).encode(root, islands)
 
     def decode(self, data: bytes) -> Any:

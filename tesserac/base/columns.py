@@ -2,7 +2,8 @@
 
 Numbers go in this order: constants, named objects, texts, ints, floats, objects, containers, then tuples, those inside
 others first. What late fields hold that are made together, and nothing else, is an island: a table of its own, whose
-numbers go on where those of the tree end. What two islands hold is in the tree.
+numbers go on where those of the tree end. What two islands hold is in the tree. Values that are made of the same parts
+are written once in a table (`shared.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from operator import attrgetter
 from typing import Any
 
 from tesserac.base.late import Fields, groups
+from tesserac.base.shared import Shared
 
 CONSTANTS: tuple[object, ...] = (None, True, False, ())
 FILLED: tuple[type, ...] = (list, set, dict, Counter)
@@ -85,8 +87,9 @@ def numbers(typecode: str, data: bytes | memoryview) -> array[Any]:
 class Listed:
     """The classes whose objects can be written, and what of them stands in columns."""
 
-    def __init__(self, classes: Mapping[type, Names | None]) -> None:
+    def __init__(self, classes: Mapping[type, Names | None], values: Container[type]) -> None:
         self.classes = classes
+        self.values = {cls: names for cls, names in classes.items() if names is not None and cls in values}
         self._flat = flat_tuples(classes)
         self._columns: dict[tuple[type, Names], tuple[Column, ...]] = {}
 
@@ -115,6 +118,7 @@ class Found:
         self._late = late
         self._outside = outside
         self.known = dict(known)
+        self.shared = Shared(listed.values, outside or known)
         self.plain: dict[type, Group] = defaultdict(list)
         self.tables: dict[tuple[type, Names], tuple[Group, dict[Column, Group]]] = {}
 
@@ -134,6 +138,7 @@ class Found:
     def _add(self, column: Group) -> None:
         if self._outside:
             column = [value for value in column if id(value) not in self._outside]
+        column = list(map(self.shared, column))
         self.known.update(zip(map(id, column), column, strict=True))
 
     def leave_out(self, places: Container[int]) -> None:
@@ -271,7 +276,8 @@ class Writer:
         filled = [plain.pop(cls) for cls in FILLED if cls in plain]
         for group in (*(group for group, _ in tables.values()), *filled):
             self._number(group)
-        values = [self._write_values(group) for group in _levels(list(plain.values()), self._outside)]
+        levels = _levels(list(plain.values()), self._outside, self._found.shared)
+        values = [self._write_values(group) for group in levels]
         objects = [[class_name(cls), own, self._write_columns(*table)] for (cls, own), table in tables.items()]
         containers = [self._write_members(group) for group in filled]
         return objects, containers, values
@@ -294,8 +300,8 @@ class Writer:
 
     def _numbers_of(self, values: Iterable[Any]) -> array[int]:
         """Those of an island, and those of the tree around it."""
-        own, outside = self._index, self._outside
-        places = map(id, values)
+        own, outside, shared = self._index, self._outside, self._found.shared
+        places = [id(value) if id(value) in outside else id(shared(value)) for value in values]
         return array("I", [own[place] if place in own else outside[place] for place in places])
 
     def _write_values(self, group: Group) -> list[Any]:
@@ -346,7 +352,7 @@ def _little(column: array[Any]) -> bytes:
     return numbers(column.typecode, column.tobytes()).tobytes()
 
 
-def _levels(groups: Sequence[Group], outside: Mapping[int, int]) -> list[Group]:
+def _levels(groups: Sequence[Group], outside: Mapping[int, int], shared: Shared) -> list[Group]:
     """Tuples and frozen sets in an order in which each can be made of what comes before it."""
     kinds = {type(group[0]) for group in groups}
     depths: dict[int, int] = {id(()): 0}
@@ -358,18 +364,23 @@ def _levels(groups: Sequence[Group], outside: Mapping[int, int]) -> list[Group]:
             (flat if kinds.isdisjoint(map(type, value)) else deeper).append(value)
         depths.update(zip(map(id, flat), repeat(1)))
     for value in deeper:
-        _place(value, depths, levels, outside)
+        _place(value, depths, levels, outside, shared)
     return [group for _, group in sorted(levels.items(), key=lambda level: level[0]) if group]
 
 
 def _place(
-    value: Any, depths: dict[int, int], levels: dict[tuple[int, str], Group], outside: Mapping[int, int]
+    value: Any,
+    depths: dict[int, int],
+    levels: dict[tuple[int, str], Group],
+    outside: Mapping[int, int],
+    shared: Shared,
 ) -> None:
     """Puts a tuple on the level above those that it holds, which are placed before it."""
     stack = [value]
     while stack:
         top = stack[-1]
-        inner = [part for part in top if isinstance(part, _VALUES) and id(part) not in outside]
+        held = [shared(part) for part in top if isinstance(part, _VALUES) and id(part) not in outside]
+        inner = [part for part in held if id(part) not in outside]
         if missing := [part for part in inner if id(part) not in depths]:
             stack += missing
             continue

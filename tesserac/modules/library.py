@@ -19,7 +19,7 @@ from tesserac.base.late import Fields, Late
 from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
-from tesserac.check.module.stored import CHECKED, CHECKERS, LATE, NAMED
+from tesserac.check.module.stored import CHECKED, CHECKERS, LATE, NAMED, VALUES
 from tesserac.diag.render import render
 from tesserac.syntax.parse import parse_module
 
@@ -92,7 +92,7 @@ def _check(source: SourceFile, before: Library) -> CheckResult:
 
 
 _MODULE: dict[type[Late], Fields] = {CheckResult: Fields(("module",), lambda result: result.checker.file)}
-_CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED, {**LATE, **_MODULE})
+_CODEC = Codec((*CHECKED, CheckResult), CHECKERS, NAMED, {**LATE, **_MODULE}, VALUES)
 
 
 def encode_library(library: Library, files: Mapping[str, str]) -> bytes:

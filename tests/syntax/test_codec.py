@@ -69,7 +69,7 @@ class Outsider:
 
 
 SEVEN = object()
-CODEC = Codec([Place, Pair, Node, Slotted], [Machine], {"seven": SEVEN})
+CODEC = Codec([Place, Pair, Node, Slotted], [Machine], {"seven": SEVEN}, values=[Node])
 
 
 def again(value: object) -> object:
@@ -104,13 +104,31 @@ def shown(tree: object) -> str:
     return repr(tree)
 
 
+def test_values_made_of_the_same_are_written_once() -> None:
+    """Not what only compares as equal, and no object that is known by what it is, not by what it holds."""
+    same = [Node(Place("a", 1, 2), (*"xy", number)) for number in (7, 7, True, 1, 0.0, -0.0)]
+    first, second, *others = again(same)  # type: ignore[misc]
+    assert first is second and shown(others) == shown(same[2:])
+    assert len({*map(id, others)}) == len(others)
+    left, right = again([Slotted(first), Slotted(second)])  # type: ignore[misc]
+    assert left is not right and left.value is right.value
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Chapter(Late):
     book: str
     text: object
 
 
-LATE = Codec([Chapter, Node, Place, Slotted, Pair], [Machine], late={Chapter: Fields(("text",), lambda one: one.book)})
+OF_BOOKS = {Chapter: Fields(("text",), lambda one: one.book)}
+LATE = Codec([Chapter, Node, Place, Slotted, Pair], [Machine], late=OF_BOOKS, values=[Node])
+
+
+def test_a_value_like_one_of_two_books_is_that_one() -> None:
+    of_both, alike = (tuple(["a", 1]) for _ in range(2))
+    chapters = [Chapter("a", (of_both, (of_both, 1), (alike, 2))), Chapter("b", (of_both,))]
+    found = LATE.decode(LATE.encode(chapters))
+    assert [shown(chapter.text) for chapter in found] == [shown(chapter.text) for chapter in chapters]
 
 
 def is_there(chapter: Chapter) -> bool:

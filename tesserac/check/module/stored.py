@@ -27,6 +27,8 @@ _TYPES = classes_in(algebra, dtype, policy, polynomial, terms, ty)
 _TREES = classes_in(rules, contracts, decorators, findings, params, refs, resolve, specs, typed)
 _MATRICES = classes_in(combined, constructors, kinds, products, spectra)
 
+VALUES = _TYPES
+"""Types of two values that are alike may be one."""
 CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())
 CHECKERS = (ModuleChecker, ModuleNames, Exports, Sink, Draft)
 NAMED: dict[str, object] = {**stored.NAMED, **OPERATORS}
