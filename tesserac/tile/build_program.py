@@ -163,12 +163,19 @@ class Program(Sizes):
             raise NoTiles("a block that does not begin where its loop says")
         mem = memory(self.launch.operands[source.operand])
         sizes = [self.over.get(dim, dim) for dim in dims]
-        strides = list(access.strides)
+        strides = [self._stride(*along) for along in zip(dims, access.strides, strict=True)]
         if self.lead is not None and source.lead != ZERO:
             sizes, strides = [source.count, *sizes], [source.lead, *strides]
         if offset != ZERO:
             sizes, strides = [offset + 1, *sizes], [ONE, *strides]
         return (source.operand, MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))), offset
+
+    def _stride(self, dim: Dim, stride: Dim) -> Dim:
+        """A stride that mentions no block: a reshape counts in blocks, but along a dim of one element no one steps."""
+        whole = stride.substitute({block.symbol or "": size for block, size in self.over.items()})
+        if whole != stride and dim != ONE:
+            raise NoTiles("a view of an argument whose strides are sizes of blocks")
+        return whole
 
     def _declared(self, argument: tuple[int, MemRefType]) -> Value:
         if argument not in self._arguments:

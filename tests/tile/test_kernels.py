@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessera
+from tesserac.ir.types import MemRefType
 from tests.support.checking import check_text
 from tests.support.sampling import examples
+from tests.tile.test_programs import tiles
 
 PROGRAM = """
 @kernel
@@ -145,6 +147,41 @@ def test_leading_dims_are_one_program_each(m: Any) -> None:
     found = m.heads(q, k)
     assert found.dtype == np.float32 and found.shape == (2, 3, 4, 5)
     assert np.allclose(found, q.astype("f4") @ k.astype("f4").transpose(0, 1, 3, 2), rtol=1e-5, atol=1e-5)
+
+
+def test_arguments_of_a_program_mention_no_block() -> None:
+    """A row that is read as one of a matrix has strides of the matrix: no host program knows the size of a block."""
+    text = """
+@kernel
+def f(x: KTile[S, N, f32], c: KTile[N, f32]):
+    T = tile.context()
+    return tile.load(c, cols=T.n)[None, :] * tile.load(x, rows=T.m, cols=T.n)
+"""
+    (kernel,) = [op for op in tiles(text).ops if op.name == "tile.kernel"]
+    types = [arg.type for arg in kernel.body.args if isinstance(arg.type, MemRefType)]
+    assert len(types) == 3 and not any("T_" in str(ty) for ty in types)
+
+
+@pytest.mark.one_in(24)
+def test_a_product_has_no_terms_behind_the_length_of_a_cache() -> None:
+    """Also where both of its operands are computed."""
+    text = """
+@kernel
+def f(q: KTile[B, H, S, D, f32], c: KVCache[B, H, L, D]):
+    T = tile.context()
+    x = tile.load(q, rows=T.m)
+    acc, other = tile.zeros((T.m, T.d), f32), tile.zeros((T.m, T.d), f32)
+    for j in tile.range_n(c.K, T.n):
+        s = 1.0 / tile.dot(x, tile.transpose(tile.load(c.K, j)))
+        acc += tile.dot(s, exp(tile.load(c.V, j, cols=T.d)))
+        other += tile.dot(s, tile.load(c.V, j, cols=T.d))
+    return acc + other
+"""
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((1, 1, size, 8), np.float32) for size in (3, 10, 10))
+    got = np.asarray(tessera.compile(text).f(q, {"K": k, "V": v, "len": np.int32(6)}))[0, 0]
+    terms = 1.0 / (q[0, 0] @ k[0, 0, :6].T)
+    assert np.allclose(got, terms @ (np.exp(v) + v)[0, 0, :6], rtol=1e-4, atol=1e-4)
 
 
 def test_leading_dims_merge(m: Any) -> None:

@@ -10,23 +10,27 @@ What shows that kernels are tile programs, by what would be otherwise:
   `tests/check/test_block_free.py`.
 - Random kernels, ragged edges: `test_random_kernels.py`. Lengths 0, 1 and all, more than 1024 and 4096 keys, windows,
   groups of heads, infinities behind a mask, values of 0 at the top key, f16: `test_real_kernels.py`.
-- Blocks that a mask proves empty are counted, not timed: `test_programs.py`. Another process takes what tuning found
-  without measuring, a planted slow default is found: `tests/tune/test_tuning.py`.
+- Blocks that a mask proves empty are counted, not timed: `test_programs.py`, of loops over part of a dim
+  `test_part_loops.py`. A kernel is one launch without workspace: `test_programs.py`. Another process takes what
+  tuning found without measuring, a planted slow default is found: `tests/tune/test_tuning.py`.
 - Calls on arrays of a GPU copy nothing, replays with other arrays are right: `tests/runtime/test_gpu_host.py` and
   `test_gpu_bits.py`, where something that counts stands for the driver.
-- A missing barrier is found, shared memory is NaN before it is written: here; `benchmarks.gpu_races` has NVIDIA's
-  checker find it first. That two programs write one element cannot be said: the grid follows from the result, and a
+- A missing barrier is found, shared memory is NaN before it is written: here, and so is all memory that the driver's
+  stand-in gives out. On a GPU `benchmarks.gpu_poison` fills both with NaN, `benchmarks.gpu_races` has NVIDIA's checker
+  find a race first. That two programs write one element cannot be said: the grid follows from the result, and a
   tile is stored once (E0522, `test_kernels.py`).
-- Backends of peers and units of our products are columns of `benchmarks.library_kernels`.
+- Backends of peers and units of our products are told by `benchmarks.library_kernels`: here.
 """
 
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 
 import numpy as np
 import pytest
 
+from benchmarks import library_kernels
 from tesserac.graph.interp import run_function
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.printer import print_module
@@ -34,8 +38,11 @@ from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.machine import AARCH64
 from tesserac.target.nvptx import copies
 from tests.schedule.test_given_schedules import PRODUCT, levels
+from tests.support.paths import ROOT
 from tests.support.source_support import compile_to_forms
 from tests.tile.test_programs_gpu import emulated
+
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def test_blocks_change_tiles_and_grid_alone() -> None:
@@ -47,6 +54,18 @@ def test_blocks_change_tiles_and_grid_alone() -> None:
     assert [loop.block for loop in loops[0]] == [1, 16, 32, 48] and [loop.block for loop in loops[1]] == [1, 16, 64, 48]
     grids = [str(op.attrs["grid"]) for level in made for op in level.tile.walk() if op.name == "tile.kernel"]
     assert len(set(grids)) == 2 and print_module(made[0].tile) != print_module(made[1].tile)
+
+
+def test_benchmarks_name_backends_of_peers_and_units_of_products() -> None:
+    found: dict[str, dict[str, object]] = {
+        "backend": {"torch": "PyTorch 2, MKL-DNN"}, "attention|forward|small|2": {"tiles": 2.0, "torch": 3.0},
+        "unit attention|forward|small": {"tiles": "wgmma"},
+    }  # fmt: skip
+    options = Namespace(gpu=False, dtype="f32", only=["attention"], peers=["torch"], turns=1, arch="")
+    text = library_kernels.report(options, found, 2)
+    assert "torch: PyTorch 2, MKL-DNN" in text and "| torch | 1.50 |  | wgmma |" in text
+    kept = [(RESULTS / f"kernels-{name}.md").read_text().split("| kernel")[0] for name in ("x86_64", "h200")]
+    assert all("PyTorch" in head for head in kept) and "MKL" in kept[0] and "cuDNN" in kept[1]
 
 
 @pytest.mark.one_in(12)

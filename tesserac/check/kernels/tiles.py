@@ -15,7 +15,7 @@ from tesserac.check.declarations.schedules import check_hints
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.kernels.extents import indices, loaded, within
 from tesserac.check.model import typed
-from tesserac.check.model.kernel_state import CutDim, Kernel
+from tesserac.check.model.kernel_state import TILE_RANK, CutDim, Kernel
 from tesserac.check.model.message_text import dim_text, type_text
 from tesserac.check.operators.apply import apply_operator, meet_storage
 from tesserac.check.operators.calls import call_operator
@@ -83,7 +83,9 @@ def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
     policy = kernel.policies.get(x.type.dtype, NO_POLICY)
     tile = meet_storage(body, tile, x.type.dtype, policy) or tile
     tile = apply_operator(body, Wide(), [tile], callee.at, callee.span)
-    return loaded(body, tile, callee)
+    tile = loaded(body, tile, callee)
+    kernel.filled.add(tile)
+    return tile
 
 
 def _ranges(body: Body, kernel: Kernel, type_: TensorType, given: Given, callee: Callee) -> list[Range] | None:
@@ -174,10 +176,16 @@ def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span) -> b
 
 def length_of(body: Body, x: typed.Expr) -> typed.Expr | None:
     """How many rows of a tensor are valid, where it is part of a cache."""
+    x = _traced(body, x)
+    return cache_length(x.value) if isinstance(x, typed.Item) else None
+
+
+def _traced(body: Body, x: typed.Expr) -> typed.Expr:
+    """What a name stands for."""
     while isinstance(x, typed.Local) and (binding := body.origins.get(x)) is not None and binding.is_value:
         assert binding.value is not None
         x = binding.value
-    return cache_length(x.value) if isinstance(x, typed.Item) else None
+    return x
 
 
 def cache_length(value: typed.Expr) -> typed.Expr | None:
@@ -223,19 +231,23 @@ def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 
 def _dot(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    terms = [_left_terms(body, callee, given["a"]), given["b"]]
+    terms = _present_terms(body, callee, given["a"], given["b"])
     product = apply_operator(body, MatMul(), terms, callee.at, callee.span)
     if "acc" not in given:
         return product
     return apply_operator(body, Add(), [given["acc"], product], callee.at, callee.span)
 
 
-def _left_terms(body: Body, callee: Callee, left: typed.Expr) -> typed.Expr:
-    """The left operand of a product, with 0 for terms that the loop does not go over. Beyond a cache's length either
-    operand was read as 0."""
-    if body.kernel is None or not isinstance(left.type, TensorType) or left.type.dims[-1] not in body.kernel.parts:
-        return left
-    return within(body, left, 0.0, (left.type.rank - 1,), callee)
+def _present_terms(body: Body, callee: Callee, left: typed.Expr, right: typed.Expr) -> list[typed.Expr]:
+    """The operands of a product, with 0 for terms that a cache has not, or that the loop does not go over. What was
+    read beyond a cache's length is 0 as it is."""
+    if body.kernel is None or not isinstance(left.type, TensorType) or not isinstance(right.type, TensorType):
+        return [left, right]
+    if left.type.rank:
+        left = within(body, left, 0.0, (left.type.rank - 1,), callee)
+    if right.type.rank == TILE_RANK and _traced(body, right) not in body.kernel.filled:
+        right = loaded(body, right, callee)
+    return [left, right]
 
 
 def _reduction(operator: str, identity: float) -> Rule:

@@ -48,13 +48,14 @@ class Part:
 class Kernel:
     """Blocks are symbols of sizes, of which a schedule says what they are. `limits` are dims of which only the first
     elements are valid, and how many: the length of a cache. `parts` are those of the loops around what is being
-    checked. `counters` are indices of loops over blocks. `policies` are
-    those that parameters have: what is loaded without one takes that of its dtype. `reads` are the blocks that are
-    loaded, and the indices of their rows and columns: what is said of those is said of the problem. `said` is what the
-    library says of calls: that they give parts of a dim, or join them. `turning` are the counters of the loops over
-    blocks around what is being checked. `said_schedule` is all that its schedule says, `settings` what of that are
-    numbers, `space` the values to try of what is left to tuning. `meant` are blocks that the result depends on, with
-    the sizes that the schedule pins: the last block of a dim may have fewer elements, positions count whole ones."""
+    checked, `filled` tiles that are 0 beyond the length of a cache. `counters` are indices of loops over blocks.
+    `policies` are those that parameters have: what is loaded without one takes that of its dtype. `reads` are the
+    blocks that are loaded, and the indices of their rows and columns: what is said of those is said of the problem.
+    `said` is what the library says of calls: that they give parts of a dim, or join them. `turning` are the counters of
+    the loops over blocks around what is being checked. `said_schedule` is all that its schedule says, `settings` what
+    of that are numbers, `space` the values to try of what is left to tuning. `meant` are blocks that the result depends
+    on, with the sizes that the schedule pins: the last block of a dim may have fewer elements, positions count whole
+    ones."""
 
     blocks: dict[str, Dim]
     settings: dict[str, int]
@@ -64,6 +65,7 @@ class Kernel:
     counters: dict[str, Dim] = field(default_factory=dict)
     limits: dict[Dim, typed.Expr] = field(default_factory=dict)
     parts: dict[Dim, Part] = field(default_factory=dict)
+    filled: set[typed.Expr] = field(default_factory=set)
     policies: dict[DType, Policy] = field(default_factory=dict)
     cache: typed.Expr | None = None
     stored: dict[str, typed.Expr] = field(default_factory=dict)
