@@ -18,6 +18,7 @@ from tesserac.schedule.aligned import LONG_RUNS, align_products
 from tesserac.schedule.column_chains import schedule_column_chains
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below, scratch_pays
+from tesserac.schedule.cuts import cut_places
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
 from tesserac.schedule.line_chains import schedule_chains
 from tesserac.schedule.long_rows import cut_known_rows, cut_rows, has_few_rows, may_be_cut
@@ -376,12 +377,12 @@ def _schedule_sort(launch: Op, machine: Machine) -> None:
     because(launch, "one row per program")
 
 
-def _schedule_folds(launch: Op, _: Machine) -> None:
-    """Each program puts the rows in order anew: that is little beside folding so many columns of them."""
+def _schedule_folds(launch: Op, machine: Machine) -> None:
+    """Each program walks all rows: that is little beside folding so many columns of them, or those of its places."""
     _fold_last(launch)
     merge_runs(launch, reaches(launch))
-    last = len(launch_loops(launch)) - 2
-    if last >= 0:
+    cut_places(launch, machine)
+    if (last := len(launch_loops(launch)) - 2) >= 0:
         split(launch, last, _fitting(launch, last, FOLD_COLUMNS))
     because(launch, "rows with one place are folded together, in their order")
 
@@ -397,8 +398,7 @@ def _schedule_runs(launch: Op, machine: Machine) -> None:
 
 
 def _fold_last(launch: Op) -> None:
-    loops = launch_loops(launch)
-    launch.attrs["loops"] = tuple(sorted(loops, key=lambda x: x.kind == "fold"))
+    launch.attrs["loops"] = tuple(sorted(launch_loops(launch), key=lambda x: x.kind == "fold"))
 
 
 def _fold_block(launch: Op) -> int:

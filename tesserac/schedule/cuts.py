@@ -17,10 +17,19 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import Loop, launch_loops
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.reason import because
+from tesserac.schedule.space import write_reach
 from tesserac.types.dims import ONE, Dim, product
 
 ROWS, COLUMNS = "block.rows", "block.columns"
 """The symbols of a kernel."""
+
+FEW_PLACES = 1 << 12
+"""Places, if it is known how many they are, up to which elements are folded in one pass over them, by programs with a
+range of places each. With more of them, what the pass does for each place would show beside a few elements."""
+PLACES_UNIT, ALL_PLACES = 16, 1 << 40
+"""Places in whole lines of a cache; one thread has all of them in one range."""
 
 CUT = "division"
 """The attribute of a launch, and of the `tile.launch` that it becomes."""
@@ -90,6 +99,16 @@ def cut_programs(launch: Op, sides: Sequence[Loop], units: tuple[int, int]) -> N
     sizes = (leads, rows.size, columns.size, rows.block, columns.block)
     turns = PROGRAM_TURNS if len(sides) > 1 else 1
     launch.attrs[CUT] = Cut(*sizes, min(units[0], rows.block), unit, len(sides) == 1, turns)
+
+
+def cut_places(launch: Op, machine: Machine) -> None:
+    """Leaves ranges of the places that elements are folded into, if they are few, to a launch: one for each thread. All
+    look at all indices; that pays where vectors put those side by side that are meant."""
+    places = product([size for size, _ in write_reach(launch, 0).computed])
+    able = machine.vectors is not None and machine.vectors.has_masks and len(launch_loops(launch)) == 1
+    if able and places.constant is not None and places.constant <= FEW_PLACES:
+        launch.attrs[CUT] = Cut(ONE, places, ONE, ALL_PLACES, 1, PLACES_UNIT, 1, True, 1)
+        because(launch, "a range of places for each thread")
 
 
 def cut_of(op: Op) -> Cut | None:

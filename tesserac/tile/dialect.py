@@ -39,11 +39,13 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.sort(mem, at..., out, at...) {dims, descending, below}
                                                  the order of a whole row of `mem` along its dim `dims[0]`, as form.sort
                                                  has it, written to `out` along `dims[1]`; both from the coordinates on
-    tile.fold_at(rows, at..., x, at..., (index, at...)..., status?) {kind, bounds, along, columns}
+    tile.fold_at(rows, at..., x, at..., (index, at...)..., first, behind, status?) {kind, bounds, along, columns}
                                                  folds rows into x at the places that indices say, as form.scatter has
                                                  it. The last dims of x, one per index, have no coordinate. `along` are
                                                  the dims of `rows` and of each index that count rows, from 0 on;
-                                                 `columns` those of `rows` and x whose coordinate is an axis, if any
+                                                 `columns` those of `rows` and x whose coordinate is an axis, if any.
+                                                 Places are counted in row-major order: those from `first` to before
+                                                 `behind` are meant, and rows for others are left out
     tile.dot(a, b, acc) : tile                   continues acc's chain over ascending k; one of i8 is summed in i32
     tile.for(low, high, init...) {step} { ^(i, carried...): ... tile.yield }
     tile.tree(n, empty...) { ^(i): ... tile.yield } { ^(left..., right...): ... tile.yield }
@@ -319,11 +321,13 @@ def _verify_sort(op: Op) -> None:
 
 @dataclass(frozen=True)
 class FoldAt:
-    """The operands of a fold into places: memory with its coordinates, and what stands behind them."""
+    """The operands of a fold into places: memory with its coordinates, the range of places, and what stands behind."""
 
     rows: tuple[Value, ...]
     target: tuple[Value, ...]
     places: tuple[tuple[Value, ...], ...]
+    first: Value
+    behind: Value
     rest: tuple[Value, ...]
 
 
@@ -337,7 +341,8 @@ def fold_operands(op: Op) -> FoldAt:
 
     rows, target = taken(), taken(count)
     places = tuple(taken() for _ in range(count))
-    return FoldAt(rows, target, places, tuple(values))
+    first, behind, *rest = values
+    return FoldAt(rows, target, places, first, behind, tuple(rest))
 
 
 def _verify_fold_at(op: Op) -> None:
@@ -350,6 +355,7 @@ def _verify_fold_at(op: Op) -> None:
     for place in found.places:
         require(memref_type(place[0]).dtype.is_integer, "takes integers as places", op)
         require(all(isinstance(v.type, IndexType) for v in place[1:]), "takes indices", op)
+    require(all(isinstance(v.type, IndexType) for v in (found.first, found.behind)), "has a range of places", op)
 
 
 def _verify_dot(op: Op) -> None:

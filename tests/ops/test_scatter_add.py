@@ -60,6 +60,12 @@ def part(x: Tensor[N, 6, f32], i: Tensor[K, i32], v: Tensor[K, 2, f32]) -> Tenso
 
 def known(x: Tensor[N, f32], v: Tensor[N, f32]) -> Tensor[N, f32] where N >= 2:
     return x.at[0:2].mul(3.0).at[0].max(v[1]) + v
+
+def few(i: Tensor[K, i64], v: Tensor[K, f32]) -> Tensor[70, f32]:
+    return ones(70).at[i].add(v)
+
+def grid(i: Tensor[K, i32], j: Tensor[K, i32], v: Tensor[K, f32]) -> Tensor[10, 7, f32]:
+    return ones(10, 7).at[i, j].add(v)
 """
 
 
@@ -145,6 +151,24 @@ def test_a_bad_place_ends_the_call(beyond: int, size: int) -> None:
         with pytest.raises(tessera.TesseraError, match=said) as caught:
             getattr(module, name)(values(size, *d), i.astype(kind), values(9, *d))
         assert caught.value.code == "E0927"
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_have_ranges_of_a_few_known_places(threads: int) -> None:
+    module, count = tessera.compile(PROGRAM), 17_000  # enough to be shared among threads
+    i, v = places(count, 70, "i8"), values(count)
+    before = tessera.get_num_threads()
+    tessera.set_num_threads(threads)
+    try:
+        expected = expected_rows(np.ones(70, np.float32), i, v)
+        np.testing.assert_array_equal(module.few(i, v), expected)
+        row, column = ((part % size).astype("i4") - size for part, size in ((i % 70 // 7, 10), (i, 7)))
+        np.testing.assert_array_equal(np.ravel(module.grid(row, column, v)), expected)
+        i[-3] = 70
+        with pytest.raises(tessera.TesseraError, match="index 70 is out of range for a dim of size 70"):
+            module.few(i, v)
+    finally:
+        tessera.set_num_threads(before)
 
 
 def test_folds_into_places_are_one_launch_without_a_sort() -> None:

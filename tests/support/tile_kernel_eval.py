@@ -176,7 +176,8 @@ class _Program:
             bad = [word for word, (place, n) in enumerate(zip(fixed, computed, strict=True)) if not 0 <= place < n]
             for word in bad:
                 values[found.rest[0]][word] = at[word]
-            if not bad:
+            number = int(np.ravel_multi_index(fixed, computed)) if not bad else -1
+            if values[found.first] <= number < values[found.behind]:
                 named.setdefault(tuple(fixed), []).append(self._at_row(values, found.rows, along[0], row))
         accum, combine = compute_dtype(target.dtype, target.policy), SCANNED[kind][0]
         for place, rows in named.items():

@@ -21,20 +21,23 @@ from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.llvm_types import I64, Value, const_i64
 from tesserac.tile.cpu.place_folds import GATHERS
 
+TakeRow = Callable[[Value, Value, list[Value]], Sequence[Value]]
+"""Takes the number of a row's place, and where the row stands; and gives what is carried from row to row."""
+EachRow = Callable[[Sequence[Value], TakeRow], list[Value]]
+"""Takes all rows in their order, from what is carried in the beginning on."""
 
-def emit_gathered(
-    rows: Rows, number: Callable[[Value], Value], size: Value, step: Value, last: Value, *room: Value
-) -> None:
-    """Folds `size` elements, `step` apart, whose places have a number, into those below `last`. The room is for the
-    entries of all places, the log, and the folds of one place."""
+
+def emit_gathered(rows: Rows, each_row: EachRow, last: Value, *room: Value) -> None:
+    """Folds elements whose places have a number into those below `last`. The room is for the entries of all places, the
+    log, and the folds of all places."""
     gathered = _Gathered(rows, *room)
     b, zero, one = rows.frame.b, const_i64(0), const_i64(1)
     for_loop(b, zero, b.add(last, one), one, [], gathered.begin)
 
-    def take(i: Value, held: list[Value]) -> Sequence[Value]:
-        return gathered.take(number(i), b.mul(i, step), held[0])
+    def take(number: Value, offset: Value, held: list[Value]) -> Sequence[Value]:
+        return gathered.take(number, offset, held[0])
 
-    [count] = for_loop(b, zero, size, one, [zero], take)
+    [count] = each_row([zero], take)
     for_loop(b, zero, b.add(last, one), one, [zero], gathered.make_room)
     for_loop(b, zero, count, one, [], gathered.put)
     for_loop(b, zero, last, one, [zero], gathered.finish)

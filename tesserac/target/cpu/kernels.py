@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Block, Op, attr
 from tesserac.target.cpu.bodies import emit_simple
+from tesserac.target.cpu.few_places import emit_fold_few
 from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.group_panels import emit_pack_groups
@@ -224,6 +225,7 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.pack_groups": emit_pack_groups,
     "cpu.sort": emit_sort,
     "cpu.fold_at": emit_fold_at,
+    "cpu.fold_few": emit_fold_few,
     "cpu.micro_kernel": _micro_kernel,
     "cpu.pack_tiles": emit_pack_tiles,
     "cpu.tile_product": emit_tile_product,

@@ -11,28 +11,22 @@
 
 A run is the number of its place and where it begins in the data; one more tells where the last run ends. Where a row is
 one element, the data are elements in the accumulation type, else they say where the row stands. Elements for few
-places are not put in order, see `gathered_folds.py`.
+places are not put in order, see `gathered_folds.py`; where it is known that these are few, `few_places.py` has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from tesserac.ir.core import Op
-from tesserac.ir.core import Value as IRValue
-from tesserac.ir.forms import indices
-from tesserac.target.cpu.accesses import align_of, widened
 from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.gathered_folds import emit_gathered
-from tesserac.target.cpu.gathers import checked
-from tesserac.target.cpu.run_folds import Rows, emit_runs
+from tesserac.target.cpu.gathered_folds import TakeRow, emit_gathered
+from tesserac.target.cpu.place_numbers import PlaceNumbers, along_rows, each_row, rows_of
+from tesserac.target.cpu.run_folds import emit_runs
 from tesserac.target.flow import choose, do_while, for_loop, if_else
 from tesserac.target.llvm_types import I64, Value, const_i64, undefined, vector
 from tesserac.tile.cpu.place_folds import DIGITS, GATHERED, SPARSE
-from tesserac.tile.dialect import fold_operands, memref_type
-from tesserac.types import dtype as dt
-from tesserac.types.policy import compute_dtype
+from tesserac.tile.dialect import fold_operands
 
 PAIR = vector(I64, 2)
 """The number of a place, and where its row stands or its run begins."""
@@ -47,40 +41,12 @@ class _Folds:
     def __init__(self, frame: Frame, op: Op) -> None:
         self.frame, self.b = frame, frame.b
         found = fold_operands(op)
-        along, columns = indices(op, "along"), indices(op, "columns")
-        self.wraps, self.is_checked = op.attrs["bounds"] == "wrap", op.attrs["bounds"] != "known"
-        rows, target = frame.memories[found.rows[0]], frame.memories[found.target[0]]
-        self.places = [frame.memories[place[0]] for place in found.places]
-        self.starts = [self._start(place) for place in found.places]
-        self.steps = [memory.strides[dim] for memory, dim in zip(self.places, along[1:], strict=True)]
-        computed = len(self.places)
-        self.size, self.sizes = rows.dims[along[0]], target.dims[-computed:]
         count, pairs, spare, counts, slots, *status = found.rest
         self.pairs, self.spare, self.counts = (frame.memories[v].start for v in (pairs, spare, counts))
-        self.words = frame.memories[status[0]].start if status else None
-        type_ = memref_type(found.target[0])
-        accum = compute_dtype(type_.dtype, type_.policy)
-        self.rows = Rows(
-            frame, str(op.attrs["kind"]), accum, type_.policy, rows, self._start(found.rows), target,
-            self._start(found.target), self.sizes, target.strides[-computed:],
-            (rows.strides[columns[0]], target.strides[columns[1]]) if columns else None,
-            frame.value(count), frame.memories[slots].start,
-        )  # fmt: skip
-        self.step = rows.strides[along[0]]
-        self.last = self._product(self.sizes)
-
-    def _start(self, values: Sequence[IRValue]) -> Value:
-        """Where memory begins at its coordinates."""
-        memory, place = self.frame.memories[values[0]], const_i64(0)
-        for value, stride in zip(values[1:], memory.strides, strict=False):
-            place = self.b.add(place, self.b.mul(self.frame.value(value), stride))
-        return self.b.gep(memory.element, memory.start, place)
-
-    def _product(self, sizes: Sequence[Value]) -> Value:
-        total = const_i64(1)
-        for size in sizes:
-            total = self.b.mul(total, size)
-        return total
+        self.numbers = PlaceNumbers.of(frame, op, found, status)
+        self.last = self.numbers.count
+        self.rows = rows_of(frame, op, found, frame.value(count), frame.memories[slots].start)
+        self.size, self.step = along_rows(frame, op, found)
 
     def emit(self) -> None:
         b = self.b
@@ -90,8 +56,7 @@ class _Folds:
             emit_runs(self.rows, *choose(b, dense, self._by_counts, self._by_digits))
 
         def gathered() -> None:
-            number = partial(self._number, tell=True)
-            emit_gathered(self.rows, number, self.size, self.step, self.last, self.counts, self.pairs, self.spare)
+            emit_gathered(self.rows, self._each_row, self.last, self.counts, self.pairs, self.spare)
 
         if self.rows.columns is not None:
             in_order()
@@ -99,34 +64,8 @@ class _Folds:
         few = b.minimum_int(self.size, const_i64(GATHERED))  # the folds of all places take the room of the rows
         if_else(b, b.icmp("ule", self.last, few), gathered, in_order)
 
-    # --- places ---------------------------------------------------------------------------------------------------
-
-    def _number(self, i: Value, tell: bool) -> Value:
-        """The number of row i's place; that behind the last where an index is bad, which is told if wanted."""
-        b, number, good = self.b, const_i64(0), None
-        found = [self._index(i, position) for position in range(len(self.places))]
-        for index, size in zip(found, self.sizes, strict=True):
-            if self.is_checked:
-                index, fits = checked(self.frame, self.wraps, index, size, None)
-                good = fits if good is None else b.binary("and", good, fits)
-            number = b.add(b.mul(number, size), index)
-        if good is None:
-            return number
-        if not tell:
-            return b.select(good, number, self.last)
-        return choose(b, good, lambda: [number], lambda: self._told(found))[0]
-
-    def _index(self, i: Value, position: int) -> Value:
-        b, memory = self.b, self.places[position]
-        address = b.gep(memory.element, self.starts[position], b.mul(i, self.steps[position]))
-        return widened(self.frame, b.load(memory.element, address, align_of(memory)), memory, dt.I64)
-
-    def _told(self, found: Sequence[Value]) -> Sequence[Value]:
-        """Puts the bad ones of indices into their words."""
-        assert self.words is not None
-        for position, (index, size) in enumerate(zip(found, self.sizes, strict=True)):
-            checked(self.frame, self.wraps, index, size, self.b.gep(I64, self.words, position))
-        return [self.last]
+    def _each_row(self, begun: Sequence[Value], take: TakeRow) -> list[Value]:
+        return each_row(self.numbers, self.size, self.step, begun, take)
 
     def _for_each(self, count: Value, body: Callable[[Value], None]) -> None:
         def step(i: Value, _: list[Value]) -> Sequence[Value]:
@@ -170,7 +109,7 @@ class _Folds:
     def _by_counts(self) -> list[Value]:
         b, bins = self.b, self.b.add(self.last, const_i64(1))
         self._clear(bins)
-        self._for_each(self.size, lambda i: self._count(self._word(self.counts, self._number(i, tell=True))))
+        self._for_each(self.size, lambda i: self._count(self._word(self.counts, self.numbers.number(i, tell=True))))
         self._sum_counts(bins)
         self._for_each(self.size, self._put)
 
@@ -190,7 +129,7 @@ class _Folds:
         self._take(counter)
 
     def _put(self, i: Value) -> None:
-        place = self._take(self._word(self.counts, self._number(i, tell=False)))
+        place = self._take(self._word(self.counts, self.numbers.number(i, tell=False)))
         if self.rows.columns is None:
             self.rows.keep(self.spare, place, self.rows.element(self.b.mul(i, self.step)))
         else:
@@ -201,7 +140,7 @@ class _Folds:
     def _by_digits(self) -> list[Value]:
         b = self.b
         self._for_each(
-            self.size, lambda i: self._store_pair(self.pairs, i, self._number(i, tell=True), b.mul(i, self.step))
+            self.size, lambda i: self._store_pair(self.pairs, i, self.numbers.number(i, tell=True), b.mul(i, self.step))
         )
 
         def one_digit(held: list[Value]) -> tuple[Value, Sequence[Value]]:

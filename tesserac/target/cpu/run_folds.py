@@ -37,7 +37,8 @@ LEAF_BITS = 2
 @dataclass(frozen=True)
 class Rows:
     """What is folded, and into what: `start` of the first row and `target_start` of the first place. `columns` are the
-    strides of neighbouring columns in both, if a row has several: `count` of them."""
+    strides of neighbouring columns in both, if a row has several: `count` of them. Places are numbered from `first` on.
+    """
 
     frame: Frame
     kind: str
@@ -52,6 +53,7 @@ class Rows:
     columns: tuple[Value, Value] | None
     count: Value
     slots: Value
+    first: Value
 
     def combine(self, left: Value, right: Value) -> Value:
         return emit_scalar(self.frame.b, COMBINE[self.kind].removeprefix("scalar."), self.accum, [left, right])
@@ -73,6 +75,7 @@ class Rows:
     def place(self, number: Value) -> Value:
         """Where the place of a number stands."""
         b, offset = self.frame.b, const_i64(0)
+        number = b.add(number, self.first)
         for size, stride in zip(reversed(self.sizes[1:]), reversed(self.strides[1:]), strict=True):
             offset = b.add(offset, b.mul(b.binary("urem", number, size), stride))
             number = b.binary("udiv", number, size)

@@ -40,9 +40,12 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.sort(mem, at..., out, at..., pairs, spare, counts) {dims, descending}
         As tile.sort. A radix sort, stable: pairs of key and place move between `pairs` and `spare`, digit by digit;
         `counts` holds how often each value of each digit occurs.
-    cpu.fold_at(rows, at..., x, at..., (index, at...)..., count, pairs, spare, counts, slots, status?)
+    cpu.fold_few(rows, at..., x, at..., (index, at...)..., first, behind, entries, log, folds, buffers, own, status?)
             {kind, bounds, along, columns}
-        As tile.fold_at, for `count` columns. Rows are put in the order of their places: by the `counts` of all places,
+        As tile.fold_at of elements for a few places, in one pass. `own` lists the rows of a range, a block at a time.
+    cpu.fold_at(rows, at..., x, at..., (index, at...)..., first, behind, count, pairs, spare, counts, slots, status?)
+            {kind, bounds, along, columns}
+        As tile.fold_at, for `count` columns and all places. Rows are put in the order of these: by the `counts` of all,
         or of the digits of their numbers, in `pairs` and `spare`. `slots` hold folds of subtrees.
     cpu.pack(panels, k0, c0, depth, count, total) {width, across, shorten} { ^(k, c): ... cpu.yield(x) }
         Element (k, c) of a depth x count block goes to row k0 + k, column c0 + c of `panels`, whose columns are stored
@@ -421,6 +424,7 @@ define_op("cpu.scatter", pure=False, verify=_verify_scatter)
 define_op("cpu.index", pure=True, verify=_verify_index)
 define_op("cpu.sort", pure=False, verify=_verify_sort)
 define_op("cpu.fold_at", pure=False, verify=_verify_fold_at)
+define_op("cpu.fold_few", pure=False, verify=_verify_fold_at)
 define_op("cpu.position", pure=True, verify=_verify_position)
 define_op("cpu.turn", pure=False, verify=_verify_turn)
 define_op("cpu.chains", pure=False, verify=_verify_chains)

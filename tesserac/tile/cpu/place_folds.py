@@ -2,20 +2,21 @@
 
 Enters: a `tile.fold_at`. Leaves: a `cpu.fold_at`, with room for the rows in the order of their places, twice, for what
 is counted of each place, and for rows that wait for their neighbours: of places, where a row is one element, or of
-subtrees.
+subtrees. Elements for few places are a `cpu.fold_few`, whose room grows with full buffers alone.
 """
 
 from __future__ import annotations
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices
+from tesserac.schedule.cuts import FEW_PLACES
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.dialect import compute_type
 from tesserac.tile.cpu.indexed import coordinates
 from tesserac.tile.cpu.target import held
 from tesserac.tile.cpu.tiles import Axis
 from tesserac.tile.dialect import fold_operands, memref_type
-from tesserac.types.dims import product
+from tesserac.types.dims import Dim, product
 from tesserac.types.dtype import I64
 
 SPARSE = 8
@@ -24,6 +25,10 @@ DIGITS = 1 << 8
 """Values of a digit."""
 GATHERED, GATHERS = 1 << 14, 32
 """Up to so many places gather so many elements each before they are folded."""
+LISTED = 4096
+"""Rows of which those of a range of places are listed before they are folded: the list stays near."""
+LIST_ROOM = 64
+"""What a list has behind its last row: vectors are written whole."""
 LEVELS, SLOT_WORDS = 64, 32
 """Subtrees that may wait for their neighbours, and the words of one of them: columns that are folded at once."""
 
@@ -40,6 +45,10 @@ def lower_fold_at(ctx: Context, op: Op) -> None:
         for place in coordinates(ctx, tuple(at)):
             count = place.extent if isinstance(place, Axis) else count
             operands.append(place.start if isinstance(place, Axis) else place)
+    operands += [ctx.value(found.first), ctx.value(found.behind)]
+    if places.constant is not None and places.constant <= FEW_PLACES and not indices(op, "columns"):
+        _lower_few(ctx, op, operands, size, places)
+        return
     scratch = [ctx.scratch((size + 1, 2), I64) for _ in range(2)]
     counted = places.min(size * SPARSE).max(DIGITS) + 1
     if indices(op, "columns"):
@@ -50,4 +59,21 @@ def lower_fold_at(ctx: Context, op: Op) -> None:
     status = [ctx.value(v) for v in found.rest]
     attrs = {name: op.attrs[name] for name in ("kind", "bounds", "along", "columns")}
     ctx.builder.op("cpu.fold_at", (*operands, count, *scratch, *status), (), attrs)
+    ctx.written(ctx.value(found.target[0]))
+
+
+def _lower_few(ctx: Context, op: Op, operands: list[Value], size: Dim, places: Dim) -> None:
+    """A full buffer is a record of the log; each place has one more fold, of what is left in its buffer."""
+    found = fold_operands(op)
+    dtype, full = held(compute_type(memref_type(found.target[0])).dtype), size.floor_div(GATHERS)
+    scratch = [
+        ctx.scratch((places + 1, 2), I64),
+        ctx.scratch((full + 1, 2), I64),
+        ctx.scratch((full + places + 1,), dtype),
+        ctx.scratch((places + 1, GATHERS), dtype),
+        ctx.scratch((2, LISTED + LIST_ROOM), I64),
+    ]
+    attrs = {name: op.attrs[name] for name in ("kind", "bounds", "along", "columns")}
+    status = [ctx.value(v) for v in found.rest]
+    ctx.builder.op("cpu.fold_few", (*operands, *scratch, *status), (), attrs)
     ctx.written(ctx.value(found.target[0]))
