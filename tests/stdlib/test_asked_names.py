@@ -72,6 +72,8 @@ conv_transpose1d(t, k1, stride=2, padding=(1, 0), output_padding=1)
 conv_transpose2d(z, k, stride=2, padding=1, groups=2, output_padding=(1, 0))
 conv_transpose3d(u, k3, stride=(1, 2, 1), padding=1)
 max_pool2d(z, 3, 2, 1, dilation=2, ceil_mode=True)
+avg_pool2d(z[0], 2) + adaptive_avg_pool2d(z[1], 3) + adaptive_max_pool2d(z[0], 3) + max_pool2d(z[1], 2)
+max_unpool2d(max_pool2d(z[0], 2), max_pool2d(z[0], 2, return_indices=True)[1], 2) + pixel_shuffle(z[0], 2)[:, :6, :6]
 avg_pool2d(z, (3, 2), 2, ((1, 0), 1), ceil_mode=True, count_include_pad=False)
 avg_pool2d(z, 2, divisor_override=3)
 max_pool3d(u, 2, 1, padding=((1, 0), 0, 1))

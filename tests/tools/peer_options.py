@@ -1,8 +1,9 @@
 """Layers beside PyTorch over products of their options, values and gradients, in f64:
 
-    python -m tests.tools.peer_options [REPORT [FAMILY...]]
+    python -m tests.tools.peer_options [REPORT [FIRST:] [FAMILY...]]
 
-Prints, or writes to REPORT, the largest difference of each case of all families or of some (`attention`, `max_pool`);
+Prints, or writes to REPORT, the largest difference of each case of all families or of some (`attention`, `max_pool`),
+from a part on, of 8 cases each, where one is said;
 exits with 1 where one is above the bound. Cases are shared out among processes, one for each core, which begin with the
 library that this one has loaded; what is done is in the report at once. Needs the extra `peers`.
 """
@@ -21,7 +22,6 @@ from typing import Any
 import numpy as np
 
 import tessera
-from tesserac.modules.library import load_library
 from tests.tools import peer_windows
 from tests.tools.peer_attention import attention_cases, rotary_cases
 from tests.tools.peer_cases import Case, differences
@@ -74,12 +74,12 @@ def every_case(torch: Any, families: list[str]) -> list[Case]:
 def main() -> int:
     import torch
 
-    load_library()  # once, for all processes that are forked behind it
-    families, found = sys.argv[2:], list[tuple[str, float, float]]()
-    count = len(every_case(torch, families))
+    given, found = sys.argv[2:], list[tuple[str, float, float]]()
+    first = int(given.pop(0)[:-1]) if given and given[0].endswith(":") else 0
+    families, count = given, len(every_case(torch, given))
     tessera.compile("def f(x: Tensor[N, f64]): return relu(x)").f(X[0, 0, 0])
     with ProcessPoolExecutor(os.cpu_count(), get_context("fork")) as pool:
-        for some in as_completed([pool.submit(part, i, families) for i in range(ceil(count / TOGETHER))]):
+        for some in as_completed([pool.submit(part, i, families) for i in range(first, ceil(count / TOGETHER))]):
             found += some.result()
             if len(sys.argv) > 1:
                 Path(sys.argv[1]).write_text(report(found, count, torch))
