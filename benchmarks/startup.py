@@ -27,7 +27,9 @@ imported = time.perf_counter()
 if {cold}:
     import llvmlite.binding
     imported = time.perf_counter()
-    import tesserac.embed.compiler, tesserac.target.cpu.build
+    from tesserac.base.collecting import collection_paused
+    with collection_paused():  # as it is where the runtime imports it
+        import tesserac.embed.compiler, tesserac.target.cpu.build
 x = np.random.default_rng(0).standard_normal((64, 64), dtype=np.float32)
 args = [x] * {arity}
 start = time.perf_counter()

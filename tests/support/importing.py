@@ -2,11 +2,13 @@
 
 Every worker imports all test modules, and what takes longest is to rewrite their assertions, which is kept on disk. If
 all began with the first, each would rewrite all; so each begins at another place, rewrites a share, and finds the
-others' when it comes to them.
+others' when it comes to them. The library, which takes as long to check where none is kept, is checked by one worker
+while the others import.
 """
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import shutil
@@ -50,8 +52,19 @@ def import_from_ones_place_on(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     if worker is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return
+    number = int(worker["workerid"].removeprefix("gw"))
+    if number == 0:
+        _load_library()
     files = sorted((ROOT / "tests").rglob("test_*.py"))
-    start = int(worker["workerid"].removeprefix("gw")) * len(files) // int(worker["workercount"])
+    start = number * len(files) // int(worker["workercount"])
     for path in files[start:] + files[:start]:
         with suppress(Exception, pytest.skip.Exception):
             importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    _load_library()
+
+
+def _load_library() -> None:
+    """Who comes while another worker checks it waits, and finds it kept. A library with a mistake is told by tests."""
+    with open(__file__, encoding="utf-8") as lock, suppress(AssertionError):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        importlib.import_module("tesserac.modules.library").load_library()
