@@ -89,6 +89,7 @@ lstm(r, [(wi, wh)], lengths=l)[0]
 lstm(r, [(wi, wh)], reverse=True, peepholes=[(v[:3], w[:3], v[3:])])[1][1]
 gru(r, [(wi[:9], wh[:9])], linear_before_reset=False)[0]
 rnn(r, [(wi[:3], wh[:3])], nonlinearity="tanh")[1]
+lstm(r[:, 0], [(wi, wh)], (x[:1, :3], y[:1, :3]))[0] + gru(r[:, 0], [(wi[:9], wh[:9])])[0]
 attention(q, q, q, causal=True, softcap=3.0, window=(2, None), sinks=v[:4])
 attention(q, q, q, mask=q[:, :1, :1] @ zeros(4, 5, dtype=f64) >= 0.0, lengths=l, align="top-left")
 grouped_attention(q, c, c, bias=q[0, 0] @ q[0, 1].T, causal=True, scale=0.3)
@@ -225,6 +226,7 @@ unique(j, size=6, return_counts=True)[1]
 hardmax(x)
 histogram(x, 4, range=(-2.0, 2.0))[0]
 bincount(j, 6)
+median(j) + quantile(j, (0.3, 0.9))
 histogram2d(v, w, (3, 2), ((-2.0, 2.0), (0.5, 2.0)))[0]
 histogramdd(x[:, :2], 3, density=True)[0] + histc(v, 3, min=-1.0, max=1.0)
 frexp(x)[1] + cast(spacing(x) > nextafter(x, INF) - x, i32)

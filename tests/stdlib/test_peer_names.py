@@ -42,6 +42,7 @@ depth_to_space(z, blocksize=2) = depth_to_space(z, 2)
 v.at[i].get() + v.at[i].subtract(t[:3])[i] = v[i] + (v - zeros(6, dtype=f64).at[i].add(t[:3]))[i]
 v.at[i].multiply(t[:3]) = v.at[i].mul(t[:3])
 searchsorted(sort(v), t, "right") = searchsorted(sort(v), t, right=True)
+matmul(s, s, epilogue="none", bias=t) = gemm(s, s, bias=t)
 cross_entropy(x, target=i) = cross_entropy(x, i)
 attention(q, q, q, attn_mask=None, is_causal=True) = attention(q, q, q, causal=True)
 scaled_dot_product_attention(q, q, q, is_causal=True) = attention(q, q, q, causal=True)
