@@ -66,16 +66,13 @@ def affine_grid(n: Node) -> str:
 
 @form("RoiAlign")
 def roi_align(n: Node) -> str:
-    if not n.attr("sampling_ratio", 0):
-        raise NotInTheLanguage("a number of samples that depends on the size of a box")
     if n.attr("mode", b"avg") == b"max":
         raise NotInTheLanguage("the largest of weighted neighbours; ours is the largest of what is between them")
-    boxes = "concat([cast(x2, x1.dtype)[:, None], x1], axis=1)"
     aligned = n.attr("coordinate_transformation_mode", b"half_pixel") == b"half_pixel"
     return called(
-        "roi_align", "x0", boxes, (n.attr("output_height", 1), n.attr("output_width", 1)),
+        "roi_align", "x0", "x1", (n.attr("output_height", 1), n.attr("output_width", 1)),
         spatial_scale=n.attr("spatial_scale", 1.0), sampling_ratio=n.attr("sampling_ratio", 0),
-        aligned=aligned, mode=n.attr("mode", b"avg"),
+        aligned=aligned, mode=n.attr("mode", b"avg"), batch_indices="x2",
     )  # fmt: skip
 
 
