@@ -399,6 +399,7 @@ def main() -> None:
     for name in [options.only] if options.only else list(CHECKS):
         report.append(f"{name}\n{run_apart(name)}")
         print(report[-1], flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "gpu_host.md").write_text("# The way from Python to a GPU\n\n```\n" + "\n".join(report) + "```\n")
     sys.exit(any("FAIL" in part for part in report))
 
