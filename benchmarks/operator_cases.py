@@ -336,7 +336,7 @@ CASES: tuple[Case, ...] = (
 
 SLOW: dict[str, str] = {
     "stft": "frames are written out before they are transformed",
-    "scatter_add": "elements of one place are folded by the aligned tree in their order, by one thread",
+    "scatter_add": "elements of one place are folded by the aligned tree in their order",
     "ctc_loss": "one frame after the other, by one thread: others wake for what is before, and sleep again",
     "unique": "one row is sorted by one thread",
 }

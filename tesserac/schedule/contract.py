@@ -48,6 +48,9 @@ BARRIER_BYTES = 1024
 """Of shared memory, beside copies."""
 UNIFORM_WARPS = 8
 WARPGROUP = 4
+STRIP, STRIP_COLUMNS = "strip", 48
+"""The attribute of a launch whose programs finish so many columns before they begin the next ones, and how many these
+are at least: what is packed of them stays in the first cache."""
 ASKED = "asked"
 """The attribute of a launch whose blocks the program says."""
 READ_AS_ROWS = (F32, F64, BF16, F16)
@@ -91,8 +94,24 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
             count = launch.attrs[SPLIT_TERMS] = segments(problem)
             because(launch, f"{count} segments of terms are programs of their own, joined at the end")
     if machine.packs_operands and given is None:
-        cut_product(launch, machine.product_units(problem.dtype, problem.accum), rows_first=problem.laid_out)
+        units = machine.product_units(problem.dtype, problem.accum)
+        cut_product(launch, units, rows_first=problem.laid_out)
         because(launch, "smaller ones where threads would have nothing to do")
+        if _is_finished_in_registers(launch, machine):
+            launch.attrs[STRIP] = strip = -(-STRIP_COLUMNS // units[1]) * units[1]
+            because(launch, f"{strip} columns are finished before the next ones")
+
+
+def _is_finished_in_registers(launch: Op, machine: Machine) -> bool:
+    """Whether registers hold the sums of a product of matrices from its first term to its last, and these are the
+    result: nothing follows, and they are not rounded."""
+    [contract, *others], terms = computing(launch), launch_loops(launch)[-1]
+    few = terms.size.constant is not None and terms.size.constant <= terms.block
+    if others or not few or machine.uses_tiles(*product_types(contract)):
+        return False
+    reaches = [read_reach(launch, contract, position) for position in (0, 1)]
+    plain = not any(reach is None or reach.digits or reach.panels for reach in reaches)
+    return plain and tensor_type(contract.result).dtype == contract.attrs["accum"]
 
 
 def _may_split(launch: Op) -> bool:

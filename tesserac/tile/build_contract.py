@@ -4,20 +4,26 @@
     sum = tile.tree(ceil_div(K, 4096)) { chain over the blocks of one segment: acc = tile.dot(a, b, acc) }
     out = maps of (sum + 0), stored at rows, cols
 
-A sum over iterations is a loop around that, which carries the block of the sum.
+A sum over iterations is a loop around that, which carries the block of the sum. A product of few terms may walk its
+columns in strips, each of which is finished before the next one:
+
+    for j in cols by 64 { acc = tile.dot(a, b[.., j + 64], zero);  out[rows, j + 64] = maps of (acc + 0) }
 """
 
 from __future__ import annotations
 
-from tesserac.ir.core import Block, Op, Value
+from dataclasses import replace
+
+from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
+from tesserac.schedule.contract import STRIP
 from tesserac.schedule.dialect import launch_stages
 from tesserac.schedule.space import computing, read_reach, yielded_op
 from tesserac.tile.bodies import combine_body, finished, pairwise
-from tesserac.tile.dialect import Stage
+from tesserac.tile.dialect import Stage, tile_type
 from tesserac.tile.frame import Frame
 from tesserac.tile.points import map_tile
 from tesserac.types.dtype import DType
@@ -25,17 +31,47 @@ from tesserac.types.dtype import DType
 
 def build_contract(frame: Frame) -> None:
     last = len(frame.loops) - 1
-    frame.matrix = rows, columns, _ = (last - 2, last - 1, last)
+    frame.matrix = (last - 2, last - 1, last)
     frame.enter_grid(frame.matrix)
     contract = computing(frame.launch)[0]
     iterations = next((op for op in computing(frame.launch) if op.name == "form.accumulate"), None)
+    if STRIP in frame.launch.attrs:
+        _in_strips(frame, contract)
+        return
     if iterations is None:
         frame.remember(contract, _product(frame, contract))
     else:
         frame.remember(iterations, _over_iterations(frame, contract, iterations))
+    _store(frame)
+
+
+def _store(frame: Frame) -> None:
+    """What is computed of the product, at the present rows and columns."""
+    assert frame.matrix is not None
     for number, value in enumerate(frame.launch.body.terminator.operands):
-        tile = _epilogue(frame, yielded_op(value), (rows, columns))
+        tile = _epilogue(frame, yielded_op(value), frame.matrix[:2])
         frame.store(number, tile)
+
+
+def _in_strips(frame: Frame, contract: Op) -> None:
+    """One chain of one block of terms, strip by strip."""
+    assert frame.matrix is not None
+    _, columns, terms = frame.matrix
+    strip = replace(frame.loops[columns], block=attr(frame.launch, STRIP, int))
+    frame.loops = tuple(strip if number == columns else loop for number, loop in enumerate(frame.loops))
+    frame.at[terms] = frame.axis(frame.loops[terms], frame.size(0))
+    whole = frame.at[columns].defining_op
+    assert whole is not None
+    start, end = whole.operands
+    body = Block([INDEX], ["column"])
+    with frame.inside(body):
+        frame.at[columns] = frame.axis(strip, body.args[0], end)
+        product = _dot(frame, contract, _zero(frame, contract))
+        frame.remember(contract, finished(frame.builder, "sum", product, tensor_type(contract.result)))
+        del frame.at[terms]
+        _store(frame)
+        frame.builder.op("tile.yield")
+    frame.builder.op("tile.for", (start, end), (), {"step": strip.block}, (body,))
 
 
 def _product(frame: Frame, contract: Op) -> Value:
@@ -60,15 +96,14 @@ def _over_iterations(frame: Frame, contract: Op, iterations: Op) -> Value:
 
 
 def _segments(frame: Frame, contract: Op, loops: tuple[int, int, int]) -> Value:
-    rows, columns, terms = loops
+    terms = loops[2]
     builder, loop = frame.builder, frame.loops[terms]
-    order, accum = contract.attrs["order"], contract.attrs["accum"]
-    assert isinstance(accum, DType)
+    order = contract.attrs["order"]
     length = (order if isinstance(order, Chain) else CONTRACTION).length
     end_of_k = frame.size(loop.size)
     count = frame.size(loop.size.ceil_div(length))
-    acc = TileType((frame.loops[rows].block, frame.loops[columns].block), accum)
-    zero = builder.value("tile.full", (), acc, {"value": 0.0 if accum.kind in "fc" else 0}, hint="zero")
+    zero = _zero(frame, contract)
+    acc = tile_type(zero)
     segment = Block([INDEX], ["segment"])
     with frame.inside(segment):
         low = index_op(builder, "mul", segment.args[0], frame.size(length), "low")
@@ -80,6 +115,14 @@ def _segments(frame: Frame, contract: Op, loops: tuple[int, int, int]) -> Value:
     return builder.value("tile.tree", (count, zero), acc, {}, blocks, hint="sum")
 
 
+def _zero(frame: Frame, contract: Op) -> Value:
+    assert frame.matrix is not None
+    rows, columns, _ = frame.matrix
+    accum = attr(contract, "accum", DType)
+    acc = TileType((frame.loops[rows].block, frame.loops[columns].block), accum)
+    return frame.builder.value("tile.full", (), acc, {"value": 0.0 if accum.kind in "fc" else 0}, hint="zero")
+
+
 def _chain(
     frame: Frame, contract: Op, loops: tuple[int, int, int], bounds: tuple[Value, Value, Value]
 ) -> Value:
@@ -87,19 +130,23 @@ def _chain(
     terms = loops[2]
     low, high, zero = bounds
     body = Block([INDEX, zero.type], ["k", "acc"])
-    stages = {s.operand: Stage(s.layout, s.depth) for s in launch_stages(frame.launch)}
     with frame.inside(body):
         frame.at[terms] = frame.axis(frame.loops[terms], body.args[0], high)
-        tiles = []
-        for position in (0, 1):
-            reach = read_reach(frame.launch, contract, position)
-            assert reach is not None, "operands of a contraction are read from memory"
-            tiles.append(frame.load(reach, frame.block_dims(contract, position), stages.get(position)))
-        dot = frame.builder.value("tile.dot", (*tiles, body.args[1]), zero.type, hint="acc")
-        frame.builder.op("tile.yield", (dot,))
+        frame.builder.op("tile.yield", (_dot(frame, contract, body.args[1]),))
         del frame.at[terms]
     step = {"step": frame.loops[terms].block}
     return frame.builder.value("tile.for", (low, high, zero), zero.type, step, (body,), hint="part")
+
+
+def _dot(frame: Frame, contract: Op, acc: Value) -> Value:
+    """The products of the present terms, added to what there is."""
+    stages = {s.operand: Stage(s.layout, s.depth) for s in launch_stages(frame.launch)}
+    tiles = []
+    for position in (0, 1):
+        reach = read_reach(frame.launch, contract, position)
+        assert reach is not None, "operands of a contraction are read from memory"
+        tiles.append(frame.load(reach, frame.block_dims(contract, position), stages.get(position)))
+    return frame.builder.value("tile.dot", (*tiles, acc), acc.type, hint="acc")
 
 
 def _epilogue(frame: Frame, op: Op, loops: tuple[int, int]) -> Value:

@@ -10,12 +10,14 @@ of it that each worker has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from tesserac.ir.core import Block, Op, attr
+from tesserac.target.cpu.accesses import align_of
 from tesserac.target.cpu.bodies import emit_simple
 from tesserac.target.cpu.few_places import emit_fold_few
 from tesserac.target.cpu.folds import emit_fold
-from tesserac.target.cpu.frame import Frame, Memory
+from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.group_panels import emit_pack_groups
 from tesserac.target.cpu.groups import emit_vector_loop, short_loop
 from tesserac.target.cpu.micro import call_micro_kernel
@@ -31,7 +33,7 @@ from tesserac.target.cpu.trees import emit_running, emit_tree
 from tesserac.target.cpu.turned import emit_turn
 from tesserac.target.cpu.window_products import emit_window_product
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import choose, for_loop, if_then
+from tesserac.target.flow import choose, for_loop, if_else, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
 from tesserac.tile.cpu.target import TARGETS, Micro
 from tesserac.tile.dialect import grid, kernel_memrefs, memref_type
@@ -162,27 +164,63 @@ def _running(frame: Frame, op: Op) -> None:
 
 def _micro_kernel(frame: Frame, op: Op) -> None:
     """The addresses of the three blocks, and a call."""
-    b, micro, accum = frame.b, op.attrs["micro"], op.attrs["accum"]
-    assert isinstance(micro, Micro) and isinstance(accum, DType)
-    a, right, c = (frame.memories[op.operands[i]] for i in (0, 2, 5))
-    i, j, k, row, column, depth, done, rows = (frame.value(op.operands[n]) for n in (1, 3, 4, 6, 7, 8, 9, 10))
+    b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
+    c = frame.memories[op.operands[5]]
+    row, column, depth, done, rows = (frame.value(value) for value in op.operands[6:])
+    block = b.gep(c.element, c.start, b.add(b.mul(row, c.strides[0]), column))
+    arguments = [*_panels(frame, op, micro), block, c.strides[0], depth, done]
+    call_micro_kernel(frame, micro, accum, arguments, b.sub(rows, row), _ahead(frame, op, micro))
+
+
+def _finished_block(frame: Frame, op: Op) -> None:
+    """Into memory, or into scratch and from there as far as the result goes."""
+    b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
+    scratch, memory = (frame.memories[op.operands[i]] for i in (5, 9))
+    depth, rows, columns = (frame.value(value) for value in op.operands[6:9])
+    at = (b.mul(frame.value(value), stride) for value, stride in zip(op.operands[10:], memory.strides, strict=True))
+    first = b.gep(memory.element, memory.start, reduce(b.add, at))
+    panels, ahead = _panels(frame, op, micro), _ahead(frame, op, micro)
+
+    def compute(block: Value, stride: Value) -> None:
+        arguments = [*panels, block, stride, depth, const_i64(0)]
+        call_micro_kernel(frame, micro, accum, arguments, rows, ahead, finishes=True)
+
+    def copy_row(row: Value, _: list[Value]) -> Sequence[Value]:
+        source = b.gep(scratch.element, scratch.start, b.mul(row, scratch.strides[0]))
+        target = b.gep(memory.element, first, b.mul(row, memory.strides[-2]))
+
+        def copy(column: Value, _: list[Value]) -> Sequence[Value]:
+            sum_ = b.load(scratch.element, b.gep(scratch.element, source, column), align_of(scratch))
+            b.store(sum_, b.gep(memory.element, target, column), align_of(memory))
+            return []
+
+        for_loop(b, const_i64(0), b.minimum_int(columns, const_i64(micro.columns)), const_i64(1), [], copy)
+        return []
+
+    def cut() -> None:
+        compute(scratch.start, scratch.strides[0])
+        for_loop(b, const_i64(0), b.minimum_int(rows, const_i64(micro.rows)), const_i64(1), [], copy_row)
+
+    low = b.binary("urem", rows, const_i64(frame.target.rest_rows))
+    high = b.icmp("uge", rows, const_i64(micro.rows))
+    filled = b.binary("or", high, b.icmp("eq", low, const_i64(0)))
+    whole = b.binary("and", filled, b.icmp("uge", columns, const_i64(micro.columns)))
+    if_else(b, whole, lambda: compute(first, memory.strides[-2]), cut)
+
+
+def _panels(frame: Frame, op: Op, micro: Micro) -> list[Value]:
+    """Where a register block reads its two operands."""
+    b, a, right = frame.b, *(frame.memories[op.operands[i]] for i in (0, 2))
+    i, j, k = (frame.value(op.operands[n]) for n in (1, 3, 4))
     left_place = b.mul(b.mul(i, a.dims[0]), const_i64(micro.rows))
     right_place = b.mul(b.add(b.mul(j, right.dims[0]), k), const_i64(micro.columns))
-    block = b.add(b.mul(row, c.strides[0]), column)
-    arguments = [
-        b.gep(a.element, a.start, left_place),
-        b.gep(right.element, right.start, right_place),
-        b.gep(c.element, c.start, block),
-        c.strides[0],
-        depth,
-        done,
-    ]
-    call_micro_kernel(frame, micro, accum, arguments, b.sub(rows, row), _ahead(frame, op, micro, right, i))
+    return [b.gep(a.element, a.start, left_place), b.gep(right.element, right.start, right_place)]
 
 
-def _ahead(frame: Frame, op: Op, micro: Micro, right: Memory, i: Value) -> Value | None:
+def _ahead(frame: Frame, op: Op, micro: Micro) -> Value | None:
     """How many elements behind a line of a right panel the one of the next panel is that this block of rows asks for.
     None where panels are scratch, which is near, and where a row of a panel is not two lines."""
+    right, i = frame.memories[op.operands[2]], frame.value(op.operands[1])
     line = LINE_BYTES * 8 // right.element.bits
     if memref_type(op.operands[2]).space != "global" or micro.columns != 2 * line:
         return None
@@ -227,6 +265,7 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.fold_at": emit_fold_at,
     "cpu.fold_few": emit_fold_few,
     "cpu.micro_kernel": _micro_kernel,
+    "cpu.finished_block": _finished_block,
     "cpu.pack_tiles": emit_pack_tiles,
     "cpu.tile_product": emit_tile_product,
     "cpu.row_product": emit_row_product,

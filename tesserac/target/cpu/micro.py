@@ -25,7 +25,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.target.cpu.frame import Frame
+from tesserac.target.cpu.panels import LINE_BYTES
 from tesserac.target.cpu.registers import NARROW, memory_type, narrow, narrow_fma, register_type, widen
+from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import LoopBody, choose, for_loop, if_else
 from tesserac.target.instructions import Builder
@@ -38,10 +40,17 @@ UNROLL = 4
 
 
 def call_micro_kernel(
-    frame: Frame, micro: Micro, accum: DType, arguments: Sequence[Value], rows: Value, ahead: Value | None
+    frame: Frame,
+    micro: Micro,
+    accum: DType,
+    arguments: Sequence[Value],
+    rows: Value,
+    ahead: Value | None,
+    *,
+    finishes: bool = False,
 ) -> None:
     """Calls the function of the lowest block that has all `rows` that are left, or of a whole one. `ahead` is how far
-    behind this right panel the next one is, where that is not near."""
+    behind this right panel the next one is, where that is not near; one that `finishes` adds +0 to the sums."""
     b, few = frame.b, frame.target.rest_rows
     given = [*arguments, *([] if ahead is None else [ahead])]
 
@@ -49,7 +58,7 @@ def call_micro_kernel(
         height, *higher = heights
 
         def call() -> None:
-            b.call(micro_kernel(frame, micro, accum, height, asks=ahead is not None), given)
+            b.call(micro_kernel(frame, micro, accum, height, ahead is not None, finishes), given)
 
         if not higher:
             call()
@@ -59,18 +68,21 @@ def call_micro_kernel(
     lowest([*range(few, micro.rows, few), micro.rows])
 
 
-def micro_kernel(frame: Frame, micro: Micro, accum: DType, height: int, *, asks: bool) -> Function:
+def micro_kernel(frame: Frame, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool) -> Function:
     """The function `(a, b, c, row stride of c, depth, done, ahead)` of a block of `height` rows, made once per module;
     one that `asks` for nothing has no `ahead`."""
-    name = f"micro_{accum}_{height}x{micro.columns}{'_ahead' * asks}"
+    name = f"micro_{accum}_{height}x{micro.columns}{'_ahead' * asks}{'_finished' * finishes}"
     found = frame.module.find_function(name)
-    return found or _MicroKernel(frame.module, name, micro, accum, height, asks).build()
+    return found or _MicroKernel(frame.module, name, micro, accum, height, asks, finishes).build()
 
 
 class _MicroKernel:
     """`height` of the rows of a left panel, which is `micro.rows` high."""
 
-    def __init__(self, module: Module, name: str, micro: Micro, accum: DType, height: int, asks: bool) -> None:
+    def __init__(
+        self, module: Module, name: str, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool
+    ) -> None:
+        self.finishes = finishes
         self.micro, self.accum, self.element, self.height = micro, accum, register_type(accum), height
         self.stored = memory_type(accum)
         self.vector = vector(self.element, micro.lanes)
@@ -84,6 +96,8 @@ class _MicroKernel:
 
     def build(self) -> Function:
         b = self.b
+        if self.finishes:
+            self._ask_for_block()
         fresh = b.icmp("eq", self.done, const_i64(0))
         count = self.height * self.micro.columns // self.micro.lanes
         totals = choose(b, fresh, lambda: [zero(self.vector)] * count, self._load_block)
@@ -91,6 +105,8 @@ class _MicroKernel:
         state = [self.left, self.right, *totals]
         state = for_loop(b, const_i64(0), whole, const_i64(UNROLL), state, self._steps(UNROLL))
         _, _, *totals = for_loop(b, whole, self.depth, const_i64(1), state, self._steps(1))
+        if self.finishes:
+            totals = [emit_scalar(b, "add", self.accum, [total, zero(self.vector)]) for total in totals]
         for place, total in zip(self._places(), totals, strict=True):
             b.store(narrow(b, total, self.accum), place, self.stored.bits // 8)
         b.ret()
@@ -103,6 +119,14 @@ class _MicroKernel:
             start = b.gep(self.stored, self.block, b.mul(self.stride, const_i64(row)))
             places += [b.gep(self.stored, start, column) for column in range(0, self.micro.columns, self.micro.lanes)]
         return places
+
+    def _ask_for_block(self) -> None:
+        """For the lines of the result: there is time while sums are computed, and a store would wait for each."""
+        b, line = self.b, LINE_BYTES * 8 // self.stored.bits
+        for row in range(self.height):
+            start = b.gep(self.stored, self.block, b.mul(self.stride, const_i64(row)))
+            for column in range(0, self.micro.columns, line):
+                b.prefetch_for_store(b.gep(self.stored, start, column))
 
     def _load_block(self) -> list[Value]:
         b, type_ = self.b, vector(self.stored, self.micro.lanes)

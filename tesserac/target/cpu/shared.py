@@ -41,7 +41,7 @@ def computes(op: Op) -> bool:
 
 def has_sums(kernel: Op) -> bool:
     """Whether a kernel has parts that others are likely to have too: sums of products, or of blocks, in scratch."""
-    return any(op.name == SUMS and not op.results for op in kernel.walk())
+    return any(op.name in (SUMS, "cpu.micro_kernel") and not op.results for op in kernel.walk())
 
 
 def is_shared(op: Op) -> bool:

@@ -44,6 +44,8 @@ class Context:
         """The neutral operations that are done."""
         self.in_place: dict[Op, Stored] = {}
         """Products whose accumulator is changed, and then added to, in the scratch of what a loop carries."""
+        self.done_stores: set[Op] = set()
+        """Stores that the product before them has done."""
         self._prologue = Block()
         self._open = [self._prologue, body]
         self._pure: dict[object, Value] = {}

@@ -78,6 +78,8 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..]. Continues what stands there, or starts from +0 where `done` is 0. Each step
         rounds to `accum`. Of c only `rows` are wanted: others may be left as they are.
+    cpu.finished_block(a, i, b, j, k, c, depth, rows, columns, memory, at...) {micro, accum}
+        The same from +0, plus +0, into memory from `at` on; by way of c where `rows` and `columns` do not fill it.
 """
 
 from __future__ import annotations
@@ -388,13 +390,24 @@ def _verify_pack_groups(op: Op) -> None:
 
 
 def _verify_micro_kernel(op: Op) -> None:
-    a, b, c = (op.operands[i].type for i in (0, 2, 5))
-    for panels in (a, b):
-        require(isinstance(panels, MemRefType) and panels.layout == "panels", "reads panels", op)
+    _verify_register_block(op)
+    _indices(op, 6, 5)
+
+
+def _verify_finished_block(op: Op) -> None:
+    _verify_register_block(op)
+    memory = op.operands[9].type
+    require(isinstance(memory, MemRefType) and memory.dtype == op.attrs["accum"], "writes sums as they are", op)
+    _indices(op, 10)
+
+
+def _verify_register_block(op: Op) -> None:
+    *panels, c = (op.operands[i].type for i in (0, 2, 5))
+    reads = all(isinstance(read, MemRefType) and read.layout == "panels" for read in panels)
+    require(reads and all(op.operands[i].type == INDEX for i in (1, 3, 4)), "reads panels", op)
     require(isinstance(c, MemRefType) and c.layout == "strided" and len(c.dims) == 2, "writes a block", op)
     attrs = isinstance(op.attrs.get("micro"), Micro) and isinstance(op.attrs.get("accum"), DType)
     require(attrs, "needs its register block and accumulation type", op)
-    require(all(op.operands[i].type == INDEX for i in (1, 3, 4, 6, 7, 8, 9, 10)), "takes indices", op)
 
 
 def _verify_panel_sum(op: Op) -> None:
@@ -434,3 +447,4 @@ define_op("cpu.pack_tiles", pure=False, verify=_verify_pack_tiles)
 define_op("cpu.tile_product", pure=False, verify=_verify_tile_product)
 define_op("cpu.panel_sum", pure=False, verify=_verify_panel_sum)
 define_op("cpu.micro_kernel", pure=False, verify=_verify_micro_kernel)
+define_op("cpu.finished_block", pure=False, verify=_verify_finished_block)

@@ -213,6 +213,8 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
 
 
 def _store(ctx: Context, op: Op, pending: _Pending) -> None:
+    if op in ctx.done_stores:
+        return
     tile, memory = ctx.tile(op.operands[0]), ctx.value(op.operands[1])
     at = coordinates(ctx, op.operands[2:])
     if memref_type(memory).layout == "panels":

@@ -18,6 +18,7 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import AxisType, TileType
 from tesserac.tile.cpu.context import Context
+from tesserac.tile.cpu.finished_products import Destination, take_store
 from tesserac.tile.cpu.group_panels import PackStep, group_tables, pack_groups
 from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
@@ -85,8 +86,11 @@ def _apart(columns: int, micro: Micro, dtype: DType) -> int:
 
 
 def lower_dot(ctx: Context, dot: Op) -> None:
-    """Adds a product to its accumulator; the result is that scratch."""
+    """Adds a product to its accumulator; the result is that scratch. One from +0 that is only stored has none."""
     a, acc = ctx.tile(dot.operands[0]), ctx.tile(dot.operands[2])
+    if is_zero(acc) and _packs_both(dot) and (destination := take_store(ctx, dot)) is not None:
+        _finished_blocks(ctx, dot, destination)
+        return
     target = acc if isinstance(acc, Accumulator) else _target(ctx, dot, acc)
     if reads_rows(dot):
         lower_row_product(ctx, dot, target, lambda width: _pack(ctx, a, transposed=True, width=width).memory)
@@ -111,6 +115,34 @@ def lower_dot(ctx: Context, dot: Op) -> None:
     right = _right_panels(ctx, dot, micro)
     _register_blocks(ctx, micro, _accum(dot), left, right, target, rows, columns, depth)
     ctx.tiles[dot.result] = target.finished()
+
+
+def _packs_both(dot: Op) -> bool:
+    """Whether both operands are packed for this product, each as a whole."""
+    loads = [value.defining_op for value in dot.operands[:2]]
+    whole = not any(load is None or "groups" in load.attrs for load in loads)
+    return whole and not reads_rows(dot) and not uses_tiles(dot) and _panels_load(dot) is None
+
+
+def _finished_blocks(ctx: Context, dot: Op, to: Destination) -> None:
+    """Register blocks that are stored at once."""
+    outer, rows, columns = to.outer, to.rows, to.columns
+    micro, accum, zero = _micro(ctx, dot), _accum(dot), ctx.dim(0)
+    left = _pack(ctx, ctx.tile(dot.operands[0]), transposed=True, width=micro.rows)
+    right = _right_panels(ctx, dot, micro)
+    depth = ctx.extents(ctx.tile(dot.operands[0]).axes, tile_type(dot.operands[0]).shape)[1]
+    block = ctx.scratch((micro.rows, micro.columns), accum)
+    with ctx.loop(zero, ctx.index("ceil_div", columns.extent, micro.columns), hint="j") as j:
+        panel, column = ctx.index("add", j, right.panel), ctx.index("mul", j, micro.columns)
+        behind = ctx.index("sub", columns.extent, column)
+        with ctx.loop(zero, ctx.index("ceil_div", rows.extent, micro.rows), hint="i") as i:
+            row = ctx.index("mul", i, micro.rows)
+            below = ctx.index("sub", rows.extent, row)
+            at = (*outer, ctx.index("add", rows.start, row), ctx.index("add", columns.start, column))
+            operands = (left.memory, i, right.memory, panel, right.row, block, depth, below, behind, to.memory, *at)
+            ctx.builder.op("cpu.finished_block", operands, attrs={"micro": micro, "accum": accum})
+    ctx.written(to.memory)
+    ctx.tiles[dot.result] = Stored(tile_type(dot.result), block, (None, None), _result_axes(ctx, dot))
 
 
 def _target(ctx: Context, dot: Op, start: Tile) -> Accumulator:
