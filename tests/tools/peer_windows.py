@@ -31,9 +31,16 @@ def max_pool_cases(torch: Any) -> Iterator[Case]:
     """Values and places of maxima at once."""
     for dims, x in SIGNALS.items():
         for window, dilation, ceil in product(windows(dims), (1, 2), FLAGS):
+            if not _fits(x, window, dilation):
+                continue
             given = (*window, dilation, ceil)
             call = f"max_pool{dims}d(x, {', '.join(map(str, given))}, True)"
             yield Case(_summed(call), {"x": x}, lambda x, o=given, d=dims: _sum(_pool(torch, "max", d)(x, *o, True)))
+
+
+def _fits(x: np.ndarray, window: tuple[Any, Any, Any], dilation: int) -> bool:
+    size, _, padding = (np.broadcast_to(0 if part is None else part, x.ndim - 2) for part in window)
+    return bool((dilation * (size - 1) < np.array(x.shape[2:]) + 2 * padding).all())
 
 
 def _summed(call: str) -> str:
