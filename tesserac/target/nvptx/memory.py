@@ -203,8 +203,8 @@ def _either(place: Place, width: int, simple: Value, whole: Way, partly: Way) ->
 
 
 def _unless_whole(place: Place, width: int, inside: Value, one_by_one: Way, partly: Way) -> Way:
-    """The part of a row that vectors do not fit: where all of it is there, element by element without a test."""
-    if width == 1 or len(place.axes) > 1 or not _goes_over_rows(place.ctx.kernel):
+    """The part of a row that vectors do not fit: where all of it is there, words are read one by one without a test."""
+    if width == 1 or len(place.axes) > 1 or place.bytes < WORD or not _goes_over_rows(place.ctx.kernel):
         return partly
     return lambda: flow.choose(place.ctx.b, inside, one_by_one, partly)
 
@@ -233,7 +233,7 @@ def _goes_over_rows(kernel: Op) -> bool:
     return "gpu.team" in names and bool(names & set(LOOPS))
 
 
-MANY_ELEMENTS = 4
+MANY_ELEMENTS, WORD = 4, 4
 
 
 def _load_vector(
