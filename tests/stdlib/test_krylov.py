@@ -39,6 +39,7 @@ def few_powers(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return power_iterati
 def few_lanczos(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return lanczos(a, None, 2, 3, 1e-12, max_steps=2)
 def few_expm(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return expm_action(a, b, 1.0, 3, 1e-12, max_steps=2)
 def few_ranks(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return randomized_svd(a, 2, tolerance=1e-6)
+def few_rounds(a: Tensor[12, 12, f64], b: Tensor[12, f64]): return randomized_svd(a, 2, 1, 0, accuracy=1e-6)
 def allowed(a: Tensor[N, N, f64], b: Tensor[N, f64]): return cg(a, b, 1e-12, 2, must_converge=False)
 """
 
@@ -163,9 +164,9 @@ def test_truncated_singular_values() -> None:
 
 
 @pytest.mark.one_in(48)
-@pytest.mark.parametrize("name", ["few_cg", "few_gmres", "few_powers", "few_lanczos", "few_expm", "few_ranks"])
+@pytest.mark.parametrize("name", [f"few_{what}" for what in "cg gmres powers lanczos expm ranks rounds".split()])
 def test_a_missed_tolerance_is_an_error(name: str) -> None:
-    with pytest.raises(tessera.TesseraError, match=r"no convergence|too few|too small"):
+    with pytest.raises(tessera.TesseraError, match=r"no convergence|too few|too small|more `powers`"):
         getattr(module(), name)(SPD, B)
 
 
