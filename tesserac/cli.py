@@ -153,6 +153,7 @@ def build(
 @click.option("--level", type=click.Choice([level.name for level in names.INSPECTED]), help="Only this level.")
 @click.option("--sizes", metavar="N=4096,...", multiple=True, help="Costs at these sizes. [default: nominal ones]")
 @click.option("--rewrites", is_flag=True, help="Only the laws that its linear algebra went by, with costs.")
+@materialize_option
 def inspect(place: str, target: str | None, level: str | None, sizes: tuple[str, ...], rewrites: bool) -> int:
     """Show a function at every level, its source lines beside it, and why it was scheduled as it was."""
     from tesserac.commands import inspection
@@ -174,6 +175,7 @@ def inspect(place: str, target: str | None, level: str | None, sizes: tuple[str,
 @click.option("--budget-ms", type=click.IntRange(1), help="Time to spend on runs. [default: the kernel's own, or 1000]")
 @click.option("--import", "imported", metavar="PATH", help="Take in schedules that were exported, or are in a bundle.")
 @click.option("--export", "exported", metavar="PATH", help="Write all schedules of the cache.")
+@materialize_option
 def tune(
     place: str, sizes: tuple[str, ...], device: str, budget_ms: int | None, imported: str | None, exported: str | None
 ) -> int:  # fmt: skip
@@ -225,6 +227,7 @@ def explain(code: str | None) -> int:
 @click.option("-k", "pattern", metavar="PATTERN", default="", help="Only tests whose titles contain this, in any case.")
 @click.option("-x", "stop", is_flag=True, help="Stop at the first failure.")
 @click.option("-v", "--verbose", is_flag=True, help="A line for every test, with its time.")
+@materialize_option
 @device_option
 def test(files: tuple[str, ...], pattern: str, stop: bool, verbose: bool, device: str) -> int:
     """Run the test blocks of programs; a folder stands for the programs in it.
@@ -312,6 +315,7 @@ def run(
 @click.option("--save-every", type=click.IntRange(min=1), default=100, show_default=True, help="Steps between saves.")
 @click.option("--plot", metavar="PATH", help="Draw the loss of all steps as an .svg file.")
 @click.option("--seed", type=int, help="For init, and for the random numbers of steps. [default: 0]")
+@materialize_option
 @click.option("--threads", type=click.IntRange(min=1), help="How many threads a call may use. [default: all cores]")
 @device_option
 def train(

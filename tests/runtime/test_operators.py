@@ -95,9 +95,11 @@ def test_operators_of_structs_cross_and_their_gradients_have_their_structure() -
 
 @pytest.mark.one_in(4)
 def test_what_python_makes() -> None:
-    d = np.array([1, 2, 3], "f4")
+    d, op = np.array([1, 2, 3], "f4"), tessera.op
     A = tessera.op.coo(np.array([0, 2]), np.array([1, 0]), d[:2], 3, 3) + tessera.op.permutation(np.array([1, 2, 0]))
     assert np.allclose(A @ d, [2 + 2, 3, 2 + 1]) and "unitary" in tessera.op.permutation(np.array([1, 0])).flags
+    assert op.zero(3).shape == (3, 3) and np.allclose(op.toeplitz(d).to_dense()[0], d)
+    assert np.allclose(op.block([[op.diag(d), 0], [op.eye(3), op.diag(d)]]) @ np.ones(6, "f4"), [1, 2, 3, 2, 3, 4])
     with pytest.raises(AttributeError, match="kronecker"):
         tessera.op.nothing  # noqa: B018
     with pytest.raises(tessera.TesseraError, match="not sparse"):
