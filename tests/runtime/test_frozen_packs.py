@@ -113,10 +113,10 @@ def test_a_kernel_in_a_loop_over_leading_dims(module: Any) -> None:
 @pytest.mark.one_in(2)
 def test_packs_are_counted_and_go_with_the_array_that_a_view_holds(module: Any) -> None:
     start = tessera.frozen_memory()
-    frozen: Any = tessera.freeze(numbers(200, 128))
+    frozen: Any = tessera.freeze(numbers(200, 192))
     module.product(numbers(4, 200), frozen)
     now = tessera.frozen_memory()
-    assert now.bytes - start.bytes == 200 * 128 * 4 and now.packed_bytes - start.packed_bytes == 200 * 128 * 4
+    assert now.bytes - start.bytes == 200 * 192 * 4 and now.packed_bytes - start.packed_bytes == 200 * 192 * 4
     view = frozen[:100]
     assert module.product(numbers(4, 100), view).tobytes() == module.product(numbers(4, 100), view.copy()).tobytes()
     assert packs() == start.packs + 2
