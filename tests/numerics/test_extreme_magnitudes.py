@@ -8,6 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+import tessera
 from tesserac.base.resources import stdlib_files
 from tesserac.ops.elementwise import ONE_ANALYTIC, ONE_FLOAT, ONE_NUMBER, Pointwise
 from tesserac.ops.registry import OPERATORS
@@ -17,7 +18,7 @@ from tests.support.sampling import spread
 
 SPECIAL = {"digamma", "entr", "i0", "i0e", "i1", "i1e", "j0", "j1", "lgamma", "log_ndtr", "ndtr", "sinc"}
 """Held to many digits over their ranges by `test_special.py`."""
-ELSEWHERE = {"exp_int", "exp_frac", "ones_like", "zeros_like", *SPECIAL}
+ELSEWHERE = {"exp_int", "exp_frac", "ones_like", "zeros_like", "spacing", *SPECIAL}
 """Constants too, and halves of exp, which `test_numerics_elementary.py` holds to their rules."""
 UNITS, SLOPE_UNITS = 6, 16
 STEEP = {"gelu": 2000, "xndtr": 2000, "erf": 400, "erfc": 400}
@@ -38,6 +39,17 @@ def test_every_function_of_one_point_is_here() -> None:
     pointwise = (n for n, operator in OPERATORS.items() if issubclass(operator, Pointwise))
     operators = {n for n in pointwise if OPERATORS[n].signatures in kinds}
     assert operators | library_names() | {"abs"} <= set(FUNCTIONS) | ELSEWHERE
+
+
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_spacing_is_numpys_at_every_magnitude(dtype: str) -> None:
+    info = info_of(dtype)
+    x = np.concatenate([points(dtype), np.array([0.0, -0.0, info.max, -info.max], info.dtype)])
+    with np.errstate(over="ignore", invalid="ignore"):
+        expected = np.spacing(x)
+    found = tessera.compile(f"def f(x: Tensor[N, {dtype}]): return spacing(x)\n").f(x)
+    assert np.array_equal(found, expected, equal_nan=True)
 
 
 def call(name: str, of: str) -> str:

@@ -103,15 +103,20 @@ def difference(ours: Any, theirs: Any, rtol: float, atol: float) -> str:
     return f"differs by {np.nanmax(np.abs(a - b)):.1e}"
 
 
-def tried(place: int) -> tuple[str, str]:
+def tried(node: Node, rtol: float, atol: float) -> tuple[str, str]:
     """What became of a case, "equal", "not in the language" or "different", and why."""
     try:
-        reason = verdict(*every_case()[place])
+        reason = verdict(node, rtol, atol)
     except NotInTheLanguage as outside:
         return "not in the language", str(outside)
     except Exception as error:  # a report must go on behind whatever one case does
         return "different", (str(error).strip() or type(error).__name__).splitlines()[0]
     return ("different", reason) if reason else ("equal", "")
+
+
+def tried_at(place: int) -> tuple[str, str]:
+    """The case of that number, which processes know each other's cases by."""
+    return tried(*every_case()[place])
 
 
 def report(outcomes: dict[str, list[tuple[str, str, str]]]) -> str:
@@ -150,7 +155,7 @@ def main() -> int:
     places = [i for i, node in enumerate(nodes) if not asked.only or node.op in asked.only]
     load_library()  # once, for all processes that are forked behind it
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for place, (kind, why) in zip(places, pool.map(tried, places), strict=True):
+        for place, (kind, why) in zip(places, pool.map(tried_at, places), strict=True):
             node = nodes[place]
             outcomes[node.op].append((node.name, kind, why))
             if asked.report:  # what was found stays, if the rest is not waited for
