@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from functools import cache
 
 import numpy as np
@@ -71,6 +72,7 @@ def lowered(machine: Machine, target: CpuTarget) -> list[str]:
     return [op.name for kernel in kernels for op in lower_kernel(kernel, target).walk()]
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="LLVM's AArch64 ends on vectors of 16 numbers with masks")
 @pytest.mark.one_in(24)
 def test_windows_are_multiplied_with_the_bits_of_the_forms() -> None:
     native = Native(tiles(X86_64_V4), AVX512)
