@@ -217,3 +217,17 @@ def test_numbers_of_functions_are_those_that_they_captured() -> None:
     a, x, b = rng.standard_normal((4, 4)), rng.standard_normal(4), rng.standard_normal((4, 4)) * (1 + 2j)
     matrix, trace, turned = tessera.compile(CAPTURED).f(a, b, x, x + 1j)
     assert np.array_equal(matrix, a) and np.isclose(trace, np.trace(a)) and np.allclose(turned, b.T @ (x + 1j))
+
+
+def test_taps_have_one_for_each_place_before_a_loop_turns_them() -> None:
+    """They were read as if there were as many, beyond their memory: what pads them needs as many places."""
+    turned = tessera.compile("""
+def f(t: Tensor[3, f32], w: Tensor[N, f32]):
+    A = op.conv1d(t, N)
+    for i in range(2):
+        w = A @ w
+        A = A.H
+    return w
+""").f
+    with pytest.raises(tessera.TesseraError, match="N >= 3"):
+        turned(np.ones(3, "f4"), np.ones(2, "f4"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import tessera
 from tesserac.target import parallel
 from tesserac.target.compile import Machine
 from tesserac.target.parallel import emit_apart
+from tests.support.caches import new_cache
 from tests.support.cpu_kernels import same_bits
 
 
@@ -20,7 +22,8 @@ def layers(count: int) -> str:
 
 
 @pytest.mark.one_in(8)
-def test_many_launches_are_calls_of_a_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_launches_are_calls_of_a_few_functions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))  # nothing is compiled already
     made: list[tuple[str, int]] = []
 
     def seen(text: str, machine: Machine, *, scheduled: bool) -> bytes:

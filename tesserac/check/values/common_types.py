@@ -106,8 +106,10 @@ def converted(body: Body, value: typed.Expr, type_: Type) -> typed.Expr:
         return value
     if not isinstance(type_, Aggregate):
         return typed.Coerce(type_, value.span, value)
-    if isinstance(type_, OperatorType) and isinstance(value.type, OperatorType) and value.type.tree != type_.tree:
-        return body.rules.operator_as(body, value, type_)
+    if isinstance(type_, OperatorType) and isinstance(value.type, OperatorType):
+        alike = value.type.tree == type_.tree and _same_structure(type_, value.type, body.facts.same) is not None
+        if not alike:  # the taps of a convolution may be fewer than those of its adjoint
+            return body.rules.operator_as(body, value, type_)
     pairs = zip(tuple_items(value, value.span), parts(type_) or (), strict=True)
     return make_value(type_, [converted(body, item, own) for item, own in pairs], value.span)
 
