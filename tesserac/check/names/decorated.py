@@ -19,17 +19,18 @@ def rule_of(node: ast.FunctionDef) -> dict[str, str]:
 
 def implemented(node: ast.FunctionDef) -> ast.Expr | None:
     """The function that a kernel says it implements."""
-    for decorator in node.decorators:
-        match decorator.expression:
-            case ast.Call(function=ast.Name(id="kernel"), arguments=arguments):
-                return next((a.value for a in arguments if a.name == "implements"), None)
-    return None
+    return _said(node, "kernel", "implements")
 
 
 def law_of(node: ast.FunctionDef) -> ast.Expr | None:
     """The function that a law is of."""
-    for decorator in node.decorators:
-        match decorator.expression:
-            case ast.Call(function=ast.Name(id="law"), arguments=arguments):
-                return next((a.value for a in arguments if a.name == "of"), None)
+    return _said(node, "law", "of")
+
+
+def _said(node: ast.FunctionDef, decorator: str, argument: str) -> ast.Expr | None:
+    """What the first decorator of that name says there."""
+    for given in node.decorators:
+        match given.expression:
+            case ast.Call(function=ast.Name(id=name), arguments=arguments) if name == decorator:
+                return next((a.value for a in arguments if a.name == argument), None)
     return None
