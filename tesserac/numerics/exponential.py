@@ -17,10 +17,12 @@ TERM_LIFT = 2.0 ** (LIFT + 1)
 
 
 def exp_int(d: Draft, x: Ref) -> Ref:
-    """Where x is huge, and of NaN, it is the program of huge ones that answers."""
+    return d.when(_is_huge_or_nan(d, x), huge_int(d.dtype), [x], _whole(d, x))
+
+
+def _is_huge_or_nan(d: Draft, x: Ref) -> Ref:
     size, limit = d.step("abs", x), d.constant(format_of(d.dtype).frac_limit)
-    near = d.select(size < limit, size, limit)
-    return d.when(limit <= near, huge_int(d.dtype), [x], _whole(d, x))
+    return limit <= d.select(size < limit, size, limit)
 
 
 def _whole(d: Draft, x: Ref) -> Ref:
@@ -49,7 +51,8 @@ def _term(d: Draft, x: Ref, m: Ref, bias: int) -> Ref:
     row has one m. The exponent is never positive, one power of two suffices, kept normal by a factor that the last
     product takes away. What is so small that it is 0 is cut to the first exponent of that kind, also -inf: the power of
     it has the bits of 0, while a product that becomes too small costs some processors a hundred cycles. Only where m is
-    huge, in a row of huge numbers, the long program runs."""
+    huge, in a row of huge numbers, the long program runs, and of NaN, whose bits differ among machines and must not
+    become a power."""
     f = format_of(d.dtype)
     up = d.dtype.significand + 2
     least = d.constant(float(f.lowest_exponent - 1 - up - bias))
@@ -59,7 +62,7 @@ def _term(d: Draft, x: Ref, m: Ref, bias: int) -> Ref:
     fraction = exp_near(d, sub_ln2(d, cut, n))
     power = d.step("exponent", d.select(n < m, n, m) + (d.constant(POW2[d.dtype.bits] + float(bias + up)) - m))
     term = (fraction * power) * d.constant(2.0**-up)
-    return d.when(d.constant(f.frac_limit) <= d.step("abs", m), huge_term(d.dtype, bias), [x, m], term)
+    return d.when(_is_huge_or_nan(d, m), huge_term(d.dtype, bias), [x, m], term)
 
 
 def exp(d: Draft, x: Ref) -> Ref:

@@ -66,7 +66,7 @@ def huge_frac(dtype: DType) -> Program:
 
 def huge_term(dtype: DType, bias: int) -> Program:
     """A term of x and a huge m, as `exponential.exp_term` has it. x may be infinite, and its rest is then no number; a
-    number that is not huge has the exponent and the rest of such."""
+    number that is not huge has the exponent and the rest of such. NaN of a NaN."""
     d = Draft(dtype, 2)
     x, m = d.inputs
     f, size = format_of(dtype), d.step("abs", x)
@@ -77,7 +77,8 @@ def huge_term(dtype: DType, bias: int) -> Program:
     n = d.select(is_near, whole, n)
     fraction = d.select(is_near, exp_near(d, sub_ln2(d, x, whole)), fraction)
     k = d.select(n < m, n - m, d.constant(0.0))
-    return d.finish(f"huge_exp_term_{bias}", scale(d, fraction, k + d.constant(float(bias))))
+    term = scale(d, fraction, k + d.constant(float(bias)))
+    return d.finish(f"huge_exp_term_{bias}", d.select(m <= d.constant(math.inf), term, m))
 
 
 # Note [Huge exponents]

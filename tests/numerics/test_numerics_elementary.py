@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from tesserac.numerics.approximate import APPROXIMATE
 from tesserac.numerics.coefficients import TABLE
 from tesserac.numerics.elementary import ELEMENTARY, program
 from tesserac.numerics.formats import parts
@@ -292,6 +293,35 @@ def test_exp_term_is_made_of_its_parts(name: str, bias: int, dtype: str) -> None
     term = run(name, x, m, dtype=kind)
     assert np.array_equal(term, parts, equal_nan=True)
     assert not np.signbit(term[term == 0]).any()
+
+
+NANS = {
+    F32: (np.uint32, [0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFD12345]),
+    F64: (np.uint64, [0x7FF8 << 48, 0xFFF8 << 48]),
+}
+"""Those that x86, ARM and a GPU make of 0 / 0, and others."""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", [*ELEMENTARY, *APPROXIMATE])
+def test_the_bits_of_a_nan_never_show(name: str, dtype: str) -> None:
+    """Machines make different ones: a program that takes such bits for a number has other results on each."""
+    kind, [container, patterns] = DTYPES[dtype], NANS[DTYPES[dtype]]
+    whole = program(name, kind)
+    others = np.asarray([-3.0, -0.0, 2.0, 1e30, INF, -INF, NAN], kind.numpy_name)
+    for place in range(whole.arity):
+        operands = [others] * whole.arity
+        results = []
+        for pattern in patterns:
+            operands[place] = np.full(others.size, pattern, container).view(kind.numpy_name)
+            results.append(evaluate(whole, *operands))
+        assert all(np.array_equal(results[0], result, equal_nan=True) for result in results)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["exp_term", "exp_lifted"])
+def test_a_term_beside_an_exponent_that_is_none_is_none(name: str, dtype: str) -> None:
+    assert np.isnan(run(name, [1.0, -INF, NAN], [NAN, NAN, 3.0], dtype=DTYPES[dtype])).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
