@@ -27,19 +27,20 @@ from tesserac.base.columns import (
     fields_of,
     flat_tuples,
     found_in,
+    has_fields,
     number_fields,
     numbers,
     spread_fields,
 )
 from tesserac.base.late import Fields, Late, groups, make_late
 
-_COUNTED = {Fraction: ("_numerator", "_denominator")}
+_COUNTED: dict[type, Names] = {Fraction: ("_numerator", "_denominator")}
 
 
 def classes_in(*modules: ModuleType) -> list[type]:
     """The classes of data that modules define: dataclasses and named tuples."""
     members = ((module, value) for module in modules for value in vars(module).values() if isinstance(value, type))
-    return [value for module, value in members if value.__module__ == module.__name__ and fields_of(value) is not None]
+    return [value for module, value in members if value.__module__ == module.__name__ and has_fields(value)]
 
 
 class Codec:
@@ -55,17 +56,18 @@ class Codec:
         late: Mapping[type[Late], Fields] | None = None,
         values: Iterable[type] = (),
     ) -> None:
-        self._fields: dict[type, Names | None] = {cls: fields_of(cls) for cls in classes}
-        self._fields |= dict.fromkeys(open_classes) | _COUNTED
-        self._flat = flat_tuples(self._fields)
+        self._data, self._open = tuple(classes), frozenset(open_classes)
+        self._flat = flat_tuples(self._data)
         self._named = dict(named or {})
         self._late: Mapping[type, Fields] = dict(late or {})
         self._values = frozenset(values)
-        self._classes = {class_name(cls): cls for cls in (*self._fields, *FILLED, tuple, frozenset)}
+        listed = (*self._data, *self._open, *_COUNTED, *FILLED, tuple, frozenset)
+        self._classes = {class_name(cls): cls for cls in listed}
 
     def encode(self, root: object) -> bytes:
         """Raises Unencodable where the tree holds something that is not listed."""
-        tree, islands = found_in(root, Listed(self._fields, self._values), self._named, self._late)
+        fields = {cls: self._fields(cls) for cls in (*self._data, *self._open, *_COUNTED)}
+        tree, islands = found_in(root, Listed(fields, self._values), self._named, self._late)
         return Writer(tree, None, self._named).encode(root, islands)
 
     def decode(self, data: bytes) -> Any:
@@ -123,11 +125,15 @@ class Codec:
 
     def _object_class(self, name: str, own: Sequence[str]) -> type:
         cls = self._classes[name]
-        declared = self._fields[cls]
+        declared = self._fields(cls)
         fits = attributes_of(cls, own) == own if declared is None else tuple(own) == declared
         if issubclass(cls, tuple) or not fits:
             raise ValueError(f"{name} has other fields")
         return cls
+
+    def _fields(self, cls: type) -> Names | None:
+        """Those of a listed class, found where objects of it are; None where each has its own."""
+        return _COUNTED.get(cls) or (None if cls in self._open else fields_of(cls))
 
     def _class(self, name: str, kinds: tuple[type, ...]) -> type:
         cls = self._classes[name]

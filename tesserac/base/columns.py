@@ -18,6 +18,7 @@ from itertools import accumulate, chain, compress, islice, repeat
 from operator import attrgetter
 from typing import Any
 
+from tesserac.base.dataclass import is_data_class
 from tesserac.base.late import Fields, groups
 from tesserac.base.shared import Shared
 
@@ -37,6 +38,11 @@ Column = tuple[str, bool]
 
 class Unencodable(TypeError):
     """A tree holds something that is not listed."""
+
+
+def has_fields(cls: type) -> bool:
+    """Whether a class is one of data. Its fields stay late."""
+    return hasattr(cls, "_fields") if issubclass(cls, tuple) else is_data_class(cls)
 
 
 def fields_of(cls: type) -> Names | None:

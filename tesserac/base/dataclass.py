@@ -1,8 +1,9 @@
-"""`@dataclass` as the standard library has it, made in a quarter of the time.
+"""`@dataclass` as the standard library has it, made in a twentieth of the time.
 
 Enters: a class with annotated fields, and the options `frozen`, `eq`, `slots`. Leaves: a standard dataclass (`fields`,
-`replace` and `match` know it) whose methods are shared functions where the standard library compiles new ones, and
-whose `__init__` is compiled when many objects are made. See Note [Why not the standard one].
+`replace` and `match` know it) whose methods are shared functions where the standard library compiles new ones, whose
+fields are found when somebody first asks for them, and whose `__init__` is compiled when many objects are made. See
+Note [Why not the standard one].
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from operator import attrgetter
 from reprlib import recursive_repr
+from threading import RLock
 from typing import Any, TypeVar, cast, dataclass_transform, overload
 
 T = TypeVar("T")
@@ -34,7 +36,7 @@ def dataclass(
 
     def make(cls: type[T]) -> type[T]:
         cls.__doc__ = cls.__doc__ or cls.__name__  # else the standard one writes the signature
-        made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots)(cls)
+        made = _with_slots(cls) if slots else _with_late_fields(cls)
         _define(made, __repr__=_shown)
         if "__init__" not in vars(made):
             _compile_when_called(made)
@@ -45,6 +47,46 @@ def dataclass(
         return made
 
     return make if cls is None else make(cls)
+
+
+_standard = dataclasses.dataclass(init=False, repr=False, eq=False)
+_with_slots = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)  # another class, made at once
+
+
+def _with_late_fields(cls: type[T]) -> type[T]:
+    """The class itself, which becomes a dataclass when one of the things is asked for that make it one. An `__init__`
+    of its own may leave fields as the class has them."""
+    if "__init__" in vars(cls):
+        return _standard(cls)
+    for name in ("__dataclass_params__", FIELDS, "__match_args__"):
+        setattr(cls, name, _Late(cls, name))
+    return cls
+
+
+FIELDS = "__dataclass_fields__"
+
+
+def is_data_class(cls: type) -> bool:
+    """As `dataclasses.is_dataclass`, which would find the fields of the class."""
+    return any(FIELDS in vars(base) for base in cls.__mro__)
+
+
+class _Late:
+    """What the standard library says of a class, until it is asked for. Each stays until what it stands for is there:
+    another thread may ask meanwhile."""
+
+    _turn = RLock()
+
+    def __init__(self, cls: type[Any], name: str) -> None:
+        self._cls, self._name = cls, name
+
+    def __get__(self, owner: object, cls: type | None = None) -> object:
+        with self._turn:
+            if isinstance(vars(self._cls)[FIELDS], _Late):
+                _standard(self._cls)
+                taken = (part for part in fields(self._cls) if part.init and not part.kw_only)
+                type.__setattr__(self._cls, "__match_args__", tuple([part.name for part in taken]))
+        return vars(self._cls)[self._name]
 
 
 def _define(cls: type, **methods: object) -> None:
@@ -128,7 +170,22 @@ def _initial(part: Field[Any]) -> str:
     return part.name if part.default_factory is MISSING else f"{made} if {part.name} is MISSING else {part.name}"
 
 
-def _compare_by_value(cls: type, *, has_hash: bool) -> None:
+def _compare_by_value(cls: type[Any], *, has_hash: bool) -> None:
+    """Objects are compared by the functions that find out, at first, what of them is compared."""
+
+    def equal(self: object, other: object) -> bool:
+        _compare_these(cls, equal, hashed)
+        return self == other
+
+    def hashed(self: object) -> int:
+        _compare_these(cls, equal, hashed)
+        return hash(self)
+
+    _define(cls, __eq__=equal, __hash__=hashed if has_hash else None)
+
+
+def _compare_these(cls: type[Any], *late: object) -> None:
+    """Puts the functions that compare fields in the place of those that stand for them."""
     names = [part.name for part in fields(cls) if part.compare]
     values: Callable[[object], object] = attrgetter(*names) if names else type
 
@@ -140,7 +197,9 @@ def _compare_by_value(cls: type, *, has_hash: bool) -> None:
     def hashed(self: object) -> int:
         return hash(values(self))
 
-    _define(cls, __eq__=equal, __hash__=hashed if has_hash else None)
+    for name, method in (("__eq__", equal), ("__hash__", hashed)):
+        if vars(cls)[name] in late:
+            setattr(cls, name, method)
 
 
 @recursive_repr()

@@ -28,8 +28,6 @@ from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
 from tesserac.driver.growth import too_many_operators
-from tesserac.driver.mending import with_mending_fixes
-from tesserac.driver.operator_trace import Observe, run_traced, without_transforms
 from tesserac.driver.refusals import (
     NoSuchFunction,
     ProgramError,
@@ -50,9 +48,7 @@ from tesserac.graph.build import build_module
 from tesserac.graph.built import Unsupported
 from tesserac.graph.devices import DevicesMissing, alone
 from tesserac.graph.expansion import TooManyOperators
-from tesserac.graph.interp import AssertionFailed, InterpreterError
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused, with_sizes
-from tesserac.incremental.analyser import Analyser, Analysis
 from tesserac.ir.passes import run_passes
 from tesserac.modules.imports import Importer, fresh
 from tesserac.modules.library import Library, library_sources, load_library
@@ -71,6 +67,8 @@ from tesserac.types.ty import map_dims
 if TYPE_CHECKING:
     from tessera.artifact import Artifact
     from tessera.gpu_program import GpuProgram
+    from tesserac.driver.operator_trace import Observe
+    from tesserac.incremental.analyser import Analyser, Analysis
     from tesserac.schedule.machine import Machine
     from tesserac.target.cpu.build import CpuPlatform
     from tesserac.target.nvptx.build import GpuPlatform
@@ -189,11 +187,15 @@ class Session:
 
     def to_show(self, checked: Checked) -> tuple[Diagnostic, ...]:
         """What is said of a program, to whoever wrote it: with the fixes that mend."""
+        from tesserac.driver.mending import with_mending_fixes
+
         return with_mending_fixes(checked.diagnostics, checked.source, self.suppose)
 
     def _analyser(self, known: dict[str, Analyser], path: str) -> Analyser:
         analyser = known.get(path)
         if analyser is None or not fresh(analyser.reads):
+            from tesserac.incremental.analyser import Analyser
+
             analyser = known[path] = Analyser(PROGRAM, self.library, self._importer.imports_of)
         return analyser
 
@@ -241,6 +243,8 @@ class Session:
             if result.checker.definer(name) is None:
                 return None
             return result.diagnostics + result.instantiate(name, *argument_types(result, name, chosen)).diagnostics
+
+        from tesserac.driver.mending import with_mending_fixes
 
         said = with_mending_fixes(instance.diagnostics, source, check)
         raise ProgramError(said or no_fit(found[0].names.function(found[1])))
@@ -309,6 +313,9 @@ class Session:
     ) -> None:
         """Runs a function operator by operator; it ends where the program cannot go on, which a call then explains.
         `printed` is told where the program would print."""
+        from tesserac.driver.operator_trace import run_traced, without_transforms
+        from tesserac.graph.interp import AssertionFailed, InterpreterError
+
         reached = self.check(source).result.reach(function)
         module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
         with suppress(AssertionFailed, InterpreterError, DimError, TooManyOperators):

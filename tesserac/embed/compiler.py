@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from tessera.arguments import Array
 from tessera.artifact import CPU_TARGET
 from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
-from tessera.gpu_artifact import AnyArtifact
 from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
 from tessera.toolchain import materialize_limit
 from tessera.tracing import Wanted
@@ -17,10 +16,13 @@ from tesserac.base.interrupts import interrupts_kept
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Diagnostic
-from tesserac.diag.render import render
 from tesserac.driver.faults import INTERNAL_FAULT, fault_report
 from tesserac.driver.refusals import NoSuchFunction, ProgramError
 from tesserac.driver.session import Session
+
+if TYPE_CHECKING:
+    from tessera.arguments import Array
+    from tessera.gpu_artifact import AnyArtifact
 
 
 class EmbeddedCompiler:
@@ -83,6 +85,8 @@ class EmbeddedCompiler:
 
 
 def _program_error(session: Session, diagnostics: tuple[Diagnostic, ...]) -> TesseraError:
+    from tesserac.diag.render import render
+
     sources = session.sources()
     text = "\n".join(render(d, sources) for d in diagnostics)
     places = (session.locate(d.primary.span) for d in diagnostics)

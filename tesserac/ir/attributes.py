@@ -6,8 +6,9 @@ A room registers its classes here with the name they have in IR text. Orders of 
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, ClassVar, Protocol, TypeVar
+
+from tesserac.base.dataclass import is_data_class
 
 
 class Attribute(Protocol):
@@ -24,7 +25,7 @@ _BY_CLASS: dict[type, str] = {}
 
 def register_attribute(name: str, cls: A) -> A:
     """Gives a frozen dataclass its name in IR text."""
-    if not dataclasses.is_dataclass(cls) or name in _BY_NAME:
+    if not is_data_class(cls) or name in _BY_NAME:
         raise ValueError(f"attribute {name} is not a dataclass or is registered twice")
     _BY_NAME[name] = cls
     _BY_CLASS[cls] = name

@@ -20,7 +20,6 @@ from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.module.stored import CHECKED, CHECKERS, LATE, NAMED, VALUES
-from tesserac.diag.render import render
 from tesserac.syntax.parse import parse_module
 
 PRELUDE = "prelude.tess"
@@ -82,6 +81,8 @@ def _check(source: SourceFile, before: Library) -> CheckResult:
     name = source.path.removesuffix(".tess").replace("/", ".")
     result = check_module(parsed.module, source, name, before)
     for diagnostic in (*parsed.diagnostics, *result.diagnostics):
+        from tesserac.diag.render import render
+
         raise AssertionError("the library has a mistake:\n" + render(diagnostic, {source.path: source}))
     for hidden in result.checker.names.hidden:
         result.checker.own_signature(hidden)  # which every program is asked for

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
@@ -40,7 +41,6 @@ from tesserac.tile.build_lines import build_lines
 from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_one_pass import build_one_pass
-from tesserac.tile.build_program import Program
 from tesserac.tile.build_rows import build_rows
 from tesserac.tile.build_runs import build_runs
 from tesserac.tile.build_scan import build_scan
@@ -53,6 +53,9 @@ from tesserac.tile.share import share_kernels
 from tesserac.tile.sized_lines import SizedFrame
 from tesserac.tile.status import add_status, add_workspace, check_attrs, checked_forms
 from tesserac.types.dims import ZERO, Dim, product
+
+if TYPE_CHECKING:
+    from tesserac.tile.build_program import Program
 
 BUILDERS = {
     "map": build_map,
@@ -121,6 +124,8 @@ def build_kernel(launch: Op, name: str) -> tuple[Op, Frame | Program]:
 
 def _made(launch: Op) -> Frame | Program:
     if launch_kind(launch) == "program":
+        from tesserac.tile.build_program import Program  # ten modules, of no use to launches of the compiler's own
+
         program = Program(launch)
         program.build()
         return program

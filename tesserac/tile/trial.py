@@ -14,7 +14,6 @@ from tesserac.ir.passes import Pass, run_passes
 from tesserac.schedule.estimate import estimate
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build import build_kernel
-from tesserac.tile.build_program import Program
 from tesserac.tile.cpu import tiles as cpu
 from tesserac.tile.cpu.lower import lower_kernel as lower_cpu
 from tesserac.tile.cpu.target import cpu_target
@@ -38,6 +37,8 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
     """For one machine, with the passes that take forms to launches. Bits do not depend on the answer."""
 
     def tried(kernel: Op) -> Placement:
+        from tesserac.tile.build_program import Program
+
         (host,) = run_passes(_alone(kernel), passes, verify=False).ops
         (launch,) = (op for op in host.walk() if op.name == "schedule.launch")
         try:

@@ -108,3 +108,26 @@ def test_without_options() -> None:
     first, second = Bare(), Bare()
     first.items.append(1)
     assert first != second and second.items == [] and repr(first) == "Bare(items=[1])"
+
+
+def test_fields_are_found_when_somebody_asks() -> None:
+    """A class that nobody makes objects of, compares or matches costs nothing more than itself."""
+
+    @own.dataclass(frozen=True)
+    class Base:
+        x: int
+
+    @own.dataclass(frozen=True)
+    class Derived(Base):
+        y: int = 2
+
+    def is_late(cls: type) -> bool:
+        return not isinstance(vars(cls)[own.FIELDS], dict)
+
+    assert own.is_data_class(Derived) and not own.is_data_class(int)
+    assert is_late(Base) and is_late(Derived)
+    match Derived(1):
+        case Derived(x, y):
+            assert (x, y) == (1, 2)
+    assert not is_late(Base) and not is_late(Derived)
+    assert Derived(1) == Derived(1) != Base(1) and hash(Derived(1)) == hash(Derived(1))

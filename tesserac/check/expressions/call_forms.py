@@ -49,7 +49,6 @@ from tesserac.check.places.iteration import numbers_of
 from tesserac.check.places.updates import call_update, is_update
 from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
-from tesserac.check.transforms.dispatch import call_transform, make_transform
 from tesserac.check.values.dicts import METHODS, call_dict_method
 from tesserac.check.values.globals import BUILT_IN, global_value, unknown_name
 from tesserac.check.values.kinds import QUESTION, infer_isinstance
@@ -133,7 +132,7 @@ def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
         return call_function_value(body, value, node)
     if isinstance(value.type, TransformType):
         callee = Callee(value.type.transform, at, node.span)
-        return call_transform(body, value, check_arguments(body, node.arguments), callee, _call_value_of)
+        return _call_transform(body, value, check_arguments(body, node.arguments), callee)
     if isinstance(value.type, StructType):
         return _call_struct(body, value, value.type, node)
     if isinstance(value.type, OperatorType):
@@ -236,6 +235,8 @@ def _call_known(body: Body, name: str, args: list[Arg], callee: Callee) -> typed
     if name == "leaves":
         return tree_leaves(body, args, callee)
     if name in TRANSFORMS:
+        from tesserac.check.transforms.dispatch import make_transform  # ten modules that most programs do not ask for
+
         return make_transform(body, name, args, callee, _call_value_of)
     return call_builtin(body, name, args, callee)
 
@@ -272,10 +273,16 @@ def _pipeline(body: Body, args: list[Arg], callee: Callee) -> typed.Expr:
     return value
 
 
+def _call_transform(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee) -> typed.Expr:
+    from tesserac.check.transforms.dispatch import call_transform
+
+    return call_transform(body, value, args, callee, _call_value_of)
+
+
 def _call_value_of(body: Body, function: typed.Expr, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """A call of a function that is a value: of the language itself, or of a module."""
     if isinstance(function.type, TransformType):
-        return call_transform(body, function, args, callee, _call_value_of)
+        return _call_transform(body, function, args, callee)
     assert isinstance(function.type, FunctionType)
     if function.type.module == BUILT_IN and function.type.name.startswith(ALGEBRA):
         return call_meaning(body, BuiltinRef(function.type.name), list(args), callee)

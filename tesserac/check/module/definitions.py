@@ -18,7 +18,6 @@ from tesserac.check.instances.checking import check_instance
 from tesserac.check.instances.verify import verified
 from tesserac.check.kernels.implementing import implementing
 from tesserac.check.kernels.laws import with_law
-from tesserac.check.kernels.programs import check_kernel, meant_blocks
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature
 from tesserac.check.state.body import Body
@@ -111,6 +110,8 @@ def _check_kernel(
     said: Decorations,
 ) -> typed.TypedFunction | None:
     """A kernel whose result depends on blocks means them: it is checked again, with their sizes."""
+    from tesserac.check.kernels.programs import check_kernel, meant_blocks
+
     function = check_kernel(body, signature, types, symbol, said.schedule, said.space)
     meant = None if function is None else meant_blocks(body, body.rules.known, said.pins)
     if meant:

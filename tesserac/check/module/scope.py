@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tesserac.base.source import SourceFile, Span
-from tesserac.check.algebra.joining import common_operator, operator_as
 from tesserac.check.declarations.params import ModuleParams, read_params
 from tesserac.check.declarations.signatures import SignatureNames, read_signature
 from tesserac.check.declarations.struct_decl import read_struct
@@ -117,9 +116,13 @@ class ModuleScope:
         return frozenset() if decl is None else decl.methods
 
     def common_operator(self, same: SameSize, left: OperatorType, right: OperatorType) -> OperatorType | None:
+        from tesserac.check.algebra.joining import common_operator
+
         return common_operator(same, left, right)
 
     def operator_as(self, body: Body, value: typed.Expr, type_: OperatorType) -> typed.Expr:
+        from tesserac.check.algebra.joining import operator_as
+
         return operator_as(body, value, type_)
 
     def meaning(self, node: ast.Expr) -> Resolved | None:

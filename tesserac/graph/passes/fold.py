@@ -24,7 +24,6 @@ After:
 from __future__ import annotations
 
 from tesserac.graph.dialect import PREFIX, is_operator, operator_attrs
-from tesserac.graph.interp import run_function
 from tesserac.graph.passes.generalize import generalize
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Module, Op, Region, Value, clone_op
@@ -126,6 +125,8 @@ def _evaluate(op: Op) -> bool | int | float:
     block.append(Op(OPDEFS["graph.return"], (values[op.result],)))
     attrs = {"sym_name": "constant", "params": (), "guards": (), "entry": True}
     alone = Module([Op(OPDEFS["graph.func"], (), (), attrs, (Region(block),))])
+    from tesserac.graph.interp import run_function
+
     (result,) = run_function(generalize.run(alone), "constant", ())
     kind = tensor_type(op.result).dtype.kind
     return bool(result) if kind == "b" else int(result) if kind in "iu" else float(result)

@@ -32,17 +32,15 @@ from __future__ import annotations
 from tesserac.graph.autodiff.checkpoints import open_checkpoints
 from tesserac.graph.autodiff.custom import Functions, Observe, dissolve
 from tesserac.graph.autodiff.dialect import CHECKPOINT, JVP, VJP
-from tesserac.graph.autodiff.expand import expand_jvp, expand_vjp
 from tesserac.graph.autodiff.linear import erase_unused, replace_results
 from tesserac.graph.batching.dialect import VMAP
-from tesserac.graph.batching.expand import expand_vmap
 from tesserac.graph.dialect import CUSTOM, KERNEL_CALL, PATTERN, alternatives_of, program_of
 from tesserac.graph.expansion import limit_body
 from tesserac.graph.passes.cse import merge_equal
 from tesserac.graph.passes.inline import custom_symbols, erase_unreached
 from tesserac.graph.substitute import counters
 from tesserac.ir.calls import INVOKE, callee_of
-from tesserac.ir.core import Module, Op
+from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.rewrite import erase_dead
@@ -118,9 +116,15 @@ def _expand(module: Module, function: Op, expanded: set[Op], observe: Observe | 
     for op in reversed(list(function.walk())):  # what stands inside another comes first
         if op.name in (JVP, VJP, VMAP):
             limit_body(op)
-        if op.name == JVP:
-            replace_results(op, expand_jvp(op, functions))
-        elif op.name == VJP:
-            replace_results(op, expand_vjp(op, functions))
-        elif op.name == VMAP:
-            replace_results(op, expand_vmap(op, functions))
+            replace_results(op, _expanded(op, functions))
+
+
+def _expanded(op: Op, functions: Functions) -> list[Value]:
+    """Derivatives and mapping are twenty modules, of no use to a program without them."""
+    if op.name == VMAP:
+        from tesserac.graph.batching.expand import expand_vmap
+
+        return expand_vmap(op, functions)
+    from tesserac.graph.autodiff.expand import expand_jvp, expand_vjp
+
+    return (expand_jvp if op.name == JVP else expand_vjp)(op, functions)

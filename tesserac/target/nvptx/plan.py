@@ -188,7 +188,7 @@ def _checks(func: Op, kernels: Mapping[str, Op]) -> tuple[tuple[Check, ...], tup
     for op, guards in certain_guards(func, kernel_sizes(kernels), known):
         add(guards, op.span)
     loops = loop_bounds(func)
-    sizes = [*sizes_used([func, *kernels.values()]), *map(programs, kernels.values())]
+    sizes = dict.fromkeys((*sizes_used([func, *kernels.values()]), *map(programs, kernels.values())))
     # Of one with a counter of a loop, what it is at most; where that is not known, each launch is looked at.
     most = [dim for dim in (largest(dim, loops) for dim in sizes) if dim is not None and dim.symbols() <= known]
     for size in telling(part for dim in most for part in possible_parts(dim)):
