@@ -142,6 +142,11 @@ class Op:
         for position, value in enumerate(self.operands):
             value.uses[self, position] = None
 
+    def add_result(self, type_: Type, name: str = "") -> Value:
+        value = Value(type_, self, len(self.results), name)
+        self.results.append(value)
+        return value
+
     @property
     def result(self) -> Value:
         """The only result. Asking an operation with none or several for it is a compiler fault."""
@@ -312,24 +317,17 @@ class Module:
 
 def clone_op(op: Op, mapping: dict[Value, Value]) -> Op:
     """A deep copy. `mapping` gives the replacement of outside values and receives those of inside ones."""
-    regions = [clone_region(region, mapping) for region in op.regions]
-    copy = Op(
-        op.opdef,
-        [mapping.get(v, v) for v in op.operands],
-        [v.type for v in op.results],
-        op.attrs,
-        regions,
-        op.span,
-        [v.name for v in op.results],
-    )
-    mapping.update(zip(op.results, copy.results, strict=True))
+    regions = [clone_region(region, mapping) for region in op.regions] if op.regions else ()
+    copy = Op(op.opdef, [mapping.get(v, v) for v in op.operands], (), op.attrs, regions, op.span)
+    for value in op.results:
+        mapping[value] = copy.add_result(value.type, value.name)
     return copy
 
 
 def clone_region(region: Region, mapping: dict[Value, Value]) -> Region:
-    source = region.block
-    block = Block([v.type for v in source.args], [v.name for v in source.args])
-    mapping.update(zip(source.args, block.args, strict=True))
+    source, block = region.block, Block()
+    for value in source.args:
+        mapping[value] = block.add_arg(value.type, value.name)
     for op in source.ops:
         block.append(clone_op(op, mapping))
     return Region(block)

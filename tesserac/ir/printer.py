@@ -49,7 +49,7 @@ def print_attr(value: Attr) -> str:
         case float():
             return _float_text(value)
         case str():
-            return json.dumps(value, ensure_ascii=False)
+            return _quoted(value)
         case tuple():
             return "[" + ", ".join(map(print_attr, value)) + "]"
         case Dim():
@@ -60,6 +60,9 @@ def print_attr(value: Attr) -> str:
             return f"policy<{str(value).strip()}>"
         case _:
             return _structured_text(value)
+
+
+_quoted = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` makes one for each text
 
 
 def _float_text(value: float) -> str:

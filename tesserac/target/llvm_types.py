@@ -69,7 +69,15 @@ def pointer(space: int = 0) -> LType:
 
 
 def vector(element: LType, lanes: int) -> LType:
-    return LType(f"<{lanes} x {element}>", f"v{lanes}{element.code}", element, lanes)
+    """One for each element and number of lanes: types are compared for each instruction, and most are the same one."""
+    found = _VECTORS.get((element.text, lanes))
+    if found is None:
+        found = LType(f"<{lanes} x {element}>", f"v{lanes}{element.code}", element, lanes)
+        _VECTORS[element.text, lanes] = found
+    return found
+
+
+_VECTORS: dict[tuple[str, int], LType] = {}
 
 
 def like(shape: LType, element: LType) -> LType:

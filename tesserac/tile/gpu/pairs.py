@@ -9,6 +9,8 @@ are read and written at once.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from tesserac.ir.core import Module, Op, Value, tuple_of
 from tesserac.tile.dialect import kernel_memrefs, memref_type
 from tesserac.tile.gpu.values import kernel_parameters
@@ -19,10 +21,13 @@ PAIRS = "pairs"
 
 def mark_pairs(module: Module) -> None:
     """Changes the kernels of the module in place."""
-    launches = [op for host in module.ops if host.name != "tile.kernel" for op in host.walk()]
+    launches: dict[object, list[Op]] = defaultdict(list)
+    for op in (op for host in module.ops if host.name != "tile.kernel" for op in host.walk()):
+        if op.name == "tile.launch":
+            launches[op.attrs["kernel"]].append(op)
     for kernel in module.ops:
         if kernel.name == "tile.kernel":
-            mine = [op for op in launches if op.attrs.get("kernel") == kernel.symbol and op.name == "tile.launch"]
+            mine = launches[kernel.symbol]
             found = [place for place, value in enumerate(kernel_memrefs(kernel)) if _has_parts(value)]
             pairs = tuple(p for p in found if mine and all(_is_of_parts(op, p) for op in mine))
             if pairs:
