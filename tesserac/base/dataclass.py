@@ -9,7 +9,7 @@ Note [Why not the standard one].
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from operator import attrgetter
@@ -107,35 +107,39 @@ def _compile_when_called(cls: type[Any]) -> None:
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         nonlocal left
         left -= 1
-        given = _given(cls, args) if left >= 0 and not kwargs else None
+        given = _given(cls, args, kwargs) if left >= 0 else None
         if given is None:
             cls.__init__ = made = _initialiser(cls)
             made(self, *args, **kwargs)
             return
         for name, value in given:
             setattr(self, name, value)
+        if hasattr(cls, "__post_init__"):
+            self.__post_init__()
 
     cls.__init__ = __init__
 
 
-def _given(cls: type, args: tuple[object, ...]) -> list[tuple[str, object]] | None:
-    """The fields of an object made of these arguments; None where that takes more than setting them, or is wrong."""
-    parts = _plain_fields(cls)
-    if parts is None or len(args) > len(parts):
+def _given(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> list[tuple[str, object]] | None:
+    """The fields of an object made of these arguments; None where they are wrong, of which a compiled one tells."""
+    parts, in_order, taken = _parts(cls)
+    given = {**dict(zip(in_order, args, strict=False)), **kwargs}
+    if len(given) != len(args) + len(kwargs) or not given.keys() <= taken:
         return None
-    rest = parts[len(args) :]
-    if any(default is MISSING for _, default in rest):
-        return None
-    return [*((name, value) for (name, _), value in zip(parts, args, strict=False)), *rest]
+    values = [(part.name, given[part.name] if part.name in given else _default(part)) for part in parts]
+    return None if any(value is MISSING for _, value in values) else values
 
 
 @cache
-def _plain_fields(cls: type) -> tuple[tuple[str, object], ...] | None:
-    """The fields of a class, each with its default."""
+def _parts(cls: type) -> tuple[tuple[Field[Any], ...], list[str], Set[str]]:
+    """The fields of a class; the names of those that are given in order, and of all that may be given."""
     parts = fields(cls)
-    if hasattr(cls, "__post_init__") or any(part.kw_only or not part.init for part in parts):
-        return None
-    return tuple((part.name, part.default) for part in parts)
+    taken = [part for part in parts if part.init]
+    return parts, [part.name for part in taken if not part.kw_only], {part.name for part in taken}
+
+
+def _default(part: Field[Any]) -> object:
+    return part.default if part.default_factory is MISSING else part.default_factory()
 
 
 def _initialiser(cls: type) -> Callable[..., None]:
