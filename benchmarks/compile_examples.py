@@ -55,7 +55,9 @@ def layers_text(layers: int) -> str:
 
 
 def cost(where: str, name: str) -> Cost:
-    """Compiles one function in this process."""
+    """Compiles one function in this process, which has NumPy, as every one has that makes arrays to call it with."""
+    import numpy  # noqa: F401
+
     from tesserac.base.collecting import collection_paused
     from tesserac.base.recursion import deep_recursion
     from tesserac.base.source import SourceFile
