@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from tesserac.base.source import Span
+from tesserac.base.targets import taken_on
 from tesserac.check.model import typed
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
+from tesserac.diag.codes.kernels import E0513
 from tesserac.diag.codes.names import E0217
 from tesserac.diag.codes.runtime import E0925
 from tesserac.diag.diagnostic import Code, Diagnostic
@@ -15,10 +17,14 @@ from tesserac.diag.sink import Sink
 from tesserac.graph.devices import DevicesMissing
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.passes.fix_sizes import SizesDemanded
+from tesserac.graph.passes.inline import written_symbol
+from tesserac.ir.core import Op
 from tesserac.ir.forms import Guard
+from tesserac.ir.kernels import kernel_schedule
 from tesserac.syntax import ast
 
 if TYPE_CHECKING:
+    from tesserac.schedule.legality import ImpossibleSchedule
     from tesserac.schedule.machine import Machine
 
 
@@ -70,6 +76,28 @@ def devices_missing(function: typed.TypedFunction, problem: DevicesMissing) -> t
     draft = sink.error(E0905, at=problem.span, function=function.name, **given)
     draft.remark(f'`pmap(..., axis_name="{problem.axis}")` computes for all devices on one')
     return sink.diagnostics
+
+
+def impossible_schedule(
+    problem: ImpossibleSchedule, reached: Mapping[str, typed.TypedFunction], machine: Machine
+) -> tuple[Diagnostic, ...]:
+    """It is told where it stands: at the kernel, or at the call or operator that says another one."""
+    sink, op = Sink(), problem.op
+    kernel = reached.get(written_symbol(str(op.attrs.get("name", ""))))
+    program = None if kernel is None else kernel.program
+    if kernel is None or program is None or program.said_at is None or not _says(program, op, machine):
+        sink.error(E0513, at=op.span, problem=str(problem))
+        return sink.diagnostics
+    draft = sink.error(E0513, at=program.said_at, problem=str(problem))
+    if op.span != kernel.span:
+        draft.note(op.span, f"`{kernel.name}` is called here")
+    return sink.diagnostics
+
+
+def _says(program: typed.Program, kernel: Op, machine: Machine) -> bool:
+    """Whether all that a kernel is scheduled by is what it says itself."""
+    own = {name: value for name, (value, _) in taken_on(program.schedule, machine.target).items()}
+    return kernel_schedule(kernel).items() <= own.items()
 
 
 def check_requests(reached: Iterable[typed.TypedFunction], entry: str, machine: Machine) -> None:

@@ -21,7 +21,7 @@ from tesserac.check.names.cascades import all_said
 from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.differentiation import E0702, E0720
-from tesserac.diag.codes.kernels import E0513, E0514, E0580
+from tesserac.diag.codes.kernels import E0514, E0580
 from tesserac.diag.codes.names import E0299
 from tesserac.diag.codes.runtime import E0949
 from tesserac.diag.codes.shapes import E0316
@@ -35,6 +35,7 @@ from tesserac.driver.refusals import (
     StaysInside,
     check_requests,
     devices_missing,
+    impossible_schedule,
     no_fit,
     one_error,
     sizes_missing,
@@ -276,7 +277,7 @@ class Session:
         except Unsupported as problem:
             raise one_error(E0299, problem.span, feature=str(problem)) from None
         except ImpossibleSchedule as problem:
-            raise one_error(E0513, problem.op.span, problem=str(problem)) from None
+            raise ProgramError(impossible_schedule(problem, reached, machine)) from None
         except NotDifferentiable as problem:
             raise one_error(E0702, problem.span, what=problem.what, why=problem.why) from None
         except TooManyOperators as problem:

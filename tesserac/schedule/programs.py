@@ -81,12 +81,12 @@ NOT_TAKEN = {
     "k": "the kernel cuts no dim with T.k",
     "d": "T.d is always the whole dim",
     "vector": "copies are as wide as strides and alignment allow, up to 16 bytes",
-    "swizzle": "the unit that multiplies blocks in shared memory says how they lie there; `costs` shows it",
-    "persistent": "whether a block of threads runs programs one after the other follows from its copies; see `costs`",
+    "swizzle": "the unit that multiplies blocks in shared memory says how they lie there (`costs` shows it)",
+    "persistent": "whether a block of threads runs programs one after the other follows from its copies (see `costs`)",
     "cluster": "no program shares with another what it has loaded",
     "raster": "programs are numbered in the order of memory",
     "skew": "a product that a loop only carries on is a round behind in any case where matrix units run beside warps",
-    "regs": "registers follow from the roles of warps and from the assembler; `costs` shows them",
+    "regs": "registers follow from the roles of warps and from the assembler (`costs` shows them)",
 }
 """Why a GPU does not take a setting that a schedule may have."""
 CPU_NOT_TAKEN = {

@@ -122,6 +122,43 @@ def test_of_two_schedules_of_a_call_the_later_goes_first_wherever_it_says_someth
     assert dict(laid_over(earlier, (("m", 6),))) == {"m": 6, "n@cpu": 4}
 
 
+@pytest.mark.parametrize(
+    ("said", "blocks"),
+    [
+        ("Schedule(block=(32, 48, 16)).with_block(64, 96)", (16, 64, 96)),
+        ("Schedule(block=(32, 48, 16)).k(40)", (40, 32, 48)),
+        ("Schedule(BM=8).k(40).block(32, 48)", (40, 32, 48)),
+        ("Schedule(k=40, block=(32, 48, 16))", (16, 32, 48)),
+        ('Schedule(block=(32, 48, 16)).on("cpu", block=(64, 96))', (16, 64, 96)),
+    ],
+)
+def test_a_copy_has_the_sizes_that_it_says_and_keeps_the_others(said: str, blocks: tuple[int, ...]) -> None:
+    made = levels(PRODUCT.format(own=f".schedule({said})", call="product(a, b)"), AARCH64)
+    (launch,) = [op for op in made.schedule.walk() if op.attrs.get("kind") == "program"]
+    assert tuple(loop.block for loop in launch_loops(launch)[1:]) == blocks
+
+
+def test_a_space_of_columns_says_nothing_of_rows() -> None:
+    made = [
+        levels(PRODUCT.format(own=f".autotune(space=dict({space}))", call="product(a, b)"), AARCH64)
+        for space in ("BM=[192], BN=[96]", "BN=[96]", "warps=[4]")
+    ]
+    loops = [launch_loops(op) for level in made for op in level.schedule.walk() if op.attrs.get("kind") == "program"]
+    rows, columns = [[loop[at].block for loop in loops] for at in (2, 3)]
+    assert rows[0] == 192 and rows[1] == rows[2] != 96 and columns[:2] == [96, 96] != columns[2:] * 2
+
+
+@pytest.mark.parametrize("name", ["f", "product"])
+def test_a_schedule_that_a_kernel_cannot_have_is_told_where_it_stands(name: str) -> None:
+    program = PRODUCT.format(own=".schedule(Schedule(block=(512, 512, 64)))", call="product(a, b)")
+    session, source = Session(), SourceFile("m.tess", program)
+    with pytest.raises(ProgramError) as caught:
+        session.levels(source, session.function(source, name), SM_90A)
+    (problem,) = caught.value.diagnostics
+    assert program[problem.primary.span.start : problem.primary.span.end] == "Schedule(block=(512, 512, 64))"
+    assert [program[one.span.start : one.span.end] for one in problem.secondary] == ["product(a, b)"] * (name == "f")
+
+
 def test_a_product_has_the_blocks_of_its_tile_shape() -> None:
     found = [op for op in levels(text("tile shape"), AARCH64).schedule.walk() if op.attrs.get("kind") == "contract"]
     assert {tuple(loop.block for loop in launch_loops(op)) for op in found[:3]} == {BLOCKS["tile shape"]}

@@ -70,6 +70,8 @@ class Decorations:
     """What the decorators of a function say."""
 
     schedule: RecordType | None = None
+    said_at: Span | None = None
+    """Where the schedule, or the space of it, stands."""
     pins: frozenset[str] = frozenset()
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
     """What tuning tries of each setting; the schedule has the first values."""
@@ -183,7 +185,8 @@ def _schedule(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     values = [body.expression(argument.value).type for argument in node.arguments]
     if len(values) == 1 and isinstance(values[0], RecordType) and is_schedule(values[0]):
         ask(body, node.span, NOT_SCHEDULED, "@")
-        return replace(found, schedule=values[0], pins=pinned_blocks(values[0]))
+        at = node.arguments[0].span
+        return replace(found, schedule=values[0], said_at=at, pins=pinned_blocks(values[0]))
     if not body.sink.has_errors:
         problem = "`@kernel.schedule` takes one `Schedule`, with one value per setting"
         body.sink.error(E0508, at=node.span, problem=problem)
@@ -206,7 +209,8 @@ def _autotune(body: Body, node: ast.Call, found: Decorations) -> Decorations:
     ms = budget.value.constant if isinstance(budget, IntType) else None
     kept = body.expression(given["cache"]).type if "cache" in given else None
     path = kept.value or "" if isinstance(kept, StrType) else ""
-    return replace(found, schedule=first, space=options, budget_ms=ms, cache=path)
+    at = node.span if space is None else space.span
+    return replace(found, schedule=first, said_at=at, space=options, budget_ms=ms, cache=path)
 
 
 def _is_budget(type_: Type) -> bool:

@@ -35,6 +35,7 @@ from tesserac.types.ty import (
 SCHEDULE = "Schedule"
 WITH_SCHEDULE = "with_schedule"
 Rule = Callable[[Type], bool]
+Fields = tuple[tuple[str, Type], ...]
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,8 @@ BLOCK_NAMES = {"m": "BM", "n": "BN", "k": "k", "d": "d"}
 """What `block` calls them."""
 BLOCKS = {setting: name for name, setting in BLOCK_NAMES.items()}
 """What a context calls them."""
+_SIZES = [BLOCK_NAMES[name] for name in "mnk"]
+"""Those of `block=(m, n, k)`, in this order."""
 
 
 def make_schedule(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
@@ -231,8 +234,16 @@ def with_setting(
     if not SETTINGS[name].fits(value) and not _are_options(SETTINGS[name], value):
         _no_fit(body, name, value, value_at)
         return None
-    others = tuple(field for field in schedule.fields if field[0] != name)
-    return RecordType(SCHEDULE, (*others, (name, value)))
+    return RecordType(SCHEDULE, _with(schedule.fields, name, value))
+
+
+def _with(fields: Fields, name: str, value: Type) -> Fields:
+    """Settings of which one is new. The sizes of a block are settings of their own: `s.with_block(64, 64)` has the k of
+    `s`, and of a block and a size the later one holds."""
+    given = {name: value}
+    if name == "block" and isinstance(value, TupleType) and SETTINGS[name].fits(value):
+        given = dict(zip(_SIZES, value.items, strict=False))
+    return (*(field for field in fields if field[0] not in (*given, name)), *given.items())
 
 
 def _are_options(setting: Setting, value: Type) -> bool:
@@ -273,7 +284,6 @@ def _value_text(value: Type) -> str:
 def check_space(body: Body, entries: Sequence[tuple[str, Span, typed.Expr]]) -> RecordType | None:
     """A schedule of the first values of a space: `dict(BM=[64, 128], warps=[4, 8])`; None after a diagnostic."""
     first = RecordType(SCHEDULE)
-    block: list[Type] = []
     for name, at, value in entries:
         if isinstance(value.type, RecordType):
             problem = f"a space says nothing for `{name}` alone: each machine is tuned by itself"
@@ -286,11 +296,8 @@ def check_space(body: Body, entries: Sequence[tuple[str, Span, typed.Expr]]) -> 
             return None
         if any(with_setting(body, first, setting, at, option, value.span) is None for option in options):
             return None
-        if name in ("BM", "BN"):
-            block.append(options[0])
-        else:
-            first = RecordType(SCHEDULE, (*first.fields, (setting, options[0])))
-    return RecordType(SCHEDULE, (*first.fields, ("block", TupleType(tuple(block))))) if block else first
+        first = RecordType(SCHEDULE, _with(first.fields, setting, options[0]))
+    return first
 
 
 def space_options(entries: Sequence[tuple[str, Span, typed.Expr]]) -> tuple[tuple[str, tuple[int | str, ...]], ...]:
@@ -299,7 +306,7 @@ def space_options(entries: Sequence[tuple[str, Span, typed.Expr]]) -> tuple[tupl
     for name, _, value in entries:
         setting = IN_SPACES.get(name, name)
         options = _options(setting, value.type)
-        schedules = [settings_of(RecordType(SCHEDULE, ((setting, option),))) for option in options]
+        schedules = [settings_of(RecordType(SCHEDULE, _with((), setting, option))) for option in options]
         for own in dict.fromkeys(key for schedule in schedules for key, _ in schedule):
             listed = [value for schedule in schedules for key, value in schedule if key == own]
             found[own] = tuple(dict.fromkeys(listed))
@@ -322,6 +329,11 @@ def check_tile_shape(body: Body, value: typed.Expr) -> bool:
     problem = f"`tile_shape` takes {SETTINGS['block'].takes}, not {_value_text(value.type)}"
     body.sink.error(E0507, at=value.span, problem=problem)
     return False
+
+
+def tile_settings(shape: Type) -> typed.Settings:
+    """What a `tile_shape` that fits says, as the settings of a schedule."""
+    return settings_of(RecordType(SCHEDULE, _with((), "block", shape)))
 
 
 def check_hints(body: Body, given: Mapping[str, typed.Expr]) -> bool:
@@ -348,10 +360,7 @@ _HINTS = (
 def pinned_blocks(schedule: RecordType) -> frozenset[str]:
     """The blocks that a schedule says the size of: `T.m`, `T.n`, `T.k`."""
     given = dict(schedule.fields)
-    block = given.get("block")
-    count = len(block.items) if isinstance(block, TupleType) else 0
-    named = [name for name in ("m", "n", "k") if BLOCK_NAMES[name] in given]
-    return frozenset(f"T.{name}" for name in (*"mnk"[:count], *named))
+    return frozenset(f"T.{name}" for name in "mnk" if BLOCK_NAMES[name] in given)
 
 
 def int_settings(schedule: RecordType | None) -> dict[str, int]:
@@ -370,12 +379,8 @@ def settings_of(schedule: RecordType) -> typed.Settings:
 
 def _own_settings(schedule: RecordType) -> dict[str, int | str]:
     """Those that hold on every target."""
-    fields = {name: value for name, value in schedule.fields if not isinstance(value, RecordType)}
-    block = fields.pop("block", None)
-    sizes = block.items if isinstance(block, TupleType) else ()
-    named = {BLOCKS.get(name, name): value for name, value in fields.items()}
-    settings = {**dict(zip("mnk", sizes, strict=False)), **named}
-    return {name: _plain(value) for name, value in settings.items()}
+    own = ((name, value) for name, value in schedule.fields if not isinstance(value, RecordType))
+    return {BLOCKS.get(name, name): _plain(value) for name, value in own}
 
 
 def _plain(value: Type) -> int | str:

@@ -116,7 +116,8 @@ class Program:
     for every index of the `leading` dims and every block of the dims that the grid cuts: `own` are those, `blocks` all
     that are cut, each with the symbol that numbers its blocks; `fixed` are symbols that no schedule chooses.
     `schedule` is what the kernel's own says, `space` the values to try of what it leaves to tuning, `pinned` the sizes
-    of the blocks that it means, `cache` where it says that what tuning finds is kept."""
+    of the blocks that it means, `cache` where it says that what tuning finds is kept, `said_at` where the schedule
+    stands."""
 
     symbol: str
     leading: tuple[Dim, ...]
@@ -128,6 +129,7 @@ class Program:
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
     pinned: tuple[tuple[str, int], ...] = ()
     cache: str = ""
+    said_at: Span | None = None
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,9 @@ def _check_kernel(
         _note_effects(body, signature, said)
         function = check_kernel(body, signature, types, symbol, said.schedule, said.space, meant)
         if function is not None and function.program is not None and said.schedule is not None:
-            settings, at = settings_of(said.schedule), signature.node.name_span
+            settings, at = settings_of(said.schedule), said.said_at or signature.node.name_span
             check_pinned(body, function.name, function.program.pinned, settings, at)
     if function is None or function.program is None or meant is None:
         return None if meant is None else function
-    return replace(function, program=replace(function.program, cache=said.cache))
+    program = replace(function.program, cache=said.cache, said_at=said.said_at)
+    return replace(function, program=program)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tesserac.check.declarations.schedules import SCHEDULE, check_tile_shape, settings_of
+from tesserac.check.declarations.schedules import check_tile_shape, tile_settings
 from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import ORDERED
 from tesserac.check.model.message_text import dims_text, type_text
@@ -59,7 +59,6 @@ from tesserac.types.ty import (
     ErrorType,
     FloatType,
     IntType,
-    RecordType,
     RunIntType,
     TensorType,
     TupleType,
@@ -79,8 +78,7 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     if operator is MatMul and _tile_shapes(args):
         shape = _tile_shapes(args)[0].value.type
         called = call_operator(body, operator, [arg for arg in args if arg.name != "tile_shape"], callee)
-        own = settings_of(RecordType(SCHEDULE, (("block", shape),)))
-        return replace(called, schedule=own) if isinstance(called, typed.Apply) else called
+        return replace(called, schedule=tile_settings(shape)) if isinstance(called, typed.Apply) else called
     return _call_sorted(body, operator, args, callee)
 
 

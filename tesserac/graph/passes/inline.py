@@ -67,6 +67,11 @@ ALONE = ".alone"
 """What is added to the symbol of a kernel that a debug build compares with what it implements."""
 
 
+def written_symbol(symbol: str) -> str:
+    """That of the function itself: an entry calls its meaning under another one, and so does one that is checked."""
+    return symbol.removesuffix(MEANING).removesuffix(ALONE)
+
+
 @pass_(GRAPH, GRAPH, "inline")
 def inline(module: Module) -> Module:
     """Raises TooManyOperators."""

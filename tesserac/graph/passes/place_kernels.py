@@ -44,7 +44,7 @@ from tesserac.graph.dialect import (
     runs,
     set_numerics,
 )
-from tesserac.graph.passes.inline import ALONE, MEANING, erase_unreached, inline_call
+from tesserac.graph.passes.inline import erase_unreached, inline_call, written_symbol
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import call_dims
@@ -156,10 +156,10 @@ def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, 
             call = _branch(module, function, call, placement.limits)
         if not placement.why:
             _replace(call, kernel)
-            return _name(callee), ""
+            return written_symbol(callee.symbol), ""
         kernel.erase()
     mean(module, function, call)
-    return _name(callee), placement.why
+    return written_symbol(callee.symbol), placement.why
 
 
 def _branch(module: Module, function: Op, call: Op, limits: Sequence[tuple[Dim, int]]) -> Op:
@@ -193,11 +193,6 @@ def _all_within(builder: Builder, limits: Sequence[tuple[Dim, int]]) -> Value:
         most = apply_operator(builder, Full((), I64, NO_POLICY, limit))
         flags.append(apply_operator(builder, LessEqual(), size, most))
     return reduce(lambda left, right: apply_operator(builder, BitAnd(), left, right), flags)
-
-
-def _name(callee: Op) -> str:
-    """The kernel's own symbol: an entry calls its meaning under another one, and so does one that is checked."""
-    return callee.symbol.removesuffix(MEANING).removesuffix(ALONE)
 
 
 def _replace(call: Op, kernel: Op) -> None:

@@ -11,7 +11,6 @@ from tesserac.ir.core import Module, Op, clone_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.row_lengths import row_blocks
-from tesserac.tile.gpu import dialect as dialect
 from tesserac.tile.gpu.ahead import load_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.clusters import CLUSTER, join_in_clusters
