@@ -97,13 +97,21 @@ def _runs(why: str) -> str:
 def kernel_choices(told: list[tuple[str, str, bool, str]], functions: Iterable[TypedFunction]) -> str:
     """Which kernels calls take of those that implement what is called, and why not the others. `functions` are all that
     the program calls."""
-    words = {True: "takes", False: "does not take"}
-    lines = [f"`{callee}` {words[taken]} kernel `{name}`: {why}\n" for callee, name, taken, why in told]
-    known = {callee for callee, *_ in told}
+    written, known = {}, {callee for callee, *_ in told}
+    told = list(told)
     for function in functions:
-        for way in function.alternatives if function.symbol not in known and not function.pattern else ():
-            lines.append(f"`{function.symbol}` does not take kernel `{way.kernel}`: {DIFFERENTIATED}\n")
-    return "".join(lines)
+        written[function.symbol] = _as_written(function)
+        if function.symbol not in known and not function.pattern:
+            told += [(function.symbol, way.kernel, False, DIFFERENTIATED) for way in function.alternatives]
+    words = {True: "takes", False: "does not take"}
+    lines = [f"`{written.get(of, of)}` {words[taken]} kernel `{name}`: {why}\n" for of, name, taken, why in told]
+    return "".join(dict.fromkeys(lines))
+
+
+def _as_written(function: TypedFunction) -> str:
+    """The module and the name of a function, without the types that one of its instances is for."""
+    module, _, _ = function.symbol.partition(f".{function.name}")
+    return f"{module}.{function.name}"
 
 
 def level_text(levels: FunctionLevels, level: names.LevelName) -> str:

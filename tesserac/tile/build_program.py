@@ -56,6 +56,8 @@ class Program(Sizes):
         self.axes: dict[Dim, BlockAxis] = {}
         self.kept: dict[Dim, frozenset[Bound]] = {}
         """What holds of all positions in the blocks that loops go over: the axes end where it ceases to."""
+        self.sums: set[Op] = set()
+        """Sums of blocks that loops add up."""
         self.lead: Value | None = None
         self._grid: list[Dim] = []
         self._arguments: dict[tuple[int, MemRefType], Value] = {}

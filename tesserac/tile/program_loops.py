@@ -1,14 +1,16 @@
 """Loops over the blocks of a dim in a tile program: chains that go on from block to block.
 
-What such a loop carries changes by a product over its block, or by a maximum or minimum with something of the block:
+What such a loop carries changes by a product over its block, by a sum of it, or by a maximum or minimum with something
+of the block:
 
     acc = ldexp(acc, a) + ldexp(p @ v, b)       a chain: tile.dot(ldexp(p, b), v, ldexp(acc, a))
+    s = s + sum(x)                              tile.reduce of a block of 512, which the aligned tree adds to others
     m = maximum(m, mc)                          as it stands
 
 Powers of two commute with the rounding of every step, so the chain has the bits of one product over the whole dim with
 terms of the final scale. A contraction is cut into segments, which the aligned tree puts together: the value of a
 segment is all that the loop carries, and two neighbours become one as a block joins what came before it, with the right
-one's values in the place of the block's.
+one's values in the place of the block's. A segment of sums is one block.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from typing import TYPE_CHECKING
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
-from tesserac.ir.forms import operand_maps, tensor_type
+from tesserac.ir.forms import indices, operand_maps, tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.kernels import Cut, block_loop
 from tesserac.ir.types import INDEX, TensorType
-from tesserac.numerics.order import CONTRACTION, Chain
+from tesserac.numerics.order import CONTRACTION, REDUCTION, Chain
 from tesserac.schedule.access import is_view, view_source
 from tesserac.tile.bodies import finished
 from tesserac.tile.dialect import tile_type
@@ -40,12 +42,13 @@ EXTREMES = ("scalar.max", "scalar.min")
 class Joined:
     """How a carried value takes a block in: `part` is what the block gives. Of a chain `product` makes that, and
     `before` is the carried value as the chain goes on from it; `scale` is the exponent of two, per row, by which the
-    block's terms are multiplied."""
+    block's terms are multiplied. Of a sum `total` makes it."""
 
     part: Value
     product: Op | None = None
     before: Value | None = None
     scale: Value | None = None
+    total: Op | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ def build_loop(program: Program, op: Op, value: Value) -> Value:
     joins = [_joined(program, op, cut, position) for position in range(len(op.results))]
     inits = [program.value(v) for v in op.operands[2:]]
     segment = _segment(joins)
+    _admit_sums(program, cut, joins)
     ends = _ends(program, op, cut)
     if segment is None or _fits_segment(cut, segment):
         totals = _chain(program, op, cut, joins, program.size(0), ends, inits)
@@ -153,7 +157,29 @@ def _joined(program: Program, loop: Op, cut: Cut, position: int) -> Joined:
         made = _below_unit_views(product).defining_op
         if made is not None and made.name == "form.contract" and program.summed(made) == cut.block:
             return Joined(product, made, before, scale)
+        if before is carried and scale is None and made is not None and _sums_block(made, cut):
+            return Joined(part, total=made)
     raise NoTiles(f"what the loop adds to %{carried.name}")
+
+
+def _sums_block(made: Op, cut: Cut) -> bool:
+    """Whether this is the sum of a block over the dim that its loop goes over, not rounded yet."""
+    if made.name != "form.reduce" or made.attrs["kind"] != "sum":
+        return False
+    dims, is_wide = tensor_type(made.operands[0]).dims, tensor_type(made.result).dtype == made.attrs["accum"]
+    return is_wide and [dims[axis] for axis in indices(made, "axes")] == [cut.block]
+
+
+def _admit_sums(program: Program, cut: Cut, joins: list[Joined]) -> None:
+    """Sums of blocks that are whole blocks of a reduction's order may be made; the aligned tree adds them."""
+    sums = [join.total for join in joins if join.total is not None]
+    if sums and program.sizes[cut.block] != REDUCTION.block and not _is_one_block(program, cut):
+        raise NoTiles(f"a sum over blocks {cut.block} that are not of {REDUCTION.block}")
+    program.sums.update(sums)
+
+
+def _is_one_block(program: Program, cut: Cut) -> bool:
+    return cut.over.constant is not None and cut.over.constant <= min(program.sizes[cut.block], REDUCTION.block)
 
 
 def _only_step(value: Value) -> tuple[Op, str] | None:
@@ -197,6 +223,11 @@ def _is_zero(value: Value) -> bool:
 def _segment(joins: list[Joined]) -> int | None:
     orders = {join.product.attrs["order"] for join in joins if join.product is not None}
     lengths = {(order if isinstance(order, Chain) else CONTRACTION).length for order in orders}
+    if lengths and any(join.total is not None for join in joins):
+        chain, block = min(lengths), REDUCTION.block
+        raise NoTiles(f"a sum beside a product in one loop: blocks of {block} are added there, chains go over {chain}")
+    if any(join.total is not None for join in joins):
+        return REDUCTION.block
     if len(lengths) > 1:
         raise NoTiles("chains of different segments")
     return min(lengths) if lengths else None

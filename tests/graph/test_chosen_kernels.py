@@ -102,6 +102,17 @@ def test_target_and_where_decide(how: str, where: str, target: str, said: str, t
     assert said in line and ("does not take" in line) == said.startswith("it is for"), line
 
 
+def test_what_is_told_names_functions_as_they_are_written_and_no_function_as_a_kernel(tmp_path: Path) -> None:
+    """Also where nothing is left to choose from."""
+    twice = "def twice(x: Tensor[M, N]):\n    return x + x\n\n@kernel(implements=twice{how})\n"
+    twice += "def tiled(x: KTile[M, N, f32]) -> Tile[M, N, f32]{where}:\n    T = tile.context()\n"
+    twice += "    return tile.load(x, rows=T.m, cols=T.n) * 2.0\n\ndef f(x: Tensor[M, N, {t}]):\n    return twice(x)\n"
+    some = twice.format(how=", within=1e-3", where=" where N <= 128", t="f32")
+    assert told(some, tmp_path) == ["`main.twice` does not take kernel `tiled`: it asks for 128 >= N"]
+    other = twice.format(how="", where="", t="f64")
+    assert told(other, tmp_path) == ["`main.twice` does not take kernel `tiled`: expected f32, found f64"]
+
+
 @pytest.mark.one_in(2)
 def test_what_a_kernel_asks_of_sizes_is_asked_in_the_run() -> None:
     m = tessera.compile(rows(where=" where S % 8 == 0"))

@@ -1,4 +1,5 @@
-"""Random kernels: a program text with a block-free kernel that `f` is or calls, and what to call `f` with.
+"""Random kernels: a program text with a kernel that `f` is, calls or maps, and what to call `f` with. Most are
+block-free; others depend on blocks, which they pin.
 
 Whoever writes one has `pick`, a choice among some: of hypothesis in tests, of a seed in `tests.tools.random_kernels`.
 """
@@ -17,6 +18,8 @@ T = TypeVar("T")
 WIDTH = 24
 """The size of a dim that a program takes whole."""
 HEADS = 8
+MAPPED = 2
+"""How many calls of a kernel `vmap` makes one."""
 FLOATS = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64), "bf16 @accum(f32)": np.dtype(ml_dtypes.bfloat16)}
 
 
@@ -32,44 +35,55 @@ class Pick:
 
 @dataclass(frozen=True)
 class RandomKernel:
-    """A program text, and the names of the parameters of `f`, which say their shapes. The bits of one that `is_narrow`
-    are those of its machine, and any schedule's."""
+    """A program text, and the names of the parameters of `f`, which say their shapes; of one that is `mapped` arrays
+    have a dim before these. Sizes of blocks that are `pinned` are the same under every schedule. The bits of one that
+    `is_narrow` are those of its machine, and any schedule's."""
 
     text: str
     names: tuple[str, ...]
     dtype: str = "f32"
+    mapped: bool = False
+    pinned: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_narrow(self) -> bool:
         return self.dtype not in ("f32", "f64")
 
     def scheduled(self, blocks: tuple[int, ...] | None) -> str:
-        how = "@kernel" if blocks is None else f"@kernel.schedule(Schedule(block={blocks}))"
-        return self.text.replace("@kernel", how)
+        sizes = {**dict(zip(("BM", "BN", "k"), blocks or (), strict=False)), **dict(self.pinned)}
+        said = ", ".join(f"{name}={size}" for name, size in sizes.items())
+        return self.text.replace("@kernel", f"@kernel.schedule(Schedule({said}))" if said else "@kernel")
 
     def arguments(self, s: int, n: int, seed: int) -> list[np.ndarray]:
         rng = np.random.default_rng(seed)
         shapes = {
             "x": (s, n), "y": (s, n), "w": (n, HEADS), "z": (n, s + 2), "r": (s, WIDTH), "v": (WIDTH,), "c": (n,),
             "b": (2, s, n), "q": (2, s, HEADS), "k": (2, n, HEADS), "q4": (2, 3, s, HEADS), "k4": (2, 1, n, HEADS),
+            "K": (2, 3, n, HEADS), "V": (2, 3, n, HEADS),
         }  # fmt: skip
-        made = []
+        lead = (MAPPED,) * self.mapped
+        made: list[np.ndarray] = []
         for name in self.names:
-            if name == "end":
-                made.append(np.array([rng.integers(0, n + 2)], np.int32))
-            elif name == "ends":
-                made.append(rng.integers(0, n + 2, s).astype(np.int32))
+            if name == KEY:
+                made.append(np.uint64(seed))  # type: ignore[arg-type]
+            elif name == LENGTH:
+                made.append(np.int32(rng.choice([0, 1, n, rng.integers(0, n + 1)])))  # type: ignore[arg-type]
+            elif name in BOUNDS:
+                made.append(rng.integers(0, n + 2, (*lead, *((s,) if name == "ends" else (1,)))).astype(np.int32))
             else:
-                made.append((rng.standard_normal(shapes[name]) * 3).astype(FLOATS[self.dtype]))
+                made.append((rng.standard_normal((*lead, *shapes[name])) * 3).astype(FLOATS[self.dtype]))
         return made
 
 
 TYPES = {
     "x": "S, N", "y": "S, N", "w": f"N, {HEADS}", "z": "N, L", "r": f"S, {WIDTH}", "v": f"{WIDTH}", "c": "N",
     "b": "2, S, N", "q": f"2, S, {HEADS}", "k": f"2, N, {HEADS}", "q4": f"2, 3, S, {HEADS}", "k4": f"2, 1, N, {HEADS}",
-    "end": "1", "ends": "S",
+    "end": "1", "ends": "S", "K": f"2, 3, N, {HEADS}", "V": f"2, 3, N, {HEADS}",
 }  # fmt: skip
 BOUNDS = ("end", "ends")
+KEY, CACHE, LENGTH = "key", "cache", "len"
+CACHED = ("K", "V", LENGTH)
+"""What a program makes a cache of."""
 
 
 def expression(pick: Pick, tiles: list[str], depth: int = 2) -> str:
@@ -94,6 +108,7 @@ class _Writer:
     dtype: str
     names: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    pinned: dict[str, int] = field(default_factory=dict)
 
     def read(self, name: str) -> str:
         if name not in self.names:
@@ -127,6 +142,11 @@ class _Writer:
             self.add(f"r, c = tile.row_index()[:, None], tile.col_index({counter})[None, :]", inside=True)
         return kind
 
+    def drawn(self, tile: str, inside: bool = False) -> None:
+        """Drops some of a tile's elements, of random numbers that belong to these, or none."""
+        if self.pick(True, False, False, False):
+            self.add(f"{tile} = dropout_in_kernel({tile}, p=0.25, key={self.read(KEY)})", inside=inside)
+
     def returned(self, values: list[str]) -> None:
         """The values, or what is computed of them."""
         pick = self.pick
@@ -148,6 +168,10 @@ def _pointwise(w: _Writer) -> None:
     if pick(True, False):
         w.add("i = where(tile.row_index()[:, None] < tile.col_index()[None, :], t, -t)")
         tiles.append("i")
+    if pick(True, False, False):
+        w.add(f"g = cast(uniform((T.m, T.n), key={w.read(KEY)}), {w.wide}) + t * 0.0")
+        tiles.append("g")
+    w.drawn("t")
     first, second = expression(pick, tiles), expression(pick, tiles)
     w.add(f"return {pick(first, f'{first}, {second}', f'tile.transpose({first})')}")
 
@@ -172,6 +196,7 @@ def _folds(w: _Writer) -> None:
     if pick(True, False):
         w.add(f"u = tile.load({w.read('y')}, None, j, rows=T.m)", inside=True)
         tiles.append("u")
+    w.drawn("t", inside=True)
     mask = w.mask("j")
     for kind in kinds:
         values = expression(pick, tiles)
@@ -192,9 +217,9 @@ def _folds(w: _Writer) -> None:
 def _softmax(w: _Writer) -> None:
     """Of scores that are read, or computed of queries and keys, for one head or many that share keys."""
     pick = w.pick
-    given, keys = pick(("b", "w"), ("q", "k"), ("q4", "k4"))
+    given, keys, values = pick(("b", "w", "w"), ("q", "k", "k"), ("q4", "k4", "k4"), ("q4", "cache.K", "cache.V"))
     w.read(given)
-    values = w.read(keys)
+    w.read(values.partition(".")[0])
     w.add(f"a, l = tile.zeros((T.m, {HEADS}), {w.wide}), tile.zeros((T.m,), {w.wide})")
     w.add(f"m = tile.full((T.m,), -INF, {w.wide})")
     if given == "b":
@@ -210,6 +235,7 @@ def _softmax(w: _Writer) -> None:
     elif pick(True, False):
         w.add("tile.mask_causal(s, tile.row_index(), tile.col_index(j))", inside=True)
     w.add("P, mc, lc = tile.softmax_online(s)", inside=True)
+    w.drawn("P", inside=True)
     w.add(f"a, m, l = tile.softmax_accumulate(a, m, l, P, tile.load({values}, j), mc, lc)", inside=True)
     w.add(f"return {pick('a / l[:, None]', 'a / l[:, None], m, l', 'a / l[:, None] * 2.0, m')}")
 
@@ -230,19 +256,59 @@ def _rows(w: _Writer) -> None:
     w.add(f"return {expression(pick, tiles)} + u" + pick("", ", sum(t * u, axis=-1)"))
 
 
+def _pinned(w: _Writer) -> None:
+    """What depends on blocks: a number of each block, or a loop that keeps some of what blocks before gave."""
+    pick = w.pick
+    w.read("x")
+    way = pick("columns", "blocks", "fading", "online")
+    if way in ("columns", "blocks"):
+        w.pinned = {"BN": pick(8, 16, 24)} | ({"BM": pick(4, 8)} if way == "blocks" else {})
+        of = pick("max(abs(t){})", "sum(t{})", "mean(t * t{})")
+        w.add("t = tile.load(x, rows=T.m, cols=T.n)")
+        w.add(f"e = {of.format('' if way == 'blocks' else ', axis=1, keep=True')} * float(T.n) + t * 0.0")
+        w.add(f"return {expression(pick, ['t', 'e'])}")
+        return
+    w.pinned = {"k": pick(16, 24, 64)}
+    w.add(f"s = tile.zeros((T.m,), {w.wide})", f"h = tile.full((T.m,), -1e30, {w.wide})")
+    w.add("for j in tile.range_k(x, T.k):")
+    w.add("t = tile.load(x, None, j, rows=T.m)", inside=True)
+    w.add(f"t = {expression(pick, ['t'], 1)}", inside=True)
+    if way == "fading":
+        w.add("s = s * 0.5 + tile.reduce_sum(t, axis=1) + float(j * T.k)", inside=True)
+    else:
+        w.add("n = maximum(h, tile.reduce_max(t, axis=1))", inside=True)
+        w.add("s, h = s * exp(h - n) + tile.reduce_sum(exp(t - n[:, None]), axis=1), n", inside=True)
+    w.returned(["s", "h"])
+
+
+def _type(name: str, dtype: str, tensor: str) -> str:
+    if name in (KEY, LENGTH, CACHE):
+        return {KEY: "Key", LENGTH: "i32", CACHE: f"KVCache[{TYPES['K']}, {dtype}]"}[name]
+    return f"{tensor}[{TYPES[name]}, {'i32' if name in BOUNDS else dtype}]"
+
+
+def _params(names: Sequence[str], dtype: str, tensor: str) -> str:
+    return ", ".join(f"{name}: {_type(name, dtype, tensor)}" for name in names)
+
+
 def write(pick: Pick) -> RandomKernel:
-    make = pick(_pointwise, _folds, _folds, _softmax, _softmax, _rows)
+    make = pick(_pointwise, _folds, _folds, _softmax, _softmax, _rows, _pinned)
     w = _Writer(pick, pick("f32", "f32", "f32", "f64", "bf16 @accum(f32)"))
     make(w)
-    types = [f"{TYPES[name]}, {'i32' if name in BOUNDS else w.dtype}" for name in w.names]
     lines = "\n".join(["    T = tile.context()", *w.lines]) + "\n"
-    called = pick(True, False, False)
-    tiles = ", ".join(f"{name}: KTile[{type_}]" for name, type_ in zip(w.names, types, strict=True))
-    text = f"@kernel\ndef {'g' if called else 'f'}({tiles}):\n{lines}"
-    if called:  # with something to compute before it
-        tensors = ", ".join(f"{name}: Tensor[{type_}]" for name, type_ in zip(w.names, types, strict=True))
-        text += f"\ndef f({tensors}):\n    return g({w.names[0]} * 0.5{''.join(', ' + name for name in w.names[1:])})\n"
-    return RandomKernel(text, tuple(w.names), w.dtype)
+    is_plain = KEY not in w.names and CACHE not in w.names
+    way = pick("itself", "itself", "called", *(("mapped",) if is_plain else ()))
+    way = "called" if CACHE in w.names else way
+    text = f"@kernel\ndef {'f' if way == 'itself' else 'g'}({_params(w.names, w.dtype, 'KTile')}):\n{lines}"
+    names = tuple(one for name in w.names for one in (CACHED if name == CACHE else (name,)))
+    if way == "called":  # with something to compute before it
+        made = f"{_type(CACHE, w.dtype, '')}(K=K, V=V, len=len)"
+        given = [f"{w.names[0]} * 0.5", *(made if name == CACHE else name for name in w.names[1:])]
+        text += f"\ndef f({_params(names, w.dtype, 'Tensor')}):\n    return g({', '.join(given)})\n"
+    if way == "mapped":
+        text += f"\ndef f({_params(names, w.dtype, 'Tensor').replace('Tensor[', f'Tensor[{MAPPED}, ')}):\n"
+        text += f"    return vmap(g)({', '.join(names)})\n"
+    return RandomKernel(text, names, w.dtype, way == "mapped", tuple(w.pinned.items()))
 
 
 @st.composite

@@ -35,7 +35,7 @@ def check(kernel: RandomKernel, args: list[np.ndarray], way: str, schedules: Seq
         return  # matrix units have their own order, which no thread of the host has
     wanted: Sequence[np.ndarray] | None = None
     if not kernel.is_narrow:
-        wanted = run_function(compile_to_forms(kernel.text), "m.f", args)
+        wanted = run_function(compile_to_forms(kernel.scheduled(None)), "m.f", args)
     for blocks in schedules:
         got = RUNS[way](kernel.scheduled(blocks), args)
         for one, other in zip(got, wanted or got, strict=True):

@@ -81,7 +81,7 @@ def choose_kernels(tiles: Tiles) -> Pass:
             return module
         for function in [f for f in module.ops if runs(f)]:
             for op in kernel_calls(function):
-                if _ways(module, op):
+                if alternatives_of(module.lookup(str(op.attrs["callee"]))):
                     _choose(module, function, op, tiles)
         erase_unreached(module)
         order_effects(module)  # a kernel asserts that it is what it implements
