@@ -15,6 +15,7 @@ from tesserac.numerics.elementary import PROGRAMS, program_dtype
 from tesserac.target.cpu.accesses import emit_load, emit_prefetch, emit_store
 from tesserac.target.cpu.frame import SINGLE, Entry, Frame, Lanes, Mode, Run, per_part, vectors
 from tesserac.target.cpu.gathers import emit_gather, emit_scatter
+from tesserac.target.cpu.ordered_floats import extreme, is_ranged
 from tesserac.target.cpu.programs import expand, expand_ahead
 from tesserac.target.cpu.registers import (
     NARROW,
@@ -169,6 +170,8 @@ def _apply(frame: Frame, op: Op, name: str, rows: Sequence[Sequence[Value]]) -> 
             return [_round(b, row[0], dtype, op) for row in rows]
         case _ if name in PROGRAMS:
             return _expanded(frame, name, dtype, rows)
+        case _ if is_ranged(frame, name, rows[0][0].type):
+            return [extreme(b, name, *row) for row in rows]
     return [emit_scalar(b, name, dtype, row) for row in rows]
 
 
