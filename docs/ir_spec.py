@@ -25,6 +25,7 @@ import tesserac.ir.table
 import tesserac.pipeline  # fills the table of operations with those that only passes know
 import tesserac.schedule.dialect
 import tesserac.tile.cpu.dialect
+import tesserac.tile.cpu.product_ops
 import tesserac.tile.dialect
 import tesserac.tile.gpu.clusters
 import tesserac.tile.gpu.dialect
@@ -57,7 +58,7 @@ LEVELS = (
     ),
     Level("Schedule IR", (tesserac.schedule.dialect,), ("schedule",)),
     Level("Tile IR", (tesserac.tile.dialect, tesserac.ir.index), ("tile", "index")),
-    Level("CPU tiles", (tesserac.tile.cpu.dialect,), ("cpu",)),
+    Level("CPU tiles", (tesserac.tile.cpu.dialect, tesserac.tile.cpu.product_ops), ("cpu",)),
     Level("GPU tiles", (tesserac.tile.gpu.dialect, tesserac.tile.gpu.clusters), ("gpu",)),
 )
 HEAD = """\

@@ -27,6 +27,7 @@ from tesserac.target.cpu.registers import (
 from tesserac.target.cpu.scalars import emit_bitcast, emit_cast, emit_scalar
 from tesserac.target.cpu.system import machine_of
 from tesserac.target.dims import INDEX_OPS
+from tesserac.target.flow import for_loop
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64, const_int, const_vector
 from tesserac.types.dims import Dim
@@ -52,16 +53,17 @@ def prepare_functions(frame: Frame, block: Block, mode: Mode) -> None:
     if not mode.lanes or mode.rest:
         return
     saved = frame.mode, frame.memo
-    frame.mode, frame.memo = mode, {}
+    frame.mode, frame.memo = mode, dict(frame.memo) if frame.mode == mode else {}
     for op in block.ops[:-1]:
         name = op.name.removeprefix("scalar.")
         if name not in PROGRAMS or not op.name.startswith("scalar."):
             continue
-        outside = [None if _stands_in(block, v) else frame.value(v) for v in op.operands]
+        outside = [None if _stands_in(block, v) else frame.entries[v] for v in op.operands]
         if any(outside) and not all(outside):
-            given = [None if entry is None else vectors(frame, entry)[0] for entry in outside]
+            given = [[None] * mode.parts if entry is None else vectors(frame, entry) for entry in outside]
             dtype = program_dtype(_operand_dtype(op, name))
-            expand_ahead(frame.b, name, dtype, given, frame.memo, scales=_scales(frame))
+            for of_part in dict.fromkeys(zip(*given, strict=True)):
+                expand_ahead(frame.b, name, dtype, of_part, frame.memo, scales=_scales(frame))
     frame.ahead[block, mode] = frame.memo
     frame.mode, frame.memo = saved
 
@@ -85,7 +87,7 @@ def ask_ahead(frame: Frame, block: Block, arguments: Sequence[Value]) -> None:
 
 
 def emit_simple(frame: Frame, op: Op) -> None:
-    """One operation without a region."""
+    """One operation of a body."""
     dialect, _, name = op.name.partition(".")
     if dialect == "scalar":
         frame.entries[op.result] = _scalar(frame, op, name)
@@ -103,8 +105,34 @@ def emit_simple(frame: Frame, op: Op) -> None:
         frame.entries[op.result] = frame.entries[op.operands[0]]
     elif op.name == "cpu.position":
         frame.entries[op.result] = _position(frame, frame.entries[op.operands[0]])
+    elif op.name == "cpu.loop":
+        _loop(frame, op)
     else:
         raise UnsupportedError(f"{op.name} inside a loop over elements")
+
+
+def _loop(frame: Frame, op: Op) -> None:
+    """A loop that all elements of a group run through together; what it carries varies among them."""
+    low, high = (frame.value(v) for v in op.operands[:2])
+    step, mode = const_i64(attr(op, "step", int)), frame.mode
+    inits = [_spread(frame, frame.entries[v]) for v in op.operands[2:]]
+    prepare_functions(frame, op.body, mode)
+
+    def grouped(values: Sequence[Value]) -> list[Entry]:
+        return [Lanes(tuple(values[i : i + mode.parts])) for i in range(0, len(values), mode.parts)]
+
+    def body(i: Value, carried: list[Value]) -> Sequence[Value]:
+        yielded = emit_body(frame, op.body, [i, *grouped(carried)], mode)
+        return [value for entry in yielded for value in _spread(frame, entry)]
+
+    results = for_loop(frame.b, low, high, step, [value for parts in inits for value in parts], body)
+    frame.entries.update(zip(op.results, grouped(results), strict=True))
+
+
+def _spread(frame: Frame, entry: Entry) -> tuple[Value, ...]:
+    """One value for each part."""
+    assert not isinstance(entry, Run)
+    return vectors(frame, entry) if frame.mode.lanes else per_part(frame, entry)
 
 
 # --- indices ------------------------------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ def modes(op: Op, count: int | None = None) -> list[Mode]:
     """The ways of taking elements, from the widest, which takes no more than there are known to be, to one by one."""
     shape = attr(op, "shape", Shape)
     parts = shape.parts if count is None else max(1, min(shape.parts, count // shape.lanes))
+    if op.attrs.get("whole") is True:
+        return [Mode(shape.lanes, parts), Mode(shape.lanes, 1)]
     vector = [Mode(shape.lanes, 1, rest=True)] if parts > 1 else []
     return [Mode(shape.lanes, parts), *vector, REST]
 

@@ -10,6 +10,7 @@ of it that each worker has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from tesserac.ir.core import Block, Op, attr
@@ -20,7 +21,7 @@ from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.group_panels import emit_pack_groups
 from tesserac.target.cpu.groups import emit_vector_loop, short_loop
-from tesserac.target.cpu.micro import call_micro_kernel
+from tesserac.target.cpu.micro import Walk, call_micro_kernel, packed_walk
 from tesserac.target.cpu.panels import LINE_BYTES, emit_pack
 from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
@@ -36,6 +37,7 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_else, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
 from tesserac.tile.cpu.target import TARGETS, Micro
+from tesserac.tile.cpu.tiles import is_turned
 from tesserac.tile.dialect import grid, kernel_memrefs, memref_type
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
@@ -167,9 +169,23 @@ def _micro_kernel(frame: Frame, op: Op) -> None:
     b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
     c = frame.memories[op.operands[5]]
     row, column, depth, done, rows = (frame.value(value) for value in op.operands[6:])
-    block = b.gep(c.element, c.start, b.add(b.mul(row, c.strides[0]), column))
-    arguments = [*_panels(frame, op, micro), block, c.strides[0], depth, done]
-    call_micro_kernel(frame, micro, accum, arguments, b.sub(rows, row), _ahead(frame, op, micro))
+    stride = c.strides[1 if is_turned(memref_type(op.operands[5])) else 0]
+    block = b.gep(c.element, c.start, b.add(b.mul(row, stride), column))
+    arguments = [*_panels(frame, op, micro), block, stride, depth, done]
+    call_micro_kernel(frame, micro, accum, arguments, b.sub(rows, row), _ahead(frame, op, micro), _walk(op, micro))
+
+
+def _walk(op: Op, micro: Micro) -> Walk:
+    """How a register block goes through its operands: one that is not in panels is read as it lies."""
+    left, right, walk = memref_type(op.operands[0]), memref_type(op.operands[2]), packed_walk(micro)
+    if left.layout != "panels":
+        walk = replace(walk, rows=_known(left.strides[0]), left=_known(left.strides[1]))
+    return walk if right.layout == "panels" else replace(walk, right=_known(right.strides[0]))
+
+
+def _known(stride: Dim) -> int:
+    assert stride.constant is not None, "of memory that is read as it lies, it is known how"
+    return stride.constant
 
 
 def _finished_block(frame: Frame, op: Op) -> None:
@@ -183,7 +199,7 @@ def _finished_block(frame: Frame, op: Op) -> None:
 
     def compute(block: Value, stride: Value) -> None:
         arguments = [*panels, block, stride, depth, const_i64(0)]
-        call_micro_kernel(frame, micro, accum, arguments, rows, ahead, finishes=True)
+        call_micro_kernel(frame, micro, accum, arguments, rows, ahead, _walk(op, micro), finishes=True)
 
     def copy_row(row: Value, _: list[Value]) -> Sequence[Value]:
         source = b.gep(scratch.element, scratch.start, b.mul(row, scratch.strides[0]))
@@ -212,8 +228,12 @@ def _panels(frame: Frame, op: Op, micro: Micro) -> list[Value]:
     """Where a register block reads its two operands."""
     b, a, right = frame.b, *(frame.memories[op.operands[i]] for i in (0, 2))
     i, j, k = (frame.value(op.operands[n]) for n in (1, 3, 4))
-    left_place = b.mul(b.mul(i, a.dims[0]), const_i64(micro.rows))
-    right_place = b.mul(b.add(b.mul(j, right.dims[0]), k), const_i64(micro.columns))
+    apart = a.dims[0] if memref_type(op.operands[0]).layout == "panels" else a.strides[0]
+    left_place = b.mul(b.mul(i, apart), const_i64(micro.rows))
+    if memref_type(op.operands[2]).layout == "panels":
+        right_place = b.mul(b.add(b.mul(j, right.dims[0]), k), const_i64(micro.columns))
+    else:
+        right_place = b.add(b.mul(j, const_i64(micro.columns)), b.mul(k, right.strides[0]))
     return [b.gep(a.element, a.start, left_place), b.gep(right.element, right.start, right_place)]
 
 
@@ -226,7 +246,14 @@ def _ahead(frame: Frame, op: Op, micro: Micro) -> Value | None:
         return None
     b = frame.b
     odd = b.mul(b.binary("and", i, const_i64(1)), const_i64(line))
-    return b.add(b.mul(right.dims[0], const_i64(micro.columns)), odd)
+    terms = right.dims[0] if memref_type(op.operands[2]).layout == "panels" else const_i64(1)
+    return b.add(b.mul(terms, const_i64(micro.columns)), odd)
+
+
+def _part(frame: Frame, op: Op) -> None:
+    b, memory = frame.b, frame.memories[op.operands[0]]
+    at = (b.mul(frame.value(value), stride) for value, stride in zip(op.operands[1:], memory.strides, strict=True))
+    frame.add_memory(op.result, b.gep(memory.element, memory.start, reduce(b.add, at)))
 
 
 def _panel_sum(frame: Frame, op: Op) -> None:
@@ -251,6 +278,7 @@ def _panel_sum(frame: Frame, op: Op) -> None:
 
 _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.scratch": _scratch,
+    "cpu.part": _part,
     "cpu.loop": _loop,
     "cpu.when": _when,
     "cpu.vector_loop": emit_vector_loop,

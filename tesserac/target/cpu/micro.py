@@ -10,6 +10,9 @@ products of a module with the same block and type.
                                                                       .. | ...          serves two, each vector twelve
     memory:  a[k][row], b[k][column], k ascending; both pointers walk forward
 
+An operand that stands where it can be read as it is, a computed one in scratch or rows of memory, is not packed: `Walk`
+says how far apart its elements are, which x86 writes into the instruction.
+
 What is left of the rows of a block goes through a lower block of the same panel, the lowest that has all of them:
 
     20 rows, blocks of 12, 8 and 4         rows 0 .. 11   one block of 12
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tesserac.base.dataclass import dataclass
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.panels import LINE_BYTES
 from tesserac.target.cpu.registers import NARROW, memory_type, narrow, narrow_fma, register_type, widen
@@ -39,6 +43,20 @@ UNROLL = 4
 """Steps of k in one iteration of the main loop; two to eight are equally fast."""
 
 
+@dataclass(frozen=True)
+class Walk:
+    """How many elements apart the rows of a left operand are, its terms, and the terms of a right operand."""
+
+    rows: int
+    left: int
+    right: int
+
+
+def packed_walk(micro: Micro) -> Walk:
+    """That of two panels."""
+    return Walk(1, micro.rows, micro.columns)
+
+
 def call_micro_kernel(
     frame: Frame,
     micro: Micro,
@@ -46,6 +64,7 @@ def call_micro_kernel(
     arguments: Sequence[Value],
     rows: Value,
     ahead: Value | None,
+    walk: Walk,
     *,
     finishes: bool = False,
 ) -> None:
@@ -58,7 +77,7 @@ def call_micro_kernel(
         height, *higher = heights
 
         def call() -> None:
-            b.call(micro_kernel(frame, micro, accum, height, ahead is not None, finishes), given)
+            b.call(micro_kernel(frame, micro, accum, height, ahead is not None, finishes, walk), given)
 
         if not higher:
             call()
@@ -68,21 +87,24 @@ def call_micro_kernel(
     lowest([*range(few, micro.rows, few), micro.rows])
 
 
-def micro_kernel(frame: Frame, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool) -> Function:
+def micro_kernel(
+    frame: Frame, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool, walk: Walk
+) -> Function:
     """The function `(a, b, c, row stride of c, depth, done, ahead)` of a block of `height` rows, made once per module;
     one that `asks` for nothing has no `ahead`."""
-    name = f"micro_{accum}_{height}x{micro.columns}{'_ahead' * asks}{'_finished' * finishes}"
+    walks = "" if walk == packed_walk(micro) else f"_by_{walk.rows}_{walk.left}_{walk.right}"
+    name = f"micro_{accum}_{height}x{micro.columns}{walks}{'_ahead' * asks}{'_finished' * finishes}"
     found = frame.module.find_function(name)
-    return found or _MicroKernel(frame.module, name, micro, accum, height, asks, finishes).build()
+    return found or _MicroKernel(frame.module, name, micro, accum, height, asks, finishes, walk).build()
 
 
 class _MicroKernel:
     """`height` of the rows of a left panel, which is `micro.rows` high."""
 
     def __init__(
-        self, module: Module, name: str, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool
+        self, module: Module, name: str, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool, walk: Walk
     ) -> None:
-        self.finishes = finishes
+        self.finishes, self.walk = finishes, walk
         self.micro, self.accum, self.element, self.height = micro, accum, register_type(accum), height
         self.stored = memory_type(accum)
         self.vector = vector(self.element, micro.lanes)
@@ -142,22 +164,22 @@ class _MicroKernel:
                 for ahead in self.ahead if count == UNROLL else ():
                     self._ask(right, ahead, step)
                 totals = self._step(left, right, step, totals)
-            walking = [(left, self.micro.rows), (right, self.micro.columns)]
-            return [*(self.b.gep(self.element, p, count * width) for p, width in walking), *totals]
+            walking = [(left, self.walk.left), (right, self.walk.right)]
+            return [*(self.b.gep(self.element, p, count * step) for p, step in walking), *totals]
 
         return body
 
     def _ask(self, right: Value, ahead: Value, step: int) -> None:
         """For the line in the second cache that the next panel has where this step reads this one. The place follows
         from the pointer that walks anyway: another one would be an accumulator less in registers."""
-        place = self.b.gep(self.element, self.b.gep(self.element, right, ahead), step * self.micro.columns)
+        place = self.b.gep(self.element, self.b.gep(self.element, right, ahead), step * self.walk.right)
         self.b.prefetch(place, near=2)
 
     def _step(self, left: Value, right: Value, step: int, totals: Sequence[Value]) -> list[Value]:
         """One k: every accumulator continues its chain."""
         b, micro = self.b, self.micro
         row = [
-            b.load(self.vector, b.gep(self.element, right, step * micro.columns + c), self.align)
+            b.load(self.vector, b.gep(self.element, right, step * self.walk.right + c), self.align)
             for c in range(0, micro.columns, micro.lanes)
         ]
         column = self._left_column(left, step)
@@ -167,10 +189,11 @@ class _MicroKernel:
     def _left_column(self, left: Value, step: int) -> list[Value]:
         """Each left element in all lanes. Whole vectors are loaded where they fit: a lane of a vector is an operand of
         NEON's fma; elsewhere an element is loaded and spread, which is one instruction on x86."""
-        b, micro = self.b, self.micro
-        place = step * micro.rows
-        if self.height % micro.lanes:
-            items = [b.load(self.element, b.gep(self.element, left, place + r), self.align) for r in range(self.height)]
+        b, micro, apart = self.b, self.micro, self.walk.rows
+        place = step * self.walk.left
+        if self.height % micro.lanes or apart != 1:
+            places = [b.gep(self.element, left, place + r * apart) for r in range(self.height)]
+            items = [b.load(self.element, place, self.align) for place in places]
             return [b.splat(item, micro.lanes) for item in items]
         vectors = [
             b.load(self.vector, b.gep(self.element, left, place + r), self.align)

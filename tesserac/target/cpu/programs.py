@@ -83,6 +83,9 @@ def expand_ahead(
     varies = [value is None for value in arguments]
     for step in steps.steps:
         varies.append(step.program is not None or any(varies[i] for i in step.args))
+        condition = values[step.args[0]] if step.program is not None else None
+        if condition is not None:
+            _any_lane(b, condition, memo)
         known = [given if value is None else value for value in values]
         values.append(None if varies[-1] else _step(b, step, dtype, known, memo))
 
@@ -147,7 +150,7 @@ def _run(b: Builder, steps: Program, arguments: Sequence[Sequence[Value]], memo:
     made = [list(values) for values in arguments]
     for step in steps.steps:
         if step.program is not None:
-            results = _when(b, step.program, [[values[i] for i in step.args] for values in made])
+            results = _when(b, step.program, [[values[i] for i in step.args] for values in made], memo)
         else:
             results = [_step(b, step, steps.dtype, values, memo) for values in made]
         for values, result in zip(made, results, strict=True):
@@ -155,10 +158,10 @@ def _run(b: Builder, steps: Program, arguments: Sequence[Sequence[Value]], memo:
     return [values[-1] for values in made]
 
 
-def _when(b: Builder, rare: Program, rows: Sequence[Sequence[Value]]) -> list[Value]:
+def _when(b: Builder, rare: Program, rows: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
     """Jumps over the rare program unless some lane of some row needs it."""
     function = _rare_function(b.module, rare, rows[0][1].type)
-    some = reduce(lambda x, y: b.binary("or", x, y), [_any_lane(b, row[0]) for row in rows])
+    some = reduce(lambda x, y: b.binary("or", x, y), [_any_lane(b, row[0], memo) for row in rows])
 
     def run() -> list[Value]:
         return [b.select(row[0], b.call(function, row[2:]), row[1]) for row in rows]
@@ -180,10 +183,13 @@ def _rare_function(module: Module, rare: Program, type_: LType) -> Function:
     return made
 
 
-def _any_lane(b: Builder, condition: Value) -> Value:
+def _any_lane(b: Builder, condition: Value, memo: Memo) -> Value:
     if condition.type == I1:
         return condition
-    return b.intrinsic("llvm.vector.reduce.or", I1, [condition], [condition.type])
+    key = ("some lane", str(condition))
+    if key not in memo:
+        memo[key] = b.intrinsic("llvm.vector.reduce.or", I1, [condition], [condition.type])
+    return memo[key]
 
 
 def _step(b: Builder, step: Step, dtype: DType, values: Sequence[Value], memo: Memo) -> Value:

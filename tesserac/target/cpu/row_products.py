@@ -22,7 +22,7 @@ from tesserac.target.emit import Function
 from tesserac.target.flow import for_loop, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, PTR, VOID, LType, Value, const_i64, vector, zero
-from tesserac.tile.cpu.dialect import row_product_operands
+from tesserac.tile.cpu.product_ops import row_product_operands
 from tesserac.tile.dialect import memref_type
 from tesserac.types.dims import ONE
 from tesserac.types.dtype import DType

@@ -44,7 +44,7 @@ from tesserac.target.cpu.registers import memory_type, register_type, widen
 from tesserac.target.flow import choose, do_while, for_loop, if_else, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I64, VOID, LType, Value, const_i64, integer, vector, zero
-from tesserac.tile.cpu.dialect import window_product_operands
+from tesserac.tile.cpu.product_ops import window_product_operands
 from tesserac.tile.cpu.window_products import ITEM, TALL
 from tesserac.tile.dialect import memref_type
 

@@ -6,23 +6,23 @@ varies in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Op, Value
 from tesserac.ir.index import constant_index
 from tesserac.ir.types import INDEX, MemRefType, Type
-from tesserac.tile.cpu.dialect import compute_type
+from tesserac.tile.cpu.dialect import Shape
 from tesserac.tile.cpu.join_rows import join_rows
 from tesserac.tile.cpu.shapes import loop_shape
 from tesserac.tile.cpu.target import CpuTarget, held, tiled_bytes
-from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Stored, Tile
+from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Stored, Tile, compute_type
 from tesserac.tile.dialect import compute_scalar, memref_type
-from tesserac.types.dims import ZERO, Dim, product
+from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import DType
 
-SCRATCH_ALIGNMENT = 64
+SCRATCH_ALIGNMENT = LINE_BYTES = 64
 
 
 class Context:
@@ -44,6 +44,8 @@ class Context:
         """The neutral operations that are done."""
         self.in_place: dict[Op, Stored] = {}
         """Products whose accumulator is changed, and then added to, in the scratch of what a loop carries."""
+        self.folded_rows: set[Value] = set()
+        """Scratch that has a number for each row of a tile that lies turned."""
         self.done_stores: set[Op] = set()
         """Stores that the product before them has done."""
         self._prologue = Block()
@@ -174,6 +176,14 @@ class Context:
         with self.builder.at(self._prologue):
             return self.builder.value("cpu.scratch", (), type_, {"offset": ZERO})
 
+    def turned_scratch(self, rows: int, columns: int, dtype: DType) -> Value:
+        """Scratch in which rows of a block lie side by side. Neighbouring columns are an odd number of lines apart:
+        otherwise those that are read one after the other would share a few sets of a cache."""
+        line = LINE_BYTES // dtype.bytes
+        lines = -(-rows // line)
+        sizes = Dim.const((lines + 1 - lines % 2) * line), Dim.const(columns)
+        return self.scratch_like(MemRefType(sizes, dtype, strides=(ONE, sizes[0]), space="local"))
+
     def stored(self, tile: Tile) -> Stored:
         """Scratch for a tile's elements in the computing type, not yet written."""
         memory = self.scratch(tile.type.shape, compute_scalar(tile.type).dtype)
@@ -200,14 +210,27 @@ class Context:
         self.builder.op("cpu.loop", (low, high), attrs={"step": step}, blocks=[block])
 
     @contextmanager
-    def vector_loop(self, high: Value, hint: str = "i") -> Iterator[Value]:
-        """Every element from 0 to `high`; the shape is decided by the body that is put into it."""
+    def vector_loop(self, high: Value, hint: str = "i", *, whole: int = 0) -> Iterator[Value]:
+        """Every element from 0 to `high`; the shape is decided by the body that is put into it. `whole`: vectors have
+        at most so many lanes, and all of them are full: what lies behind the last element may be overwritten."""
         block = Block([INDEX], [hint])
         with self.inside(block):
             yield block.args[0]
             self.builder.op("cpu.yield")
-        attrs = {"shape": loop_shape(self.target, block)}
+        shape = loop_shape(self.target, block)
+        attrs: dict[str, Attr] = {"shape": shape}
+        if whole:
+            shape = Shape(min(shape.lanes, whole), shape.parts)
+            attrs = {"shape": shape, "whole": True}
+            high = self.index("mul", self.index("ceil_div", high, shape.lanes), shape.lanes)
         self.builder.op("cpu.vector_loop", (self.dim(0), high), attrs=attrs, blocks=[block])
+
+    def carrying_loop(self, low: Value, high: Value, init: Value, body: Callable[[Value, Value], Value]) -> Value:
+        """A loop that carries one value, from `init` on."""
+        block = Block([INDEX, init.type], ["k", "total"])
+        with self.inside(block):
+            self.builder.op("cpu.yield", (body(*block.args),))
+        return self.builder.op("cpu.loop", (low, high, init), [init.type], {"step": 1}, [block]).result
 
     @contextmanager
     def when(self, left: Value, test: str, right: Value) -> Iterator[None]:

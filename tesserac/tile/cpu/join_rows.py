@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.index import constant_index
 from tesserac.ir.types import MemRefType
-from tesserac.tile.cpu.dialect import compute_type
+from tesserac.tile.cpu.tiles import compute_type
 from tesserac.types.dims import ONE, ZERO, Dim
 
 _LOOPS = ("cpu.loop", "cpu.vector_loop", "cpu.fold")

@@ -23,8 +23,9 @@ from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator, memory_places, scratch_places
 from tesserac.tile.cpu.rows import fold_rows
 from tesserac.tile.cpu.shapes import best_dim, destination_dim, fold_shape, loop_shape
-from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Mapped, Scalar, Stored, Tile, parts
+from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Mapped, Scalar, Stored, Tile, contiguous_dim, parts
 from tesserac.tile.cpu.turned import turned_blocks
+from tesserac.tile.cpu.turned_products import fold_turned, lies_turned
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 
 MANY_SINKS = 8
@@ -114,7 +115,7 @@ def _destination(sink: Sink) -> int | None:
             kept = [d for d, place in enumerate(sink.at) if isinstance(place, Axis)]
             return destination_dim(memref_type(sink.memory), kept)
         case Copy():
-            return len(sink.tile.type.shape) - 1
+            return contiguous_dim(sink.to)
         case Reduce():
             return None
 
@@ -125,6 +126,9 @@ def _alone(ctx: Context, sink: Sink) -> None:
         _nest(ctx, [sink], dim)
         return
     target = _result(ctx, sink)
+    if sink.folded == (1,) and isinstance(sink.order, Free) and lies_turned(sink.tile):
+        fold_turned(ctx, sink.tile, sink.axes, sink.kind, target)
+        return
     fold_rows(ctx, sink.tile, sink.axes, sink.folded, sink.kind, sink.order, target)
     if not target.type.shape:
         value = Evaluator(ctx, ctx.depth).element(target, ())

@@ -11,10 +11,9 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices
 from tesserac.schedule.cuts import FEW_PLACES
 from tesserac.tile.cpu.context import Context
-from tesserac.tile.cpu.dialect import compute_type
 from tesserac.tile.cpu.indexed import coordinates
 from tesserac.tile.cpu.target import held
-from tesserac.tile.cpu.tiles import Axis
+from tesserac.tile.cpu.tiles import Axis, compute_type
 from tesserac.tile.dialect import fold_operands, memref_type
 from tesserac.types.dims import Dim, product
 from tesserac.types.dtype import I64

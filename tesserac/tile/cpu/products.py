@@ -12,6 +12,7 @@ with an offset.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
@@ -20,6 +21,7 @@ from tesserac.ir.types import AxisType, TileType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.finished_products import Destination, take_store
 from tesserac.tile.cpu.group_panels import PackStep, group_tables, pack_groups
+from tesserac.tile.cpu.in_place import InPlace, columns_in_place, rows_in_place
 from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.packed_elements import packed_elements
@@ -27,11 +29,22 @@ from tesserac.tile.cpu.reuse import in_scratch, is_costly
 from tesserac.tile.cpu.row_products import lower_row_product, reads_rows
 from tesserac.tile.cpu.target import TILE_BLOCK, Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Grouped, Loaded, LoweringError, Stored, Tile
+from tesserac.tile.cpu.turned_products import (
+    is_left_of_product,
+    lies_turned,
+    stored_turned,
+    sum_turned,
+    turned_accumulator,
+)
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 from tesserac.types.dtype import F32, F64, TF32, DType
 
 SET_BYTES = 4096
 """How far apart in memory the lines of one set of a first cache lie, on every processor that is known."""
+
+
+Blocks = Callable[[Value, Value, Value], None]
+"""Multiplies an operand's rows or columns, those of the product from one on: takes the operand, that one, how many."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,9 @@ def lower_dot(ctx: Context, dot: Op) -> None:
     if is_zero(acc) and _packs_both(dot) and (destination := take_store(ctx, dot)) is not None:
         _finished_blocks(ctx, dot, destination)
         return
+    if is_zero(acc) and _packs_both(dot) and is_left_of_product(dot, _turned_micro(ctx, dot)):
+        _turned_blocks(ctx, dot)
+        return
     target = acc if isinstance(acc, Accumulator) else _target(ctx, dot, acc)
     if reads_rows(dot):
         lower_row_product(ctx, dot, target, lambda width: _pack(ctx, a, transposed=True, width=width).memory)
@@ -102,7 +118,10 @@ def lower_dot(ctx: Context, dot: Op) -> None:
         return
     micro = _micro(ctx, dot)
     rows, depth = ctx.extents(a.axes, a.type.shape)
-    left = _pack(ctx, a, transposed=True, width=micro.rows)
+    if lies_turned(a):
+        left = Panels(stored_turned(ctx, a, micro), ctx.dim(0), ctx.dim(0), None)
+    else:
+        left = _pack(ctx, a, transposed=True, width=micro.rows)
     if is_row_sum(ctx.tile(dot.operands[1])):
         _row_sums(ctx, micro, left, target, rows, depth)
         ctx.tiles[dot.result] = target.finished()
@@ -124,25 +143,68 @@ def _packs_both(dot: Op) -> bool:
     return whole and not reads_rows(dot) and not uses_tiles(dot) and _panels_load(dot) is None
 
 
+def _turned_micro(ctx: Context, dot: Op) -> Micro:
+    """The register block of a product that is computed turned: its columns are rows of the result."""
+    return ctx.target.micro_for(_accum(dot), tile_type(dot.result).shape[0])
+
+
+def _turned_blocks(ctx: Context, dot: Op) -> None:
+    """The product of both operands turned, in the other order."""
+    micro, a, b = _turned_micro(ctx, dot), ctx.tile(dot.operands[0]), ctx.tile(dot.operands[1])
+    target, zero = turned_accumulator(ctx, dot, (a, b), micro), ctx.dim(0)
+    right = _pack(ctx, a, transposed=True, width=micro.columns)
+    columns, rows = ctx.extents(target.axes, target.type.shape)
+    depth = ctx.extents(a.axes, a.type.shape)[1]
+
+    def blocks(left: Value, first: Value, count: Value) -> None:
+        """So many rows of a left operand, which are rows of the product from `first` on."""
+        with ctx.loop(zero, ctx.index("ceil_div", columns, micro.columns), hint="j") as j:
+            column = ctx.index("mul", j, micro.columns)
+            with ctx.loop(zero, ctx.index("ceil_div", count, micro.rows), hint="i") as i:
+                row = ctx.index("add", first, ctx.index("mul", i, micro.rows))
+                operands = (left, i, right.memory, j, zero, target.memory, row, column, depth, target.done, rows)
+                ctx.builder.op("cpu.micro_kernel", operands, attrs={"micro": micro, "accum": _accum(dot)})
+
+    _each_in_place(ctx, b, rows_in_place(ctx, b, micro), micro.rows, rows, blocks)
+    ctx.tiles[dot.result] = target.finished()
+
+
 def _finished_blocks(ctx: Context, dot: Op, to: Destination) -> None:
     """Register blocks that are stored at once."""
     outer, rows, columns = to.outer, to.rows, to.columns
     micro, accum, zero = _micro(ctx, dot), _accum(dot), ctx.dim(0)
     left = _pack(ctx, ctx.tile(dot.operands[0]), transposed=True, width=micro.rows)
-    right = _right_panels(ctx, dot, micro)
     depth = ctx.extents(ctx.tile(dot.operands[0]).axes, tile_type(dot.operands[0]).shape)[1]
     block = ctx.scratch((micro.rows, micro.columns), accum)
-    with ctx.loop(zero, ctx.index("ceil_div", columns.extent, micro.columns), hint="j") as j:
-        panel, column = ctx.index("add", j, right.panel), ctx.index("mul", j, micro.columns)
-        behind = ctx.index("sub", columns.extent, column)
-        with ctx.loop(zero, ctx.index("ceil_div", rows.extent, micro.rows), hint="i") as i:
-            row = ctx.index("mul", i, micro.rows)
-            below = ctx.index("sub", rows.extent, row)
-            at = (*outer, ctx.index("add", rows.start, row), ctx.index("add", columns.start, column))
-            operands = (left.memory, i, right.memory, panel, right.row, block, depth, below, behind, to.memory, *at)
-            ctx.builder.op("cpu.finished_block", operands, attrs={"micro": micro, "accum": accum})
+
+    def blocks(right: Value, first: Value, count: Value) -> None:
+        """So many columns of a right operand, which are columns of the product from `first` on."""
+        with ctx.loop(zero, ctx.index("ceil_div", count, micro.columns), hint="j") as j:
+            column = ctx.index("add", first, ctx.index("mul", j, micro.columns))
+            behind = ctx.index("sub", columns.extent, column)
+            with ctx.loop(zero, ctx.index("ceil_div", rows.extent, micro.rows), hint="i") as i:
+                row = ctx.index("mul", i, micro.rows)
+                below = ctx.index("sub", rows.extent, row)
+                at = (*outer, ctx.index("add", rows.start, row), ctx.index("add", columns.start, column))
+                operands = (left.memory, i, right, j, zero, block, depth, below, behind, to.memory, *at)
+                ctx.builder.op("cpu.finished_block", operands, attrs={"micro": micro, "accum": accum})
+
+    tile = ctx.tile(dot.operands[1])
+    _each_in_place(ctx, tile, columns_in_place(ctx, tile, micro), micro.columns, columns.extent, blocks)
     ctx.written(to.memory)
     ctx.tiles[dot.result] = Stored(tile_type(dot.result), block, (None, None), _result_axes(ctx, dot))
+
+
+def _each_in_place(ctx: Context, tile: Tile, found: InPlace | None, width: int, count: Value, blocks: Blocks) -> None:
+    """All blocks of an operand: as it lies, and what is left of it packed, or all of it."""
+    zero = ctx.dim(0)
+    if found is None:
+        blocks(_pack(ctx, tile, transposed=False, width=width).memory, zero, count)
+        return
+    done = ctx.index("mul", found.blocks, width)
+    blocks(found.memory, zero, done)
+    with ctx.when(found.count, "ge", ctx.dim(1)):
+        blocks(_packed(ctx, found.rest, transposed=False, width=width).memory, done, found.count)
 
 
 def _target(ctx: Context, dot: Op, start: Tile) -> Accumulator:
@@ -162,6 +224,9 @@ def is_row_sum(right: Tile) -> bool:
 
 
 def _row_sums(ctx: Context, micro: Micro, left: Panels, target: Accumulator, rows: Value, depth: Value) -> None:
+    if memref_type(left.memory).layout != "panels":
+        sum_turned(ctx, left.memory, target, rows, depth)
+        return
     with ctx.loop(ctx.dim(0), ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
         row = ctx.index("mul", i, micro.rows)
         operands = (left.memory, i, target.memory, row, depth, target.done)

@@ -16,7 +16,8 @@ from tesserac.ir.forms import operand_maps
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.nests import Copy, Sink, lower_sinks
 from tesserac.tile.cpu.shapes import LIGHT_BODY, operation_cost
-from tesserac.tile.cpu.tiles import Converted, Gathered, Mapped, Stored, Tile
+from tesserac.tile.cpu.tiles import Converted, Gathered, Mapped, Stored, Tile, memories
+from tesserac.tile.dialect import tile_type
 
 GATHER_COST = 4
 """Operations that one computed coordinate stands for: its check and its share of the address."""
@@ -38,10 +39,17 @@ def kept_operands(ctx: Context, op: Op) -> tuple[Tile, ...]:
         tile = ctx.tile(value)
         followed = [p for p in places if p is not None]
         repeated = bool(followed) and any(d not in followed for d in range(max(followed)))
-        if repeated and is_costly(tile):
+        if (repeated or _is_of_rows(ctx, op, tile, followed)) and is_costly(tile):
             tile = ctx.tiles[value] = in_scratch(ctx, tile)
         operands.append(tile)
     return tuple(operands)
+
+
+def _is_of_rows(ctx: Context, op: Op, tile: Tile, followed: Sequence[int]) -> bool:
+    """Whether a tile has a number for each row of another, whose folds stand in scratch: in vectors of rows it takes a
+    fraction of what it takes row by row."""
+    is_same = len(set(followed)) == len(tile_type(op.result).shape)
+    return not is_same and not ctx.folded_rows.isdisjoint(memories(tile, {}))
 
 
 def note_costly(ctx: Context, op: Op) -> None:

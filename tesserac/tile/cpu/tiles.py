@@ -12,9 +12,10 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
-from tesserac.ir.types import TileType
+from tesserac.ir.types import MemRefType, ScalarType, TileType
 from tesserac.tile.dialect import memref_type, tile_type
 from tesserac.types.dims import ONE
+from tesserac.types.policy import compute_dtype
 
 
 class LoweringError(Exception):
@@ -198,6 +199,16 @@ def memories(tile: Tile, known: dict[Tile, frozenset[Value]]) -> frozenset[Value
 
 def identity(tile: Tile) -> tuple[int, ...]:
     return tuple(range(len(tile.type.shape)))
+
+
+def compute_type(memory: MemRefType) -> ScalarType:
+    """The type in which an element of the memory takes part in computation."""
+    return ScalarType(compute_dtype(memory.dtype, memory.policy))
+
+
+def is_turned(memory: MemRefType) -> bool:
+    """Whether rows of a block lie side by side in memory, and not its columns."""
+    return memory.layout == "strided" and len(memory.dims) == 2 and ONE == memory.strides[0] != memory.strides[1]
 
 
 def contiguous_dim(tile: Loaded | Stored) -> int | None:

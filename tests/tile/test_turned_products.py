@@ -1,0 +1,69 @@
+"""Scores of attention, a product that is the left operand of another one: computed turned, and read as they stand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.graph.build import build_module
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes.place_kernels import place_kernels
+from tesserac.ir.core import Op
+from tesserac.ir.passes import run_passes
+from tesserac.ir.types import MemRefType
+from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES, PROGRAM_PASSES, schedule_passes, tile_passes
+from tesserac.schedule.machine import X86_64_V4
+from tesserac.tile.cpu import in_place
+from tesserac.tile.cpu.lower import lower_kernel
+from tesserac.tile.cpu.target import AVX512
+from tesserac.tile.cpu.tiles import is_turned
+from tesserac.tile.trial import tiles_of
+from tests.support.cpu_kernels import same_bits
+from tests.support.kernel_programs import PROGRAMS, arguments, scheduled
+from tests.support.source_support import check_text, compile_to_forms, library
+
+BLOCKS = (96, 40, 8)
+"""Rows that are whole register blocks on every processor."""
+
+
+def lowered(program: str) -> Op:
+    """The kernel of `f` for AVX-512."""
+    checked = check_text(program, "m", library())
+    graph = run_passes(build_module(list(checked.functions.values()), {"m.f"}), CALL_PASSES, verify=True)
+    place = place_kernels(tiles_of(X86_64_V4, PROGRAM_PASSES, schedule_passes(X86_64_V4)))
+    passes = [place, *GRAPH_PASSES, *schedule_passes(X86_64_V4), *tile_passes(X86_64_V4)]
+    [kernel] = [op for op in run_passes(graph, passes, verify=True).ops if op.name == "tile.kernel"]
+    return lower_kernel(kernel, AVX512)
+
+
+def turned_scratch(kernel: Op) -> int:
+    types = [op.result.type for op in kernel.walk() if op.name == "cpu.scratch"]
+    return sum(isinstance(type_, MemRefType) and is_turned(type_) for type_ in types)
+
+
+@pytest.mark.one_in(8)
+def test_scores_lie_turned_unless_blocks_of_memory_are_added() -> None:
+    """Scores and terms; keys are read as they lie, and packed only where they do not fill a register block."""
+    kernel = lowered(scheduled(PROGRAMS["causal"], BLOCKS))
+    assert turned_scratch(kernel) == 2
+    assert [op.name for op in kernel.walk()].count("cpu.part") == 1
+    assert turned_scratch(lowered(scheduled(PROGRAMS["bias"], BLOCKS))) == 0
+    assert turned_scratch(lowered(scheduled(PROGRAMS["causal"], (12, 40, 8)))) == 0
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("spreads", [False, True])
+@pytest.mark.parametrize("name", ["attention", "causal"])
+def test_turned_scores_have_the_bits_of_the_meaning(
+    name: str, spreads: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows beside whole vectors, keys beside whole register blocks, rows that are all NaN or all huge."""
+    monkeypatch.setattr(in_place, "spreads_elements", lambda _: spreads)
+    text = scheduled(PROGRAMS[name], BLOCKS).replace("0.5", "0.25" if spreads else "0.5")  # kept by its text
+    compiled, meaning = tessera.compile(text), compile_to_forms(text)
+    for s, keys in ((1, 7), (37, 70), (100, 45)):
+        q, k, v = arguments(name, s, keys)
+        q[0, 0], q[1, s // 2], k[1, 0, 0] = np.nan, 1e30, -0.0
+        [wanted] = run_function(meaning, "m.f", [q, k, v])
+        same_bits(np.asarray(compiled.f(q, k, v)), wanted)
