@@ -6,17 +6,22 @@ device to device: a pass has moved it there, or moved the test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
+from functools import cache
 
 from tesserac.ir.core import Op, Value, VerifyError
 from tesserac.ir.ordering import COLLECTIVE
 from tesserac.ops.collective import Collective
 from tesserac.ops.registry import OPERATORS
 
-_AGREED = frozenset(
-    f"graph.{name}" for name, operator in OPERATORS.items() if issubclass(operator, Collective) and operator.agreed
-)
-"""Operations after which all devices across their axis have the same."""
+
+@cache
+def _agreed() -> Set[str]:
+    """Operations after which all devices across their axis have the same."""
+    kinds = (operator for operator in OPERATORS.values() if issubclass(operator, Collective))
+    return {f"graph.{operator.name}" for operator in kinds if operator.agreed}
+
+
 _BRANCH, _WHILE, _LOOP = "form.cond", "form.while", "form.loop"
 
 
@@ -73,7 +78,7 @@ class _Differing:
         """Whether all devices have the same afterwards. What a call that communicates gives is known once it is
         inlined."""
         if op.attrs.get("across") == self._axis and op.opdef.effect == COLLECTIVE:
-            return op.name in _AGREED
+            return op.name in _agreed()
         return (COLLECTIVE in op.attrs and not op.opdef.effect) or self._values.isdisjoint(op.operands)
 
     def _mark(self, values: Iterable[Value], given: Iterable[Value]) -> None:

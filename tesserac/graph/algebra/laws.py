@@ -12,9 +12,8 @@ Tests evaluate both sides of every row on random matrices over a finite field, w
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.once import once
@@ -303,19 +302,17 @@ def _edge(bound: Bound, term: Term) -> Dim:
     return next(part.shape[0] for part in term.parts() if part.head == "eye")
 
 
-def _rules() -> dict[str, tuple[Rule, ...]]:
-    found: dict[str, list[Rule]] = defaultdict(list)
-    for law in LAWS:
-        left, right = ast.parse(law.left, mode="eval").body, ast.parse(law.right, mode="eval").body
-        assert isinstance(left, ast.Call) and isinstance(left.func, ast.Name)
-        found[left.func.id].append(Rule(law, left, right))
-    return {head: tuple(rules) for head, rules in found.items()}
+@cache
+def rules_of(head: str) -> tuple[Rule, ...]:
+    """The laws whose left side has this head, parsed when a program has it."""
+    return tuple(Rule(law, _parsed(law.left), _parsed(law.right)) for law in LAWS if law.left.startswith(f"{head}("))
+
+
+def _parsed(side: str) -> ast.expr:
+    return ast.parse(side, mode="eval").body
 
 
 @lru_cache(maxsize=4096)
 def rules_for(head: str, heads: tuple[str, ...]) -> tuple[Rule, ...]:
     """The laws whose left side has this head, and says nothing else of its arguments' heads."""
-    return tuple(rule for rule in RULES.get(head, ()) if rule.fits(heads))
-
-
-RULES: Mapping[str, Sequence[Rule]] = _rules()
+    return tuple(rule for rule in rules_of(head) if rule.fits(heads))
