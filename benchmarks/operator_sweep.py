@@ -1,0 +1,143 @@
+"""Runs every kind of operator under every operation and compares it with its matrix, or a GPU's bits with the CPU's.
+
+    python -m benchmarks.operator_sweep [--dtypes f32,c64] [--kinds TEXT] [--operations TEXT] [--device cuda]
+        [--jobs 8] [--limit SECONDS] [--part 0/4] [--out DIR]
+
+Kinds and operations are those whose name has the TEXT, or one of several between commas; part 0/4 is every fourth
+program. Programs are dealt to processes, operation by operation, so that what had no time is of all kinds; one that
+ends its process costs the program it was at. For a GPU, f32 unless said, each program also runs on the CPU, and both
+give the same bits or the same error. The report goes to DIR/operator_sweep.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
+
+import numpy as np  # noqa: E402
+
+from tests.support.operator_kinds import KINDS, NUMPY  # noqa: E402
+from tests.support.operator_sweep import OPERATIONS, judged, outcome  # noqa: E402
+
+Case = tuple[str, str, str]
+
+
+def main() -> None:
+    options = _options()
+    if options.inside is not None:
+        _run_share(options)
+        return
+    every, rows, lock = cases(options), list[dict[str, str]](), threading.Lock()
+    started = time.perf_counter()
+    deals = [threading.Thread(target=_deal, args=(number, options, rows, lock)) for number in range(options.jobs)]
+    for thread in deals:
+        thread.start()
+    for thread in deals:
+        thread.join()
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "operator_sweep.json").write_text(json.dumps(rows, indent=0))
+    counted = dict(Counter(row["outcome"] for row in rows))
+    print(f"{len(rows)} of {len(every)} programs in {time.perf_counter() - started:.0f} s: {counted}")
+    for row in rows:
+        if row["outcome"] not in ("right", "refused"):
+            print(f"{row['outcome']:8} {row['case']}: {row.get('problem', '')[:700]}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtypes", default="")
+    parser.add_argument("--kinds", default="")
+    parser.add_argument("--operations", default="")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--limit", type=float, default=3600.0)
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--out", type=Path, default=Path())
+    parser.add_argument("--inside", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def cases(options: argparse.Namespace) -> list[Case]:
+    dtypes = options.dtypes.split(",") if options.dtypes else (["f32"] if options.device != "cpu" else list(NUMPY))
+    kinds, operations = _named(KINDS, options.kinds), _named(OPERATIONS, options.operations)
+    every = [(kind, operation, dtype) for operation in operations for dtype in dtypes for kind in kinds]
+    first, step = map(int, options.part.split("/"))
+    return every[first::step]
+
+
+def _named(table: dict[str, Any], text: str) -> list[str]:
+    return [name for name in table if any(part in name for part in text.split(","))]
+
+
+def _deal(number: int, options: argparse.Namespace, rows: list[dict[str, str]], lock: threading.Lock) -> None:
+    """One share of the programs; after a process that ended early another goes on behind the one it was at."""
+    done, end = 0, time.monotonic() + options.limit
+    while time.monotonic() < end:
+        command = [sys.executable, "-m", "benchmarks.operator_sweep", *sys.argv[1:]]
+        command += ["--inside", str(number), "--skip", str(done)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+        killer = threading.Timer(end - time.monotonic(), process.kill)
+        killer.start()
+        at, said = "start", list[str]()
+        for line in process.stdout or ():
+            if line.startswith("AT "):
+                at, done = line[3:].strip(), done + 1
+            elif line.startswith("ROW "):
+                with lock:
+                    rows.append(json.loads(line[4:]))
+            else:
+                said.append(line)
+        killer.cancel()
+        if process.wait() == 0 or time.monotonic() >= end:
+            return
+        with lock:
+            rows.append({"case": at, "outcome": "died", "problem": "".join(said[-5:])})
+
+
+# --- in a process of its own ----------------------------------------------------------------------------------------
+
+
+def _run_share(options: argparse.Namespace) -> None:
+    warnings.simplefilter("ignore")  # of NumPy, about matrices without an inverse
+    for case in cases(options)[options.inside :: options.jobs][options.skip :]:
+        print("AT " + ", ".join(case), flush=True)
+        print("ROW " + json.dumps({"case": ", ".join(case), **_run_one(case, options.device)}), flush=True)
+
+
+def _run_one(case: Case, device: str) -> dict[str, str]:
+    try:
+        code, found = outcome(*case)
+        problem = judged(*case, code, found)
+        if not problem and device != "cpu":
+            problem = _compared((code, found), outcome(*case, device))
+    except Exception:  # of NumPy's, or a fault of the compiler: the report has both
+        return {"outcome": "fault", "problem": traceback.format_exc()[-900:]}
+    return {"outcome": "wrong", "problem": problem} if problem else {"outcome": "refused" if code else "right"}
+
+
+def _compared(ours: tuple[str, Any], theirs: tuple[str, Any]) -> str:
+    """How the outcome of a GPU differs from that of the CPU."""
+    if ours[0] or theirs[0]:
+        both = f"the CPU said {ours[0] or 'nothing'}, the GPU {theirs[0] or 'nothing'}: {theirs[1]}"
+        return "" if ours[0] == theirs[0] else both
+    pairs = zip(*(one if isinstance(one, tuple) else (one,) for one in (ours[1], theirs[1])), strict=True)
+    hosts = [(np.asarray(a), np.asarray(b.numpy() if hasattr(b, "numpy") else b)) for a, b in pairs]
+    equal = all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in hosts)
+    return "" if equal else f"other bits: {hosts}"
+
+
+if __name__ == "__main__":
+    main()
