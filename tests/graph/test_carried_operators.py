@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tessera
+from tesserac.base.source import NO_SPAN
+from tesserac.check.model import typed
+from tesserac.check.values.common_types import converted
+from tesserac.types.dims import parse_dim
+from tesserac.types.dtype import F32
+from tesserac.types.ty import TensorType
 
 d, x = np.array([1, 2, 3], "f4"), np.array([1, -1, 2], "f4")
 m = np.arange(9, dtype="f4").reshape(3, 3) + 2 * np.eye(3, dtype="f4")
@@ -170,3 +177,13 @@ def test_ways_that_meet_leave_one_operator() -> None:
         assert np.allclose(module[name](d, x), expected, rtol=1e-5), name
     A = module.made(d, x)
     assert np.allclose(A @ x, (d / 8 + 1.75) * x) and np.isclose((2.0 * A).trace(), 12)
+
+
+def test_a_value_is_never_taken_for_one_of_another_size() -> None:
+    """Whoever asks for that has joined types that have nothing in common: a fault of the compiler."""
+    value = typed.Local(TensorType((parse_dim("N"),), F32), NO_SPAN, "x")
+    equal, other = (SimpleNamespace(facts=SimpleNamespace(same=lambda a, b, s=s: s)) for s in (True, False))
+    wanted = TensorType((parse_dim("M"),), F32)
+    assert converted(equal, value, wanted).type == wanted  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match="does not hold"):
+        converted(other, value, wanted)  # type: ignore[arg-type]
