@@ -11,7 +11,7 @@ from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero, added
 from tesserac.check.algebra.kinds import Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
-from tesserac.check.algebra.operands import read, refuse, require_fit, require_size, require_square
+from tesserac.check.algebra.operands import read, refuse_operand, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import direct_sum, known, kronecker
 from tesserac.check.algebra.structured import BlockSparse
@@ -21,6 +21,7 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.globals import BUILT_IN
 from tesserac.diag.codes.names import E0210
+from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf
 from tesserac.types.dims import Dim
 from tesserac.types.ty import BoolType, FunctionType, IntType, TensorType, TransformType
@@ -206,7 +207,9 @@ def function_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
     own = isinstance(value.type, FunctionType) and value.type.module != BUILT_IN
     if own or isinstance(value.type, TransformType):
         return pool.add(value)
-    wrong_kind(pool, value, "a function of a module, or a lambda")
+    draft = wrong_kind(pool, value, "a function of a module, or a lambda")
+    if isinstance(value.type, FunctionType):
+        draft.replace("wrap it", value.span, f"lambda v: {value.type.name}(v)")
     return None
 
 
@@ -244,12 +247,13 @@ def tensor_leaf(pool: Pool, value: typed.Expr, rank: int) -> Leaf | None:
     return None
 
 
-def wrong_kind(pool: Pool, value: typed.Expr, expected: str) -> None:
-    pool.body.sink.error(E0210, at=value.span, expected=expected, found=type_text(value.type))
+def wrong_kind(pool: Pool, value: typed.Expr, expected: str) -> Draft:
+    return pool.body.sink.error(E0210, at=value.span, expected=expected, found=type_text(value.type))
 
 
 def flag_value(body: Body, value: typed.Expr | None) -> bool | None:
     if value is None or isinstance(value.type, BoolType):
         return value is not None and isinstance(value.type, BoolType) and value.type.value
-    refuse(body, Callee("", value.span, value.span), value.span, "a promise is True or False, known while compiling")
+    problem = "a promise is True or False, known while compiling"
+    refuse_operand(body, Callee("", value.span, value.span), value.span, problem)
     return None

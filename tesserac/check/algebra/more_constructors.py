@@ -16,9 +16,10 @@ from tesserac.check.algebra.constructors import (
     length_of,
     size_leaf,
     tensor_leaf,
+    use_value,
     wrong_kind,
 )
-from tesserac.check.algebra.operands import read, refuse, require_fit, require_size, require_square
+from tesserac.check.algebra.operands import read, refuse_operand, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import Grid
 from tesserac.check.algebra.structured import Banded, Jacobian, Permutation, Sparse, Toeplitz, Triangular
@@ -76,12 +77,18 @@ def toeplitz(body: Body, callee: Callee, given: Given) -> typed.Expr:
     """Of its first column and its first row; without one, the row is the conjugated column."""
     pool = Pool(body)
     column = tensor_leaf(pool, given["column"], 1)
-    use = Application(pool, callee)
-    row = given.get("row") or use.call("structured._conjugated", given["column"])
-    other = None if isinstance(row.type, ErrorType) else tensor_leaf(pool, row, 1)
-    if column is None or other is None:
+    if column is None:
         return body.error(callee.span)
-    return pool.value(Toeplitz(column, other), callee.span)
+    other = tensor_leaf(pool, given["row"], 1) if "row" in given else _conjugated(pool, column, callee)
+    return body.error(callee.span) if other is None else pool.value(Toeplitz(column, other), callee.span)
+
+
+def _conjugated(pool: Pool, leaf: Leaf, callee: Callee) -> Leaf:
+    """Real numbers are one value with their conjugates, so that laws see that both are the same."""
+    type_ = pool.types[leaf.index]
+    is_complex = isinstance(type_, TensorType) and type_.dtype.is_complex
+    value = use_value(pool, leaf)
+    return pool.add(Application(pool, callee).call("structured._conjugated", value)) if is_complex else leaf
 
 
 def block(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -89,10 +96,10 @@ def block(body: Body, callee: Callee, given: Given) -> typed.Expr:
     rows = given["rows"]
     lists = tuple_items(rows, rows.span) if isinstance(rows.type, TupleType) else []
     if not lists or not all(isinstance(row.type, TupleType) for row in lists):
-        return refuse(body, callee, rows.span, "`op.block` takes a list of rows, each a list of operators")
+        return refuse_operand(body, callee, rows.span, "`op.block` takes a list of rows, each a list of operators")
     parts = [list(tuple_items(row, row.span)) for row in lists]
     if len({len(row) for row in parts}) != 1 or not parts[0]:
-        return refuse(body, callee, rows.span, "every row of `op.block` has as many operators as the others")
+        return refuse_operand(body, callee, rows.span, "every row of `op.block` has as many operators as the others")
     return _grid(body, callee, parts)
 
 
@@ -108,7 +115,8 @@ def _grid(body: Body, callee: Callee, parts: list[list[typed.Expr]]) -> typed.Ex
         return body.error(callee.span)
     filled = _filled(pool, callee, read_rows)
     if filled is None:
-        return refuse(body, callee, callee.span, "a row and a column of `op.block` each have an operator that is not 0")
+        problem = "a row and a column of `op.block` each have an operator that is not 0"
+        return refuse_operand(body, callee, callee.span, problem)
     return pool.value(Grid(filled), callee.span)
 
 

@@ -18,6 +18,7 @@ from tesserac.check.model.message_text import dim_text, type_text
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.globals import BUILT_IN
+from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.codes.operators import E0801, E0802, E0803, E0804, E0805
 from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf, Tree
@@ -98,17 +99,29 @@ def require_fit(
         return True
     sizes_text = what.format(wanted=dim_text(wanted), found=dim_text(found))
     draft = body.sink.error(E0801, at=callee.at, name=callee.name, sizes=sizes_text)
-    for value in (left, right):
-        note_operand(body, draft, value)
+    note_operands(body, draft, left, right)
+    _suggest_adjoint(body, draft, wanted, found, left)
     return False
 
 
-def note_operand(body: Body, draft: Draft, value: typed.Expr) -> None:
-    """What an operand is, and where it got its name."""
-    draft.note(value.span, f"this is {type_text(value.type)}")
-    binding = body.origins.get(value) if isinstance(value, typed.Local) else None
-    if binding is not None:
-        draft.note(binding.span, f"`{binding.name}` is from here")
+def note_operands(body: Body, draft: Draft, *values: typed.Expr) -> None:
+    """What operands are, and where what has their sizes got its name: an operator has those of its parts."""
+    parts: list[typed.Expr] = []
+    for value in values:
+        draft.note(value.span, f"this is {type_text(value.type)}")
+        parts += tuple_items(value, value.span) if isinstance(value.type, OperatorType) else [value]
+    found = [body.origins.get(part) for part in (*values, *parts) if isinstance(part, typed.Local)]
+    named = {one.span: one.name for one in found if one is not None and one.name.isidentifier()}
+    for span, name in named.items():
+        draft.note(span, f"`{name}` is from here")
+
+
+def _suggest_adjoint(body: Body, draft: Draft, wanted: Dim, found: Dim, left: typed.Expr) -> None:
+    """Where the other side of the operator on the left has the size that is found."""
+    if not isinstance(left.type, OperatorType) or left.type.shape[1] is None:
+        return
+    if left.type.shape[0] == wanted and body.facts.same(left.type.shape[1], found):
+        draft.replace(f"its adjoint takes {dim_text(found)}", left.span, f"adjoint({body.rules.text(left.span)})")
 
 
 def require_size(body: Body, tree: Kind, value: typed.Expr, callee: Callee) -> bool:
@@ -124,7 +137,7 @@ def require_square(pool: Pool, tree: Kind, value: typed.Expr, callee: Callee) ->
     if domain is None or codomain is None or pool.body.facts.same(domain, codomain):
         return True
     sizes = f"a square operator is needed; this takes {dim_text(domain)} and gives {dim_text(codomain)}"
-    note_operand(pool.body, pool.body.sink.error(E0801, at=callee.at, name=callee.name, sizes=sizes), value)
+    note_operands(pool.body, pool.body.sink.error(E0801, at=callee.at, name=callee.name, sizes=sizes), value)
     return False
 
 
@@ -133,6 +146,12 @@ def refuse(body: Body, callee: Callee, at: Span, problem: str, remark: str = "")
     draft = body.sink.error(E0804, at=at, problem=problem)
     if remark:
         draft.remark(remark)
+    return body.error(callee.span)
+
+
+def refuse_operand(body: Body, callee: Callee, at: Span, problem: str) -> typed.Expr:
+    """What no operator could do with what stands beside it."""
+    body.sink.error(E0802, at=at, problem=problem)
     return body.error(callee.span)
 
 

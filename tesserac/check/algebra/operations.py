@@ -13,10 +13,10 @@ from tesserac.check.algebra.constructors import Given
 from tesserac.check.algebra.elements import element, real_dtype
 from tesserac.check.algebra.flags import is_real
 from tesserac.check.algebra.operands import (
-    note_operand,
+    note_operands,
     read,
     read_both,
-    refuse,
+    refuse_operand,
     require_fit,
     require_size,
     require_square,
@@ -103,10 +103,14 @@ def _axis(body: Body, callee: Callee, domain: Dim | None, x: typed.Expr, axis: t
 
 def apply_right(body: Body, callee: Callee, given: Given) -> typed.Expr:
     """`x @ A`: the transpose on every row of x."""
-    turned = transposed(body, callee, {"operator": given["operator"]})
-    x = given["x"]
+    turned, x = transposed(body, callee, {"operator": given["operator"]}), given["x"]
     if isinstance(turned.type, ErrorType):
         return turned
+    if isinstance(turned.type, OperatorType) and isinstance(x.type, TensorType) and x.type.rank:
+        what = "the operator on the right gives {wanted} entries, and this has {found}"
+        sizes = (turned.type.shape[0], x.type.dims[-1])
+        if not require_fit(body, callee, sizes, given["operator"], x, what):
+            return body.error(callee.span)
     last = typed.Static(IntType(Dim.const(-1)), callee.span)
     return applied(body, callee, turned, x, last if isinstance(x.type, TensorType) and x.type.rank > 1 else None)
 
@@ -133,7 +137,7 @@ def _same_numbers(pool: Pool, tree: Kind, x: typed.Expr, operator: typed.Expr, c
     text = pool.body.rules.text(x.span)
     problem = f"the operator is of {own}, what it is applied to of {found}"
     draft = pool.body.sink.error(E0802, at=callee.at, problem=problem)
-    note_operand(pool.body, draft, operator)
+    note_operands(pool.body, draft, operator)
     draft.replace(f"round once, to {own}", x.span, f"cast({text}, {own})")
     return False
 
@@ -229,7 +233,8 @@ def power(body: Body, callee: Callee, given: Given) -> typed.Expr:
         return body.error(callee.span)
     count = exponent.type.value.constant if isinstance(exponent.type, IntType) else None
     if not isinstance(exponent.type, IntType) or (count is not None and abs(count) > _MOST):
-        return refuse(body, callee, exponent.span, f"the power of an operator is an int from -{_MOST} to {_MOST}")
+        problem = f"the power of an operator is an int from -{_MOST} to {_MOST}"
+        return refuse_operand(body, callee, exponent.span, problem)
     if count is None:
         if not body.wants_value(exponent.type.value):
             body.sink.error(E0215, at=exponent.span, what="the power of an operator")

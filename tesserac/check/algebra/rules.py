@@ -13,7 +13,7 @@ from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.elements import number_dtype
 from tesserac.check.algebra.flags import FLAGS, flags_of, is_real
 from tesserac.check.algebra.kinds import Singular, Spectral
-from tesserac.check.algebra.operands import as_kind, note_operand, refuse
+from tesserac.check.algebra.operands import as_kind, note_operands, refuse, refuse_operand
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
 from tesserac.check.operators.apply import apply_operator
@@ -133,7 +133,7 @@ def binary(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
         return operations.apply_right(body, callee, {"x": left, "operator": right})
     if node.op not in _SIGNS or (node.op in ("/", "**") and from_right):
         draft = body.sink.error(E0802, at=node.op_span, problem=f"`{node.op}` does not take an operator on this side")
-        note_operand(body, draft, right if isinstance(right.type, OperatorType) else left)
+        note_operands(body, draft, right if isinstance(right.type, OperatorType) else left)
         return body.error(node.span)
     (first, second), rule = _SIGNS[node.op]
     return rule(body, callee, {first: left, second: right})
@@ -142,14 +142,15 @@ def binary(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
 def negative(body: Body, node: ast.UnaryOp, operand: typed.Expr) -> typed.Expr:
     callee = Callee(node.op, node.op_span, node.span)
     if node.op != "-":
-        return refuse(body, callee, node.op_span, f"`{node.op}` does not take an operator")
+        return refuse_operand(body, callee, node.op_span, f"`{node.op}` does not take an operator")
     minus_one = typed.Static(IntType(_MINUS_ONE), node.op_span)
     return operations.scale(body, callee, {"operator": operand, "factor": minus_one})
 
 
 def compare(body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
     if link.op not in ("==", "!="):
-        return refuse(body, callee, link.op_span, f"operators are equal or not; `{link.op}` does not compare them")
+        problem = f"operators are equal or not; `{link.op}` does not compare them"
+        return refuse_operand(body, callee, link.op_span, problem)
     same = questions.equal(body, left, right, callee)
     if link.op == "==" or isinstance(same.type, ErrorType):
         return same

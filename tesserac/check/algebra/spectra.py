@@ -13,10 +13,10 @@ from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero
 from tesserac.check.algebra.constructors import Given
-from tesserac.check.algebra.flags import is_diagonal, is_psd, is_self_adjoint, is_skew
+from tesserac.check.algebra.flags import is_diagonal, is_psd, is_real, is_self_adjoint, is_skew
 from tesserac.check.algebra.kinds import Dense, Diag, Singular, Spectral
 from tesserac.check.algebra.measures import diagonal, kronecker_sum_of
-from tesserac.check.algebra.operands import as_kind, read, refuse, require_size, require_square
+from tesserac.check.algebra.operands import as_kind, read, refuse, refuse_operand, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import DirectSum, Kronecker, direct_sum, is_square, kronecker
 from tesserac.check.model import typed
@@ -58,7 +58,7 @@ def truncate(body: Body, callee: Callee, given: Given) -> typed.Expr:
     """The k values of largest magnitude."""
     count = given["k"]
     if not isinstance(count.type, IntType):
-        return refuse(body, callee, count.span, "`truncate` keeps a number of eigenvalues that is an int")
+        return refuse_operand(body, callee, count.span, "`truncate` keeps a number of eigenvalues that is an int")
 
     def rule(use: Application, form: Spectral | Singular) -> typed.Expr:
         def kept(leaf: Leaf, function: str) -> Leaf:
@@ -171,7 +171,7 @@ def _function(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
     function = typed.Static(StrType(name), use.span)
     if isinstance(tree, Eye) and name == "sqrt":
         return operator
-    if is_diagonal(pool, tree):
+    if is_diagonal(pool, tree) and is_real(pool, tree):
         return _made(use, use.call("measures._function_of_values", diagonal(use, tree), function), Diag)
     if name == "sqrt" and isinstance(tree, Kronecker) and is_psd(pool, tree):
         parts = [_function(use, part, use.operator(part)) for part in (tree.left, tree.right)]

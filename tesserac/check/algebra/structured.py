@@ -134,7 +134,10 @@ class Toeplitz(Kind):
         return dims_at(types, self.row)[0], dims_at(types, self.column)[0]
 
     def adjoint(self, pool: Pool) -> Kind:
-        return ToeplitzAdjoint(self)
+        """Itself, where its first row is its first column and both are real."""
+        column = pool.types[self.column.index]
+        own = self.column == self.row and isinstance(column, TensorType) and not column.dtype.is_complex
+        return self if own else ToeplitzAdjoint(self)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         column, row = use.value(self.column), use.value(self.row)

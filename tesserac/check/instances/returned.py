@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import structure_text, type_text
+from tesserac.check.model.message_text import change_texts, structure_text, type_text
 from tesserac.check.state.body import Body
 from tesserac.check.values.common_types import converted, meet
 from tesserac.diag.codes.names import E0212
@@ -24,8 +24,7 @@ def result_type(body: Body) -> Type:
     for value in body.flow.returns[1:]:
         joined = meet(body, result, value.type)
         if joined is None:
-            before, after = result.show(), value.type.show()
-            draft = body.sink.error(E0212, at=value.span, name="the result", before=before, after=after)
+            draft = body.sink.error(E0212, at=value.span, name="the result", **change_texts(result, value.type))
             draft.note(body.flow.returns[0].span, f"this returns {type_text(result)}")
             if structure := structure_text(result, value.type):
                 draft.remark(structure)

@@ -9,7 +9,17 @@ from collections.abc import Iterable
 
 from tesserac.types.algebra import outline
 from tesserac.types.dims import Dim
-from tesserac.types.ty import FloatType, IntType, OperatorType, RecordType, RunIntType, TensorType, Type
+from tesserac.types.ty import (
+    FloatType,
+    FunctionType,
+    IntType,
+    OperatorType,
+    RecordType,
+    RunIntType,
+    TensorType,
+    TransformType,
+    Type,
+)
 
 
 def dim_text(dim: Dim) -> str:
@@ -29,16 +39,25 @@ def type_text(type_: Type) -> str:
         return "a float"
     if isinstance(type_, RecordType):
         return f"a `{type_.kind}`"
+    if isinstance(type_, FunctionType | TransformType):
+        return f"the {type_.show()}"
     return f"`{type_.show()}`"
+
+
+def change_texts(before: Type, after: Type) -> dict[str, str]:
+    """What a name was and would be; of operators that differ only in how they are made, that."""
+    if isinstance(before, OperatorType) and isinstance(after, OperatorType) and before.show() == after.show():
+        made, other = outline(before.tree), outline(after.tree)
+        if made != other:
+            return {"before": f"`{made}`", "after": f"`{other}`"}
+    return {"before": before.show(), "after": after.show()}
 
 
 def structure_text(before: Type, after: Type) -> str:
     """What two operators of one size differ in, where a name must keep its type; nothing for other types."""
     if not (isinstance(before, OperatorType) and isinstance(after, OperatorType) and before.show() == after.show()):
         return ""
-    made, other = outline(before.tree), outline(after.tree)
-    differ = f", and `{other}` is not `{made}`" if other != made else ""
-    return f"the type of an operator is what it is made of{differ}: change its parts, and make it where it is used"
+    return "the type of an operator is what it is made of: change its parts, and make it where it is used"
 
 
 def storage_text(type_: TensorType) -> str:

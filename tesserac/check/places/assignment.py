@@ -12,7 +12,7 @@ from tesserac.base.source import Span
 from tesserac.check.declarations.annotations import AnnotationReader
 from tesserac.check.instances.conform import conform
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import storage_text, structure_text, type_text
+from tesserac.check.model.message_text import change_texts, storage_text, structure_text, type_text
 from tesserac.check.model.scope import HIDDEN, RESULT, Binding, Pinned
 from tesserac.check.model.specs import StructDecl, TensorSpec, TypeSpec
 from tesserac.check.model.struct_uses import field_spec
@@ -134,7 +134,7 @@ def kept_type(body: Body, name: str, at: Span, pinned: Pinned, found: Type) -> T
 
 def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type, loop: Span) -> None:
     shown = "the result" if name.startswith(RESULT) else name
-    draft = body.sink.error(E0212, at=at, name=shown, before=before.type.show(), after=after.show())
+    draft = body.sink.error(E0212, at=at, name=shown, **change_texts(before.type, after))
     if name.startswith(RESULT):
         draft.remark("what a loop returns has one type, wherever it does")
         return

@@ -14,7 +14,7 @@ from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.model import typed
 from tesserac.check.model.control import always_exits, assigned_names, may_exit
-from tesserac.check.model.message_text import structure_text, type_text
+from tesserac.check.model.message_text import change_texts, structure_text, type_text
 from tesserac.check.model.scope import Binding, Scope
 from tesserac.check.places.update_calls import update_place
 from tesserac.check.state.body import Body, is_static
@@ -151,7 +151,7 @@ def _join_name(
     later = right if right is not before else left
     if type_ is None:
         other = left if later is right else right
-        draft = body.sink.error(E0212, at=later.span, name=name, before=other.type.show(), after=later.type.show())
+        draft = body.sink.error(E0212, at=later.span, name=name, **change_texts(other.type, later.type))
         draft.note(other.span, f"here it is {type_text(other.type)}")
         if structure := structure_text(other.type, later.type):
             draft.remark(structure)
