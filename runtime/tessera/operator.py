@@ -20,15 +20,13 @@ from typing import TYPE_CHECKING, cast
 
 from tessera.descriptor import NAMES, Descriptor, Representation, describe
 from tessera.devices import CPU
-from tessera.errors import WRONG_KIND, failure
+from tessera.errors import WRONG_KIND, TesseraError, failure
 
 if TYPE_CHECKING:
     import numpy as np
 
     from tessera.arguments import Array
 
-_SPARSE = "Sparse"
-"""What the compiler calls operators that are made of rows, columns and values."""
 _LONGEST = 400
 """Characters of an expression; a longer one is computed, so that a loop does not make ever longer programs."""
 
@@ -163,12 +161,25 @@ class Operator:
         return self._with("({0} - {1})", other)
 
     def __mul__(self, factor: object) -> Operator:
-        return self._with("({1} * {0})", factor)
+        return self._with("({1} * {0})", self._number(factor))
 
     __rmul__ = __mul__
 
     def __truediv__(self, factor: object) -> Operator:
-        return self._with("({0} / {1})", factor)
+        return self._with("({0} / {1})", self._number(factor))
+
+    def _number(self, factor: object) -> object:
+        """A complex number of Python's as an array, which functions take, of the bits that the operator has; c64 where
+        it has no numbers of its own."""
+        if not isinstance(factor, complex):
+            return factor
+        import numpy as np
+
+        try:
+            own = self.dtype
+        except TesseraError:
+            own = np.dtype("f4")
+        return np.asarray(factor, np.result_type(own, "c8"))
 
     def __neg__(self) -> Operator:
         return self._with("(-{0})")
@@ -206,18 +217,18 @@ class Operator:
         return self._do("spectral({0})")
 
     def to_scipy(self) -> object:
-        """A sparse operator as a matrix of SciPy's in COO, with its stored entries."""
-        kind, *_ = json.loads(self.tree)
-        if kind != _SPARSE:
+        """A matrix of SciPy's in COO, with the stored entries of an operator that is sparse, block-sparse or diagonal,
+        or of multiples, adjoints and sums of such."""
+        from tessera.device_array import to_host
+        from tessera.sparse import entries_of
+
+        entries = entries_of(json.loads(self.tree), cast("Sequence[object]", to_host(self.parts)))
+        if entries is None:
             raise failure(WRONG_KIND, "this operator is not sparse", ("`A.to_dense()` gives its matrix",))
         from scipy.sparse import coo_matrix
 
-        from tessera.device_array import to_host
-
-        values, rows, columns = cast("tuple[Array, Array, Array]", to_host(self.parts[:3]))
-        is_adjoint = bool(json.loads(self.tree)[-1])
-        places = (columns, rows) if is_adjoint else (rows, columns)
-        return coo_matrix((values.conj() if is_adjoint else values, places), shape=self.shape)
+        values, rows, columns = entries
+        return coo_matrix((values, (rows, columns)), shape=self.shape)
 
     def __repr__(self) -> str:
         rows, columns = self.shape
