@@ -5,8 +5,9 @@
 
 Kinds and operations are those whose name has the TEXT, or one of several between commas; part 0/4 is every fourth
 program. Programs are dealt to processes, operation by operation, so that what had no time is of all kinds; one that
-ends its process costs the program it was at. For a GPU, f32 unless said, each program also runs on the CPU, and both
-give the same bits or the same error. The report goes to DIR/operator_sweep.json.
+ends its process costs the program it was at. On a GPU, in f32 unless said, operations between
+commas are one program, of those that a kind has what they need for, and `+` begins another; it gives the bits that it
+gives on the CPU. The report goes to DIR/operator_sweep.json.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 import numpy as np  # noqa: E402
 
 from tests.support.operator_kinds import KINDS, NUMPY  # noqa: E402
-from tests.support.operator_sweep import OPERATIONS, judged, outcome  # noqa: E402
+from tests.support.operator_methods import METHODS  # noqa: E402
+from tests.support.operator_sweep import OPERATIONS, judged_of, lacks, outcome_of, together  # noqa: E402
 
 Case = tuple[str, str, str]
+ASKED = OPERATIONS | METHODS
 
 
 def main() -> None:
@@ -72,7 +75,9 @@ def _options() -> argparse.Namespace:
 
 def cases(options: argparse.Namespace) -> list[Case]:
     dtypes = options.dtypes.split(",") if options.dtypes else (["f32"] if options.device != "cpu" else list(NUMPY))
-    kinds, operations = _named(KINDS, options.kinds), _named(OPERATIONS, options.operations)
+    kinds, operations = _named(KINDS, options.kinds), _named(ASKED, options.operations)
+    if options.device != "cpu":
+        operations = options.operations.split("+")
     every = [(kind, operation, dtype) for operation in operations for dtype in dtypes for kind in kinds]
     first, step = map(int, options.part.split("/"))
     return every[first::step]
@@ -119,13 +124,29 @@ def _run_share(options: argparse.Namespace) -> None:
 
 def _run_one(case: Case, device: str) -> dict[str, str]:
     try:
-        code, found = outcome(*case)
-        problem = judged(*case, code, found)
-        if not problem and device != "cpu":
-            problem = _compared((code, found), outcome(*case, device))
+        code, problem = _on_cpu(case) if device == "cpu" else _on_both(case, device)
     except Exception:  # of NumPy's, or a fault of the compiler: the report has both
         return {"outcome": "fault", "problem": traceback.format_exc()[-900:]}
     return {"outcome": "wrong", "problem": problem} if problem else {"outcome": "refused" if code else "right"}
+
+
+def _on_cpu(case: Case) -> tuple[str, str]:
+    """The code of an error, and what is wrong."""
+    kind, operation, dtype = KINDS[case[0]], ASKED[case[1]], case[2]
+    if lacks(kind, operation, dtype) in ("regular", "real"):
+        return "", ""
+    code, found = outcome_of(kind, operation, dtype)
+    return code, judged_of(kind, operation, dtype, code, found)
+
+
+def _on_both(case: Case, device: str) -> tuple[str, str]:
+    kind_name, names, dtype = case
+    kind = KINDS[kind_name]
+    operation = together(kind, names.split(","), dtype)
+    if not operation.text:
+        return "", ""
+    ours = outcome_of(kind, operation, dtype)
+    return ours[0], _compared(ours, outcome_of(kind, operation, dtype, device))
 
 
 def _compared(ours: tuple[str, Any], theirs: tuple[str, Any]) -> str:

@@ -176,6 +176,7 @@ def positive(M: Tensor[N, N, f32]): return op.dense(M, psd=True) @ ones(N)
 def onto(M: Tensor[N, N, f32]): return op.projector(M) @ ones(N)
 def order(p: Tensor[N, i64], x: Tensor[N, f32]): return op.permutation(p) @ x
 def sparse(r: Tensor[N, i64], x: Tensor[N, f32]): return op.coo(r, r, x, N) @ x
+def rows(s: Tensor[L, i64], x: Tensor[N, f32]): return op.csr(s, arange(N), x, N) @ x
 def divided(d: Tensor[N, f32]): return solve(op.diag(d), d)
 def ring(d: Tensor[N, f32]): return solve(op.circulant(d), d)
 """
@@ -185,10 +186,12 @@ def ring(d: Tensor[N, f32]): return solve(op.circulant(d), d)
         with pytest.raises(tessera.TesseraError, match=r"not (self-adjoint|unitary|positive|orthonormal)|are not"):
             m[name](bad)
     ones = np.ones(3, "f4")
-    for name, wrong in (("order", [0, 0, 2]), ("sparse", [0, 1, 3])):
-        m[name](np.arange(3), ones)
-        with pytest.raises(tessera.TesseraError, match=r"once|outside"):
-            m[name](np.array(wrong), ones)
+    given = {"order": [[0, 0, 2]], "sparse": [[0, 1, 3]], "rows": [[0, 2, 1, 3], [0, 1, 2, 4], [1, 1, 3, 3], [0, 1, 2]]}
+    for name, every in given.items():
+        m[name](np.arange(4 if name == "rows" else 3), ones)
+        for wrong in every:
+            with pytest.raises(tessera.TesseraError, match=r"once|outside|rise from 0"):
+                m[name](np.array(wrong), ones)
     with pytest.raises(tessera.TesseraError, match="singular"):
         m.divided(np.array([1, 0, 2], "f4"))
     with pytest.raises(tessera.TesseraError, match="singular"):

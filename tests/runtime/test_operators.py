@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 import weakref
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 
 import tessera
 from tessera.descriptor import TAGS, Flags, Representation
+from tessera.sparse import entries_of
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.encoding import _classes
 from tesserac.check.algebra.flags import FLAGS
@@ -103,7 +105,7 @@ def test_what_python_makes() -> None:
     with pytest.raises(AttributeError, match="kronecker"):
         tessera.op.nothing  # noqa: B018
     with pytest.raises(tessera.TesseraError, match="not sparse"):
-        tessera.op.diag(d).to_scipy()
+        tessera.op.dense(np.diag(d)).to_scipy()
 
 
 @pytest.mark.one_in(12)
@@ -154,6 +156,18 @@ def test_sparse_operators_come_from_scipy_and_go_back(monkeypatch: pytest.Monkey
         tessera.op.from_scipy(dense)
     with pytest.raises(tessera.TesseraError, match="floats or complex numbers, and this matrix int64"):
         tessera.op.from_scipy(made((np.array([1, 2, 3, 4]), places), shape=(4, 3)))
+
+
+@pytest.mark.one_in(24)
+def test_what_is_made_of_entries_has_entries() -> None:
+    op, d = tessera.op, np.array([1, 2j, 3, -4], "c16")
+    A = op.coo(np.array([0, 0, 3]), np.array([1, 1, 2]), d[:3], 4)
+    B = op.block_sparse(np.arange(8, dtype="c16").reshape(2, 2, 2), np.array([0, 1]), np.array([1, 1]), 4)
+    for C in (A.T, 2.0 * A - B.H, (op.diag(d).H + B) / (1 + 2j)):
+        values, rows, columns = entries_of(json.loads(C.tree), C.parts)
+        dense = Entries((values, (rows, columns)), C.shape).toarray()
+        assert values.dtype == C.dtype and np.allclose(dense, C.to_dense()) and np.any(dense)
+    assert entries_of(json.loads((A.H @ A).tree), A.parts) is None
 
 
 @pytest.mark.one_in(16)

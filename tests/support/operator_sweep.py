@@ -9,7 +9,7 @@ take is an error with a code of `REFUSALS`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -30,7 +30,7 @@ REFUSALS = {
     "self-adjoint": {"E0804"},
     "not negative": {"E0933"},
 }
-"""By what an operator lacks."""
+"""By what an operator lacks. Of one that is not "regular" or "real" a method may give a number: it is not asked."""
 
 
 def _one(m: Any) -> float:
@@ -171,6 +171,12 @@ OPERATIONS: dict[str, Operation] = {
 }  # fmt: skip
 
 
+def together(kind: Kind, names: Sequence[str], dtype: str) -> Operation:
+    """Several operations as one, of those that the kind has what they need for: a program has all of their results."""
+    chosen = [OPERATIONS[name] for name in names if lacks(kind, OPERATIONS[name], dtype) is None]
+    return Operation(", ".join(one.text for one in chosen), lambda m, z: tuple(one.expected(m, z) for one in chosen))
+
+
 def lacks(kind: Kind, operation: Operation, dtype: str) -> str | None:
     """What the operation asks for and the kind has not, if anything."""
     m = kind.matrix(wide(dtype))
@@ -179,6 +185,8 @@ def lacks(kind: Kind, operation: Operation, dtype: str) -> str | None:
         "an inverse": kind.singular,
         "self-adjoint": not kind.is_own(dtype),
         "not negative": kind.is_own(dtype) and la.eigvalsh(m).min() < -1e-6,
+        "regular": kind.singular or not m.any(),
+        "real": np.iscomplexobj(m) or dtype.startswith("c"),
     }
     return next((need for need in operation.needs if missing[need]), None)
 
@@ -217,9 +225,12 @@ def expected(kind: Kind, operation: Operation, dtype: str) -> Any:
     return operation.expected(m, SimpleNamespace(**_fitting(vars(z), m)))
 
 
-def outcome(kind_name: str, operation_name: str, dtype: str, device: str = "cpu") -> tuple[str, Any]:
+def outcome(kind_name: str, operation_name: str, dtype: str) -> tuple[str, Any]:
     """What a program gives, or the code of its error."""
-    kind, operation = KINDS[kind_name], OPERATIONS[operation_name]
+    return outcome_of(KINDS[kind_name], OPERATIONS[operation_name], dtype)
+
+
+def outcome_of(kind: Kind, operation: Operation, dtype: str, device: str = "cpu") -> tuple[str, Any]:
     text = program(kind, operation, dtype)
     try:
         found = tessera.compile(text, device=device)["run"](*arguments(text, kind, dtype))
@@ -232,8 +243,13 @@ def outcome(kind_name: str, operation_name: str, dtype: str, device: str = "cpu"
 
 def judged(kind_name: str, operation_name: str, dtype: str, code: str, found: Any) -> str:
     """What is wrong with an outcome; nothing where it is right."""
-    kind, operation = KINDS[kind_name], OPERATIONS[operation_name]
+    return judged_of(KINDS[kind_name], OPERATIONS[operation_name], dtype, code, found)
+
+
+def judged_of(kind: Kind, operation: Operation, dtype: str, code: str, found: Any) -> str:
     missing = lacks(kind, operation, dtype)
+    if missing is not None and missing not in REFUSALS:
+        return ""
     if missing is not None:
         return "" if code in REFUSALS[missing] else f"{code or 'no error'}, though it is not {missing}: {found}"
     if code:
