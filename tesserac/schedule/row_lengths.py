@@ -15,6 +15,7 @@ from tesserac.schedule.cost import power_of_two_below
 from tesserac.schedule.dialect import Predicate, launch_ins, launch_kind, launch_loops, memory
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
+from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
 from tesserac.schedule.uses import Passes
@@ -31,8 +32,9 @@ PARTS = ((128,), (256,), (512,), (512, 256))
 WIDE_BITS = 32
 HELD_BLOCKS = 2
 """Blocks of a row that a warp holds in registers, at most, where it has several."""
-SHORT_FOLD, ROWS_AT_ONCE = 256, 1024
-"""Elements of a row up to which a program has several, and of all that it has."""
+SHORT_FOLD, ROWS_AT_ONCE, HELD_AT_ONCE = 256, 1024, 512
+"""Elements of a row up to which a program has several, and of all that it has: of rows that are read once, and of those
+that it holds, 16 in each lane, beside which there are registers for what is computed of them."""
 FIRST_PASS = 0
 
 
@@ -65,19 +67,27 @@ def vary_lengths(launch: Op, plain: Op, machine: Machine, walk: Callable[[Op], N
 
 
 def hold_in_a_warp(launch: Op, parts: tuple[int, ...]) -> None:
-    """Rows of at most so many numbers, one for each program."""
+    """Rows of at most so many numbers, one for each program, or several where they are short: lanes then tell each
+    other less of each, and a warp asks for more at once."""
     bind(launch, 1, "uniform")
     launch.attrs[ROW_PARTS] = parts
     because(launch, f"rows of at most {sum(parts)}: they stay in registers of one warp")
+    walked = [i for i, loop in enumerate(launch_loops(launch)[:-1]) if loop.size != ONE]
+    if walked and sum(parts) <= SHORT_FOLD:
+        split(launch, walked[-1], HELD_AT_ONCE // sum(parts))
+        because(launch, f"{HELD_AT_ONCE // sum(parts)} of them together")
 
 
 def hold_known_rows(launch: Op) -> None:
-    """The same of rows that are known to be so long that one warp holds them in more than one part."""
+    """The same of rows that are known to be short, or so long that one warp holds them in more than one part."""
     *rows, fold = launch_loops(launch)
-    parts, length = PARTS[-1], fold.size.constant
-    fits = length is not None and fold.block == parts[0] and fold.block < length <= sum(parts)
-    if launch_kind(launch) == "rows" and fits and all(loop.block == 1 for loop in rows):
-        hold_in_a_warp(launch, parts)
+    length = fold.size.constant
+    if launch_kind(launch) != "rows" or length is None or any(loop.block > 1 for loop in rows):
+        return
+    if fold.block < length <= sum(PARTS[-1]):
+        hold_in_a_warp(launch, PARTS[-1])
+    elif fold.block <= SHORT_FOLD:
+        hold_in_a_warp(launch, (fold.block,))
 
 
 def rows_together(launch: Op) -> int:

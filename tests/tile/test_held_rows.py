@@ -92,7 +92,8 @@ def test_warps_with_a_row_of_their_own_share_a_block_of_threads() -> None:
 def test_ends_of_rows_are_read_and_written_in_vectors() -> None:
     text = emit_ptx(emit_kernel(held("narrow")[1]).llvm, "sm_90a")
     for kind in ("ld", "st"):
-        assert len(re.findall(rf"\b{kind}\.global\S*(?:\.v2\.b16|\.b32)\s", text)) == 8  # two numbers each
+        pairs = re.findall(rf"\b{kind}\.global\S*(?:\.v2\.b16|\.b32)\s", text)
+        assert len(pairs) == 2 * 8  # where the row is whole, and where each pair is tested
 
 
 @pytest.mark.one_in(48)

@@ -42,8 +42,13 @@ def test_a_warp_reads_eight_rows_by_vectors() -> None:
     assert all("[8, 128]" in ty and "r[1:1 1:2 1:4 1:64" in ty and "l[1:8 1:16 1:32 0:1 0:2]" in ty for ty in layouts)
 
 
-def test_rows_that_are_read_twice_stay_with_one_warp_each() -> None:
-    assert all("[128]" in ty for ty in loads(TWICE))
+def test_a_warp_holds_four_rows_that_it_looks_at_twice() -> None:
+    """It reads them once, by vectors; lanes have half of what is folded before each exchange."""
+    (read,) = loads(TWICE)
+    assert "[4, 128]" in read and "r[1:1 1:2" in read
+    (kernel,) = kernels_of(lowered(TWICE))
+    assert sum(op.name == "gpu.halve" for op in kernel.walk()) == 2
+    assert not any(op.name in ("gpu.tree", "gpu.for", "gpu.barrier") for op in kernel.walk())
 
 
 def test_programs_that_write_one_number_share_blocks_of_threads() -> None:

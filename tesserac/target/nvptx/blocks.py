@@ -72,10 +72,11 @@ def block_threads(kernel: Op) -> int:
     return kernel_threads(kernel) * programs_beside(kernel)
 
 
-FULL, HOLDING, HOLDING_MORE, NARROW, LOOPING = 64, 40, 28, 32, 24
-"""Warps that a multiprocessor should have at once, of maps, of rows that lie in registers, of longer ones that one warp
-holds, of such rows of narrow numbers, which have code for those that stand alone, and of rows that threads go over. By
-ncu, gelu with 28 began an instruction in 61 % of the cycles, and waited for memory in others."""
+FULL, HOLDING, TOGETHER, HOLDING_MORE, NARROW, LOOPING = 64, 40, 36, 28, 32, 24
+"""Warps that a multiprocessor should have at once, of maps, of rows that lie in registers, of several short ones, of
+longer ones that one warp holds, of such rows of narrow numbers, which have code for those that stand alone, and of rows
+that threads go over. By ncu, gelu with 28 began an instruction in 61 % of the cycles, and waited for memory in
+others."""
 FEW_WORDS, WORDS_OF_A_ROW, WORDS_OF_A_WARP, WORDS_OF_A_ROUND = 8, 16, 24, 32
 """What a thread of a map or a row reads, at most, of a row that one warp holds, or of a row in one round, in words,
 where it needs no more registers than so many warps leave it."""
@@ -102,7 +103,7 @@ def _warps_resident(kernel: Op) -> int:
     if names & set(LOOPS):
         return LOOPING if wide and max(map(_words, kernel.body.ops)) <= WORDS_OF_A_ROUND else 1
     if wide and words <= WORDS_OF_A_ROW:
-        return HOLDING
+        return TOGETHER if any(len(fragment(op.result).shape) > 1 for op in _loads(kernel)) else HOLDING
     if not row_parts(kernel) or words > WORDS_OF_A_WARP:
         return 1
     return HOLDING_MORE if wide else NARROW

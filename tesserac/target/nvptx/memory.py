@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.index import constant_index
-from tesserac.schedule.row_lengths import row_blocks
+from tesserac.schedule.row_lengths import row_blocks, row_parts
 from tesserac.target import flow
 from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, vector, zero
@@ -181,8 +181,7 @@ def emit_load(ctx: Context, op: Op) -> None:
     def partly() -> list[Value]:
         if not _tests_vectors(place, width):
             return tested()
-        vectors = all_of(ctx, [*place.aligned(width), *place.ends_whole(width)])
-        return flow.choose(ctx.b, vectors, lambda: tested(width), tested)
+        return _in_vectors(place, width, tested)
 
     def one_by_one() -> list[Value]:
         elements.forget()
@@ -195,11 +194,21 @@ def emit_load(ctx: Context, op: Op) -> None:
 Way = Callable[[], list[Value]]
 
 
+def _in_vectors(place: Place, width: int, tested: Callable[[int], list[Value]]) -> list[Value]:
+    """A test for each vector where rows are made of such, or of words where there are several rows and each begins
+    with one."""
+    words = len(place.axes) > 1 and width * place.bytes > WORD > place.bytes
+    narrower = (lambda: _in_vectors(place, WORD // place.bytes, tested)) if words else (lambda: tested(1))
+    fits = all_of(place.ctx, [*place.aligned(width), *place.ends_whole(width)])
+    return flow.choose(place.ctx.b, fits, lambda: tested(width), narrower)
+
+
 def _either(place: Place, width: int, simple: Value, whole: Way, partly: Way) -> list[Value]:
     """A block as a whole where it is simple, or in part."""
     if simple.number:
         return whole()
-    return partly() if _is_short_row(place, width) else flow.choose(place.ctx.b, simple, whole, partly)
+    tests_all = _is_short_row(place, width) and not row_parts(place.ctx.kernel)
+    return partly() if tests_all else flow.choose(place.ctx.b, simple, whole, partly)
 
 
 def _unless_whole(place: Place, width: int, inside: Value, one_by_one: Way, partly: Way) -> Way:
@@ -211,7 +220,7 @@ def _unless_whole(place: Place, width: int, inside: Value, one_by_one: Way, part
 
 def _is_short_row(place: Place, width: int) -> bool:
     """Whether a block is a row of which only a run knows the length, or the end of one: most often it does not fill the
-    block, so that no code is for those that do."""
+    block, so that no code is for those that do, unless one warp holds the row."""
     known = row_blocks(place.ctx.kernel) is not None
     return width > 1 and len(place.axes) == 1 and known and not place.axes[0].whole
 
@@ -306,8 +315,7 @@ def emit_store(ctx: Context, op: Op) -> None:
     def partly() -> list[Value]:
         if not _tests_vectors(place, width):
             return tested()
-        vectors = all_of(ctx, [*place.aligned(width), *place.ends_whole(width)])
-        return flow.choose(ctx.b, vectors, lambda: tested(width), tested)
+        return _in_vectors(place, width, tested)
 
     def one_by_one() -> list[Value]:
         elements.forget()
@@ -426,24 +434,3 @@ def moved_offset(ctx: Context, layout: SharedLayout, offset: Value, rows: int, c
     both is that of each."""
     moved = const_int(I32, layout.offset(rows, columns))
     return ctx.b.binary("xor", offset, moved) if layout.swizzled else ctx.b.add(offset, moved)
-
-
-def emit_publish(ctx: Context, op: Op) -> None:
-    """The first lane of each warp writes its value."""
-    source, room = op.operands
-    (value,) = ctx.fragments[source]
-    mem = ctx.memories[room]
-    dtype = fragment(source).dtype
-    warp = ctx.b.cast("zext", ctx.b.binary("lshr", ctx.thread, const_int(I32, 5)), I64)
-    address = ctx.b.gep(memory_type(dtype), mem.pointer, warp)
-    first = ctx.b.icmp("eq", ctx.lane, const_int(I32, 0))
-    flow.if_then(ctx.b, first, _storing(ctx, [to_memory(ctx, value, dtype)], address, memory_type(dtype).bits // 8))
-
-
-def emit_collect(ctx: Context, op: Op) -> None:
-    mem = ctx.memories[op.operands[0]]
-    dtype = mem.type.dtype
-    for warp, result in enumerate(op.results):
-        element = memory_type(dtype)
-        loaded = ctx.b.load(element, ctx.b.gep(element, mem.pointer, warp), element.bits // 8)
-        ctx.fragments[result] = [to_register(ctx, loaded, dtype)]

@@ -234,9 +234,8 @@ def row_reduction(shape: Sequence[int], element_bytes: int, warps: int) -> Layou
     terms = bits_between(axis, REDUCE_LANES, max(REDUCE_LANES, shape[axis]))
     rows = dim_bits(shape[:axis])
     warp_bits = _log2(warps)
-    idle = max(0, LANE_BITS + warp_bits - len(along) - len(rows))
-    vector = max(0, min(_log2(VECTOR_BYTES // element_bytes), len(along) - idle))
-    vector = max(vector, len(along) - LANE_BITS)
+    spare = max(0, len(along) + len(rows) - LANE_BITS - warp_bits)
+    vector = max(min(_log2(VECTOR_BYTES // element_bytes), spare), len(along) - LANE_BITS)
     lanes = along[vector:]
     room = LANE_BITS - len(lanes)
     side, spread, held = rows[:room], rows[room : room + warp_bits], rows[room + warp_bits :]

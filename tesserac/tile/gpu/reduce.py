@@ -34,14 +34,16 @@ from tesserac.types.policy import NO_POLICY, compute_dtype
 
 def expand_reductions(kernel: Op) -> None:
     """Changes the kernel in place."""
-    for op in list(kernel.walk()):
+    ops = list(kernel.walk())
+    rows = not any(op.name == "gpu.dot" for op in ops)  # of memory: what lanes have of a product is for the next one
+    for op in ops:
         if op.name == "gpu.reduce":
-            result = _expand(op)
+            result = _expand(op, rows)
             op.result.replace_all_uses(result)
             op.erase()
 
 
-def _expand(op: Op) -> Value:
+def _expand(op: Op, rows: bool) -> Value:
     (dim,), kind, order = indices(op, "axes"), text(op, "kind"), op.attrs.get("order")
     if kind in ORDERED_KINDS and not isinstance(order, Free) and order != Blocks(512, REDUCE_LANES):
         raise LoweringError(f"a reduction in the order {order}")
@@ -52,11 +54,11 @@ def _expand(op: Op) -> Value:
     x = b.value("gpu.mask", (source, axis), ty, {"dim": dim, "value": identity(kind, accum)})
     _share(op, source, x)
     if kind not in ORDERED_KINDS:
-        x = _threads_last(b, x, dim)
+        x = _threads_last(b, x, dim, rows)
     width = min(REDUCE_LANES, ty.shape[dim]) if kind in ORDERED_KINDS else _held(ty, dim)
     x = _fold(b, x, dim, kind, width, accum)
     while width > 1:
-        x = _halve(b, x, dim, kind, width // 2, accum)
+        x = _halve(b, x, dim, kind, width // 2, accum, rows)
         width //= 2
     return x
 
@@ -70,12 +72,12 @@ def _share(op: Op, source: Value, masked: Value) -> None:
             user.set_operand(position, masked)
 
 
-def _threads_last(b: Builder, x: Value, dim: int) -> Value:
+def _threads_last(b: Builder, x: Value, dim: int, rows: bool) -> Value:
     """The same registers, as if neighbours along the dim lay in different warps, then in different lanes: where the
     order of what is folded does not matter, threads fold what they have before they tell each other."""
     ty = fragment(x)
     layout = ty.layout
-    if len(ty.shape) > 1 and not any(bit is not None and bit[0] == dim for bit in layout.warps):
+    if len(ty.shape) > 1 and not rows and not any(bit is not None and bit[0] == dim for bit in layout.warps):
         return x
     bits = [bit for bit in (*layout.warps, *layout.lanes, *layout.registers) if bit is not None and bit[0] == dim]
     steps = {bit: (dim, 1 << place) for place, bit in enumerate(bits)}
@@ -92,10 +94,10 @@ def _held(ty: FragmentType, dim: int) -> int:
     return width
 
 
-def _halve(b: Builder, x: Value, dim: int, kind: str, half: int, accum: DType) -> Value:
+def _halve(b: Builder, x: Value, dim: int, kind: str, half: int, accum: DType, rows: bool) -> Value:
     """r[i] (op)= r[i + half]"""
-    layout, one_row = fragment(x).layout, len(fragment(x).shape) == 1
-    if one_row and (dim, half) in layout.lanes and (held := _own_bit(layout, dim)) is not None:
+    layout, exchanges = fragment(x).layout, rows or len(fragment(x).shape) == 1
+    if exchanges and (dim, half) in layout.lanes and (held := _own_bit(layout, dim)) is not None:
         return _halved(b, x, dim, kind, half, held)
     if (dim, half) in layout.lanes:
         folded = _butterfly(b, x, dim, kind, half)
