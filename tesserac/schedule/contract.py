@@ -39,9 +39,9 @@ from tesserac.types.dtype import BF16, F16, F32, F64, DType
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 64, 192
-MOST_STAGES, MOST_BYTE_STAGES, MOST_SMALL_STAGES, MOST_ASYNC_STAGES = 4, 6, 12, 16
+MOST_STAGES, MOST_BYTE_STAGES, MOST_SMALL_STAGES, MOST_ASYNC_STAGES = 4, 6, 8, 16
 """Copies in flight; of the smallest blocks, which run where multiprocessors would be idle, and of tensor copies as many
-as hide the way to memory."""
+as hide the way to memory. A power of two for threads that copy: each of them counts the copies that it waits for."""
 ROW_BYTES = 16
 """To which tensor copies want rows aligned."""
 BARRIER_BYTES = 1024

@@ -10,11 +10,13 @@ from tesserac.target.nvptx import clusters, copies
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
 from tesserac.tile.gpu.held_rows import LOOPS
 from tesserac.tile.gpu.layout import VECTOR_BYTES, WHOLE_WARP
+from tesserac.tile.gpu.matrix import FMA
 from tesserac.tile.gpu.shared import ATOM_BYTES
 from tesserac.tile.gpu.types import BarriersType, StagesType
-from tesserac.tile.gpu.values import fragment, is_persistent, kernel_grid, kernel_threads, memory
+from tesserac.tile.gpu.values import fragment, is_persistent, kernel_grid, kernel_threads, matrix_unit_of, memory
 from tesserac.tile.gpu.variants import scratch_bytes
 from tesserac.types.dims import Dim, product
+from tesserac.types.dtype import F32
 
 
 def programs(kernel: Op) -> Dim:
@@ -87,7 +89,23 @@ MAPS = {"gpu.kernel", "gpu.axis", "gpu.load", "gpu.map", "gpu.cast", "gpu.store"
 def blocks_resident(kernel: Op) -> int:
     """How many blocks a multiprocessor should hold at once, by which registers are shared out: while some compute,
     others wait for memory."""
+    if _sums_few(kernel):
+        return 2
     return max(1, _warps_resident(kernel) * WHOLE_WARP // block_threads(kernel))
+
+
+FEW_SUMS = 16
+"""Sums of a thread beside which half of a multiprocessor's registers suffice for all else that a product keeps."""
+
+
+def _sums_few(kernel: Op) -> bool:
+    """Whether threads multiply words by themselves, and so few each that two programs go beside each other: while one
+    waits at a barrier, the other multiplies."""
+    ops = list(kernel.walk())
+    products = [op for op in ops if op.name == "gpu.multiply"]
+    sums = [fragment(op.results[0]) for op in products if matrix_unit_of(op).name == FMA]
+    few = all(ty.dtype == F32 and ty.layout.count <= FEW_SUMS for ty in sums)
+    return bool(sums) and len(sums) == len(products) and few and not any(op.name == "gpu.fold" for op in ops)
 
 
 def _warps_resident(kernel: Op) -> int:
