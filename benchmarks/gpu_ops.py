@@ -1,6 +1,6 @@
 """Runs every operator, every function of the library and the programs of `gpu_ops.tess` on a GPU and compares the bits.
 
-    python -m benchmarks.gpu_ops --out DIR [--arch sm_90a] [--jobs 8] [--only TEXT] [--repeat 2]
+    python -m benchmarks.gpu_ops --out DIR [--arch sm_90a] [--jobs 8] [--only TEXT,...] [--repeat 2]
         [--random 1000] [--gradients 200] [--first SEED] [--limit SECONDS]
 
 So are random programs and gradients, as many as are asked for. Operators are compared with the interpreter, programs
@@ -121,7 +121,7 @@ def _deal(number: int, options: argparse.Namespace, rows: list[Row], lock: threa
 
 def run_some(options: argparse.Namespace) -> Iterator[Row]:
     every = (*cases(options.arch), *random_cases(options))
-    chosen = [case for case in every if options.only in case[0]]
+    chosen = [case for case in every if any(text in case[0] for text in options.only.split(","))]
     for name, check in chosen[options.inside :: options.jobs][options.skip :]:
         print(f"AT {name}", flush=True)
         try:

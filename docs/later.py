@@ -12,7 +12,7 @@ BODY = "def f(x: Tensor[N, f32], s: Tensor[f32], i: Tensor[K, i32], n: i32) -> T
 """One statement in the body of a function."""
 
 STATEMENTS = (
-    "x[i] /= 2.0",
+    "x[i] %= 2.0",
 )
 
 

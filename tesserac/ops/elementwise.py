@@ -396,6 +396,7 @@ class Where(Operator):
     again = True
     batching = "aligned"
     signatures = ("(c: bool[s...], x: E[s...], y: E[s...]) -> E[s...]",)
+    others = {"c": ("condition",), "x": ("input",), "y": ("other",)}
     linear = "jointly"
 
     @classmethod

@@ -84,13 +84,14 @@ class ExpLifted(ExpTerm):
 
 @register
 class Ldexp(Elementwise):
-    """x * 2^n for whole n held in the float type, rounded once. Being whole, n has no derivative.
+    """x * 2^n for whole n, integers or held in the float type, rounded once. Being whole, n has no derivative.
 
     def f(x: Tensor[N, f32], n: Tensor[N, f32]) -> Tensor[N, f32]:
         return ldexp(x, rint(n))
     """
 
     name, primitive, signatures = "ldexp", "ldexp", TWO_FLOATS
+    of_integers = "ldexp_by_integers"
     differential = "ldexp(dx, y)"
     whole = (1,)
 

@@ -114,7 +114,7 @@ class Sum(Reduction):
 
 @register
 class Mean(Reduction):
-    """Sum over axes divided by the number of elements, rounded once.
+    """Sum over axes divided by the number of elements, rounded once; of integers in f64.
 
     def f(x: Tensor[B, N, f32]) -> Tensor[B, f32]:
         return mean(x, axis=-1)
@@ -122,6 +122,7 @@ class Mean(Reduction):
 
     name, kind = "mean", "sum"
     more_options = dict.fromkeys(("where", "dtype"), "mean_where")
+    of_integers = "mean_where"
     signatures = ("(x: A[*s], axis: axes = None, keep: bool = False) -> A[{dims}]",)
     linear = "jointly"
 

@@ -71,8 +71,10 @@ class Operator(ABC):
     surface: ClassVar[bool] = True  # whether programs may call it by name
     more_options: ClassVar[Mapping[str, str]] = {}
     """Options that a function of the library around the operator has, and its name: a call with one is a call of it."""
+    of_integers: ClassVar[str | None] = None
+    """The function of the library that takes integers, where it does not itself: a call with some is a call of it."""
     others: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """What other libraries call its options."""
+    """What other libraries call its operands and options."""
     mixes_fp8: ClassVar[bool] = False
     accumulates: ClassVar[bool] = False
     again: ClassVar[bool] = False  # whether it costs little where its operands are there: pointwise, or a view

@@ -42,6 +42,7 @@ class Permute(Operator):
     again = True
     batching = "shifted"
     signatures = ("(x: E[*s], order: order) -> E[{dims}]",)
+    others = {"order": ("dims", "axes")}
     linear = "jointly"
 
     order: tuple[int, ...]

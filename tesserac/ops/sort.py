@@ -27,6 +27,7 @@ class ArgSort(Operator):
     """
 
     name = "argsort"
+    more_options = dict.fromkeys(("kind", "stable"), "argsort_by_kind")
     batching = "shifted"
     signatures = ("(x: O[*s, n], axis: axis = -1, descending: bool = False) -> i64[*s, n]",)
 

@@ -35,7 +35,7 @@ def test_all_places_of_a_mask_get_one_value() -> None:
     ("statement", "code", "said"),
     [
         ("y[m] = x", "E0210", "one value"),
-        ("y[m] /= 2.0", "E0210", "`x[mask] = v` with one v for all is allowed"),
+        ("y[m] %= 2.0", "E0210", "`x[mask] = v` with one v for all is allowed"),
         ("y[k] = 0.0", "E0311", "a mask of dims"),
         ("y[:, m] = 0.0", "E0210", "where(mask, x, y)"),
     ],

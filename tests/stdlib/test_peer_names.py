@@ -68,6 +68,28 @@ segment_sum(x, i, num_segments=5) = segment_sum(x, i, 5)
 dropout(x, 0.5, training=False) = x
 solve_triangular(s, s, upper=True) = triangular_solve(s, s, lower=False)
 quantile(x, 0.3, dim=1, interpolation="nearest") = quantile(x, 0.3, axis=1, method="nearest")
+softmax(input=x, dim=1) + maximum(input=x, other=y) = softmax(x, axis=1) + maximum(x, y)
+where(condition=x > 0.0, input=x, other=y) + pow(p, other=y) = where(x > 0.0, x, y) + pow(p, y)
+embedding(input=i % 3, weight=x) = embedding(x, i % 3)
+atan2(input=x, other=y) = atan2(x, y)
+searchsorted(sort(v), input=x) = searchsorted(sort(v), x)
+permute(input=x, dims=(1, 0)) + transpose(input=x, dim0=0, dim1=1) = x.T + transpose(x, axes=(1, 0))
+v.at[i].divide(t[:3]) = v / ones(6, dtype=f64).at[i].set(t[:3])
+v.at[array([1, 1])].div(t[:2], unique_indices=False) = v / array([1.0, t[0] * t[1], 1.0, 1.0, 1.0, 1.0])
+v.at[i].get(mode="promise_in_bounds", indices_are_sorted=False) = v[i]
+einsum(x, [0, 1], y, [2, 1]) + einsum("ij,kj", [x, y]) = 2.0 * x @ y.T
+einsum(x, [3, 1], [1, 3]) = x.T
+sort(x, axis=None, kind="mergesort") = sort(ravel(x))
+argsort(x, axis=0, stable=True) + argsort(x, axis=0, kind="stable") = 2 * argsort(x, axis=0)
+bincount(i, t[:3], 6) = bincount(i, size=6, weights=t[:3])
+conv2d(z[0], k, t, padding=1) = conv2d(z, k, t, padding=1)[0]
+conv1d(z[0, :, 0], k[:, :, 0]) = conv1d(z[:, :, 0], k[:, :, 0])[0]
+conv_transpose1d(z[0, :, 0], k[:, :, 0]) = conv_transpose1d(z[:, :, 0], k[:, :, 0])[0]
+conv_transpose2d(z[0], k, stride=2) = conv_transpose2d(z, k, stride=2)[0]
+conv3d(z[0, :, None], k[:, :, None]) = conv3d(z[:, :, None], k[:, :, None])[0]
+conv_transpose3d(z[0, :, None], k[:, :, None]) = conv_transpose3d(z[:, :, None], k[:, :, None])[0]
+vmap(lambda one: conv2d(one, k))(z) = conv2d(z, k)
+dctn(x) + idstn(x, axes=(0,)) = dct(dct(x, axis=0), axis=1) + idst(x, axis=0)
 """
 PAIRS = [line.split(" = ") for line in SAME.splitlines() if line]
 
@@ -143,6 +165,16 @@ OPTIONS: list[tuple[str, Callable[..., Any]]] = [
     ("linspace(0.0, 1.0, num=5, endpoint=False, dtype=f64)", lambda: np.linspace(0, 1, 5, endpoint=False)),
     ("isin(i, array([0, 2]), invert=True)", lambda i: np.isin(i, [0, 2], invert=True)),
     ("gammainc(1e20 * exp(0.0 * v), 1e20 * exp(0.0 * v)) - 0.5", lambda v: 1.3298e-11 + 0.0 * v),
+    ("mean(i)", np.mean),
+    ("mean(x > 0.0, axis=0)", lambda x: np.mean(x > 0, 0)),
+    ("var(i, ddof=1) + std(i)", lambda i: np.var(i, ddof=1) + np.std(i)),
+    ("isclose(i, array([0, 4, 3]))", lambda i: np.isclose(i, [0, 4, 3])),
+    ("ldexp(t[:3], i)", lambda t, i: np.ldexp(t[:3], i)),
+    ("ldexp(i, i)", lambda i: np.ldexp(i.astype(np.float64), i)),
+    ("gradient(x)[0]", lambda x: np.gradient(x)[0]),
+    ("gradient(x, (0.5, 2.0), edge_order=2)[1]", lambda x: np.gradient(x, 0.5, 2.0, edge_order=2)[1]),
+    ("gradient(x, sort(v), axis=1, edge_order=2)", lambda x, v: np.gradient(x, np.sort(v), axis=1, edge_order=2)),
+    ("gradient(v, edge_order=2)", lambda v: np.gradient(v, edge_order=2)),
     ("digamma(0.0 * x[0, :2] - 0.0)", lambda x: np.where(np.signbit(0.0 * x[0, :2] - 0.0), np.inf, -np.inf)),
 ]
 

@@ -173,7 +173,7 @@ def _next_key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed
 
 _FREE = {ZIP: zip_items, ENUMERATE: enumerated, "rearrange": call_pattern}
 """Those whose arguments have no names of their own."""
-_X = Slot("x", True, False)
+_X = Slot("x", True, False, others=("input",))
 _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     **{f"tile.{name}": rule for name, rule in tiles.RULES.items()},
     **{f"dist.{name}": rule for name, rule in distribution.RULES.items()},
@@ -183,7 +183,10 @@ _RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "len": ((_X,), _len),
     "ceil_div": ((Slot("a", True, False), Slot("b", True, False)), _ceil_div),
     "narrow": ((_X, Slot("dtype", False, False)), _narrow),
-    "transpose": ((_X, Slot("order", False, False), Slot("other", False, False)), _transpose),
+    "transpose": (
+        (_X, Slot("order", False, False, others=("dim0", "axes")), Slot("other", False, False, others=("dim1",))),
+        _transpose,
+    ),
     "key": ((Slot("seed", True, False),), _key),
     "next_key": ((), _next_key),
 }

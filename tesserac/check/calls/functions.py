@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tesserac.base.resources import of_library
 from tesserac.check.analysis.demanded import require_numbers_inside
+from tesserac.check.calls.batches import in_a_batch, is_one_item, out_of_batch
 from tesserac.check.calls.errors import explain_conflict, explain_misfit
 from tesserac.check.calls.reasons import explain_demand, record_call
 from tesserac.check.declarations.decorators import is_kernel
@@ -43,7 +45,7 @@ from tesserac.check.operators.apply import meet_storage
 from tesserac.check.operators.precision import policy_edits, wider_sum
 from tesserac.check.operators.statics import read_order
 from tesserac.check.operators.unusual import axis_position, check_axis
-from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments, with_operand_names
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.rules import Instance
 from tesserac.check.transforms.custom_rules import with_rules
@@ -83,13 +85,16 @@ def call_function(
     slots = [
         Slot(p.name, p.default is None, p.keyword_only, p.span, others.get(p.name, ())) for p in signature.parameters
     ]
-    given = sort_arguments(body, callee, _gather_shape(signature, args, callee), slots)
+    named = with_operand_names(slots, args) if of_library(signature.node.span.file) else slots
+    given = sort_arguments(body, callee, _gather_shape(signature, args, callee), named)
     if given is None:
         return body.error(callee.span)
     values = _fill_in(body, ref, signature, {**_stored(body, signature, callee), **given})
     if is_kernel(signature.node):
         values = [_merge_leading(p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
     values = [meet_spec(body, p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
+    one = is_one_item(signature, values)
+    values = in_a_batch(values) if one else values
     values = _resolve_axes(body, signature, values, given, callee)
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
@@ -101,7 +106,7 @@ def call_function(
     word = annotation_of(signature.node, OF_BLOCKS)
     if body.kernel is not None and word is not None:
         body.kernel.said[call] = word
-    return call
+    return out_of_batch(body, call, callee) if one else call
 
 
 def _stored(body: Body, signature: Signature, callee: Callee) -> dict[str, typed.Expr]:

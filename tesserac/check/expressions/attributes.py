@@ -12,7 +12,7 @@ from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.foreign_names import MODULES, NO_MODULE, called_here
+from tesserac.check.names.foreign_names import MODULES, NO_MODULE, attribute_here, called_here
 from tesserac.check.names.refs import (
     LibraryRef,
     ModuleRef,
@@ -191,7 +191,7 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
 
 def unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
-    here = called_here(node.name) if isinstance(type_, TensorType) else None
+    here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None
     if here is not None:
         draft.remark(here)
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import call_builtin
@@ -58,6 +59,7 @@ from tesserac.check.values.type_values import dtype_call
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
+from tesserac.types.dtype import BOOL
 from tesserac.types.ty import (
     DictType,
     ErrorType,
@@ -69,6 +71,7 @@ from tesserac.types.ty import (
     TensorType,
     TransformType,
     TupleType,
+    Type,
 )
 
 
@@ -200,7 +203,7 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
             return extreme(body, op.name, args, callee)
         case OperatorRef(op) if op.name in EXTREMES and _are_values(args):
             return _of_two(body, op.name, args, callee)
-        case OperatorRef(op) if (fuller := _with_options(body, op, args)) is not None:
+        case OperatorRef(op) if (fuller := _with_options(body, op, args, callee)) is not None:
             return call_function(body, fuller, args, callee)
         case OperatorRef(op):
             return call_operator(body, op, args, callee)
@@ -217,11 +220,20 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
     return body.error(callee.span)
 
 
-def _with_options(body: Body, op: type[Operator], args: Sequence[Arg]) -> FunctionRef | None:
-    """The library's function around an operator, where an argument is an option that only the function has."""
+def _with_options(body: Body, op: type[Operator], args: Sequence[Arg], callee: Callee) -> FunctionRef | None:
+    """The library's function around an operator, where an argument is an option that only that has, or has a dtype that
+    only it takes: this in a program alone, for the library casts what it computes back to the dtype that it was."""
     found = next((op.more_options[arg.name] for arg in args if arg.name and arg.name in op.more_options), None)
+    if found is None and op.of_integers is not None and not of_library(callee.at.file):
+        found = op.of_integers if any(_is_whole(arg.value.type) for arg in args) else None
     meaning = None if found is None else body.rules.library(found)
     return meaning if isinstance(meaning, FunctionRef) else None
+
+
+def _is_whole(type_: Type) -> bool:
+    if not isinstance(type_, TensorType) or type_.policy.scale_axis is not None:
+        return False
+    return type_.dtype.is_integer or type_.dtype == BOOL
 
 
 def _call_known(body: Body, name: str, args: list[Arg], callee: Callee) -> typed.Expr:

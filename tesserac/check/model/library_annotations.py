@@ -7,6 +7,7 @@
                             a loop over blocks carries of them, and gives that on: no block shows in what comes out
     @in_kernels("stored")   in a kernel, the `dtype` that a call leaves open is the one that its tiles are stored in,
                             where that is narrow and has the exponents of f32: its products are those of matrix units
+    @batched("first")       its first argument may stand without its first dim, that of a batch: so is the result then
     @known("floats")        floats that are known while compiling stay so in its parameters without a type: sizes may
                             follow from them, and it is compiled for each
     @also(kernel_size="size")
@@ -24,6 +25,7 @@ DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED = "diagonal", "lower", "upper
 ORTHONORMAL, POSITIVE = "unitary", "positive"
 STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED, ORTHONORMAL, POSITIVE)
 ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
+BATCHED = "batched"
 PARTS, JOINS = "parts", "joins"
 WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
 WORDS: dict[str, tuple[str, ...]] = {
@@ -31,6 +33,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     BEYOND: ("-inf", "inf", "0"),
     OF_BLOCKS: (PARTS, JOINS),
     KNOWN: ("floats",),
+    BATCHED: ("first",),
     IN_KERNELS: ("stored",),
 }
 

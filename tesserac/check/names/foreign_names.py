@@ -58,6 +58,32 @@ PACKAGES = frozenset({
 """What programs of Python import."""
 NO_IMPORT = "a program imports its own files; what the library has needs no import: `exp(x)`, `grad(f)`"
 
+ATTRIBUTES = {
+    "bool": "`x.astype(bool)`",
+    "cpu": "`with device(cpu):` around what is to run there",
+    "cuda": "`with device(gpu):` around what is to run there",
+    "dim": "`x.rank`",
+    "indices": "the second of what `topk(x, k)` or `mode(x)` gives; of `sort` and `max` it is `argsort` and `argmax`",
+    "int": "`x.astype(i32)`",
+    "long": "`x.astype(i64)`",
+    "ndim": "`x.rank`",
+    "new_ones": "`ones(N, dtype=x.dtype)`",
+    "new_zeros": "`zeros(N, dtype=x.dtype)`",
+    "values": "the first of what `topk(x, k)` or `mode(x)` gives; `sort` and `max` give nothing else",
+}
+"""Of tensors alone: of a name that nothing has they would say too much."""
+FOREIGN_PARAMETERS = {
+    "device": "`with device(gpu):` around what is to run there",
+    "generator": "`seed=` or `key=` gives a draw numbers of its own",
+    "inplace": "nothing changes a tensor in place: bind the name again, `x = relu(x)`",
+    "out": "a call gives its result: `y = f(x)`",
+    "requires_grad": "`grad(f)` is a derivative, where it is asked for",
+    "size_average": "`reduction=\"mean\"`, \"sum\" or \"none\"",
+    "unbiased": "`ddof=1` divides by one less than there are elements, `ddof=0` by their number",
+}
+"""What PyTorch's functions take, and how it is said here."""
+PLACES_OF = {"max": "argmax", "median": "argsort", "min": "argmin", "sort": "argsort"}
+"""Functions that give places beside the elements in PyTorch, and what gives those here."""
 FOREIGN_CONTEXTS = {
     "autocast": "the precision is part of a type: `Tensor[B, N, bf16 @accum(f32)]`",
     "enable_grad": "nothing is recorded while a function runs: `grad(f)` is its derivative, where it is asked for",
@@ -78,6 +104,11 @@ def called_here(name: str) -> str | None:
     if here is not None:
         return f"here it is {here}"
     return f"{NO_MODULE}: `sum(x)`" if name in MODULES else _in_the_table(name)
+
+
+def attribute_here(name: str) -> str | None:
+    """What to say of an attribute that tensors have elsewhere."""
+    return f"here it is {ATTRIBUTES[name]}" if name in ATTRIBUTES else called_here(name)
 
 
 def _in_the_table(name: str) -> str | None:

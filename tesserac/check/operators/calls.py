@@ -32,7 +32,7 @@ from tesserac.check.operators.statics import (
     read_size,
 )
 from tesserac.check.operators.unusual import check_axis
-from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
+from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments, with_operand_names
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.diag.codes.names import E0205, E0210
@@ -99,15 +99,8 @@ def _call_repeat(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
 def _call_sorted(body: Body, operator: type[Operator], args: Sequence[Arg], callee: Callee) -> typed.Expr:
     signature = operator.parsed[0]
     many = _many(signature)
-    grouped, rest = _take_many(signature, many, args) if many else ((), args)
-    others = operator.others
-    slots = [Slot(operand.name, True, False) for operand in signature.operands]
-    slots += [
-        Slot(s.name, s.default is None, False, others=others.get(s.name, ()))
-        for s in signature.statics
-        if s is not many
-    ]
-    given = sort_arguments(body, callee, rest, slots)
+    grouped, rest = _take_many(operator, many, args) if many else ((), args)
+    given = sort_arguments(body, callee, rest, with_operand_names(_slots(operator, many), rest))
     if given is None:
         return body.error(callee.span)
     operands = _operands(body, signature, given)
@@ -121,6 +114,13 @@ def _call_sorted(body: Body, operator: type[Operator], args: Sequence[Arg], call
     if is_fill(operator, given):
         return fill(body, operator, given, grouped, callee)
     return _call_along(body, operator, given, grouped, operands, callee)
+
+
+def _slots(operator: type[Operator], many: StaticParameter | None) -> list[Slot]:
+    signature, others = operator.parsed[0], operator.others
+    operands = [Slot(o.name, True, False, others=others.get(o.name, ())) for o in signature.operands]
+    statics = [s for s in signature.statics if s is not many]
+    return operands + [Slot(s.name, s.default is None, False, others=others.get(s.name, ())) for s in statics]
 
 
 def _call_along(
@@ -213,10 +213,11 @@ def _many(signature: Signature) -> StaticParameter | None:
 
 
 def _take_many(
-    signature: Signature, many: StaticParameter, args: Sequence[Arg]
+    operator: type[Operator], many: StaticParameter, args: Sequence[Arg]
 ) -> tuple[tuple[typed.Expr, ...], Sequence[Arg]]:
     """Splits off the arguments of a shape: `zeros(N, 4)`, `zeros((N, 4), f32)`, `full((N,), 0.5)`."""
-    named = [arg for arg in args if arg.name == many.name]
+    signature = operator.parsed[0]
+    named = [arg for arg in args if arg.name in (many.name, *operator.others.get(many.name, ()))]
     if named:
         return (named[0].value,), [arg for arg in args if arg is not named[0]]
     positional = [arg for arg in args if arg.name is None and not isinstance(arg.value.type, DTypeType)]

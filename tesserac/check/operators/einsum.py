@@ -7,30 +7,42 @@ are gone, `...` has become letters, and an output that was left out is written d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from string import ascii_lowercase, ascii_uppercase
 
+from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.einsum_labels import Equation, check_labels, suggest_fewer
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
+from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.diag.codes.shapes import E0311
 from tesserac.ops.einsum import Einsum
-from tesserac.types.ty import ErrorType, StrType, TensorType
+from tesserac.types.ty import ErrorType, IntType, StrType, TensorType, TupleType, Type
 
 _SPARE = "ZYXWVUTSRQPONMLKJIHGFEDCBA"
 """Letters that stand for the dims of `...`, where the equation does not use them."""
+_LABELS = ascii_uppercase + ascii_lowercase
+"""Letters of labels that are numbers, in the order in which an output that is left out has them."""
 
 
 def call_einsum(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
-    """`einsum("bsd,de->bse", x, w)`."""
+    """`einsum("bsd,de->bse", x, w)`, also with the tensors in a list, or with lists of numbers in place of letters."""
     named = [arg for arg in args if arg.name is not None]
     if named or not args:
         problem = "`einsum` takes an equation and then tensors" if not args else "`einsum` has no named parameters"
-        body.sink.error(E0205, at=named[0].span if named else callee.at, problem=problem)
+        draft = body.sink.error(E0205, at=named[0].span if named else callee.at, problem=problem)
+        if named:
+            draft.remark("tensors are contracted from left to right; parentheses in two calls say another order")
         return body.error(callee.span)
-    equation, operands = args[0].value, [arg.value for arg in args[1:]]
+    values = [arg.value for arg in args]
+    equation, *operands = _numbered(values, callee.at) or _listed(values)
+    return _of_equation(body, equation, operands, callee)
+
+
+def _of_equation(body: Body, equation: typed.Expr, operands: list[typed.Expr], callee: Callee) -> typed.Expr:
     if any(isinstance(value.type, ErrorType) for value in (equation, *operands)):
         return body.error(callee.span)
     if not isinstance(equation.type, StrType):
@@ -56,6 +68,33 @@ def call_einsum(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     if not check_labels(body, Equation(equation, op), operands, callee):
         return body.error(callee.span)
     return apply_operator(body, op, operands, callee.at, callee.span)
+
+
+def _numbered(values: Sequence[typed.Expr], at: Span) -> list[typed.Expr] | None:
+    """`einsum(x, [0, 1], w, [1, 2], [0, 2])`, each tensor before its labels, as an equation; None for other calls."""
+    terms = [_letters(value.type) for value in values[1::2]]
+    output = _letters(values[-1].type) if len(values) % 2 else None
+    if not terms or None in terms or (len(values) % 2 and output is None):
+        return None
+    text = ",".join(filter(None, terms)) + ("" if output is None else f"->{output}")
+    return [typed.Static(StrType(text), at), *values[: 2 * len(terms) : 2]]
+
+
+def _letters(type_: Type) -> str | None:
+    """A list of numbers as letters in the same order; None for anything else."""
+    items = type_.items if isinstance(type_, TupleType) else ()
+    numbers = [item.value.constant for item in items if isinstance(item, IntType)]
+    if not items or len(numbers) < len(items):
+        return None
+    known = [number for number in numbers if number is not None and 0 <= number < len(_LABELS)]
+    return "".join(_LABELS[number] for number in known) if len(known) == len(items) else None
+
+
+def _listed(values: list[typed.Expr]) -> list[typed.Expr]:
+    """The equation and the tensors; PyTorch takes these in one list too."""
+    if len(values) == 2 and isinstance(values[1].type, TupleType):
+        return [values[0], *tuple_items(values[1], values[1].span)]
+    return values
 
 
 class EquationError(ValueError):

@@ -6,6 +6,7 @@ Enters: assignments of the syntax tree. Leaves: typed bindings. A name that a lo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tesserac.base.source import Span
@@ -16,6 +17,7 @@ from tesserac.check.model.message_text import change_texts, storage_text, struct
 from tesserac.check.model.scope import HIDDEN, RESULT, Binding, Pinned
 from tesserac.check.model.specs import StructDecl, TensorSpec, TypeSpec
 from tesserac.check.model.struct_uses import field_spec
+from tesserac.check.names.foreign_names import PLACES_OF
 from tesserac.check.names.refs import StructRef
 from tesserac.check.places.indexing import tuple_position
 from tesserac.check.places.masks import Way
@@ -199,8 +201,20 @@ def _parts_for(body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Ex
         problem = f"{len(value.type.items)} values for {wanted} names"
         body.sink.error(E0205, at=target.span, problem=problem)
     elif not isinstance(value.type, ErrorType):
-        body.sink.error(E0210, at=value.span, expected=f"a tuple of {wanted}", found=type_text(value.type))
+        draft = body.sink.error(E0210, at=value.span, expected=f"a tuple of {wanted}", found=type_text(value.type))
+        _say_parts(body, draft, value)
     return [body.error(value.span)] * wanted
+
+
+def _say_parts(body: Body, draft: Draft, value: typed.Expr) -> None:
+    """What gives the parts of a tensor, or what PyTorch's function of this name gives beside it."""
+    if not isinstance(value.type, TensorType):
+        return
+    called = re.match(r"(?:\w+\.)?(\w+)\(", body.rules.text(value.span))
+    if called is not None and called[1] in PLACES_OF:
+        draft.remark(f"`{called[1]}` gives the elements alone; their places are what `{PLACES_OF[called[1]]}` gives")
+    else:
+        draft.remark("the parts of a tensor along its first axis are `unbind(x)`")
 
 
 def _unpack_places(

@@ -17,15 +17,22 @@ from tesserac.check.provenance.declared import show_declared
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.shapes import E0311
-from tesserac.ops.elementwise import Add, Maximum, Minimum, Mul, Sub, Where
+from tesserac.ops.elementwise import Add, Div, Maximum, Minimum, Mul, Sub, Where
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Reshape
 from tesserac.types.dims import ONE
 from tesserac.types.ty import TensorType
 
-Way = Literal["set", "add", "sub", "mul", "max", "min", "rebind"]
-"""Replace the elements, join them with the value, or replace them by what was computed from them (`x[i] /= v`)."""
-JOINS: dict[str, type[Operator]] = {"add": Add, "sub": Sub, "mul": Mul, "max": Maximum, "min": Minimum}
+Way = Literal["set", "add", "sub", "mul", "div", "max", "min", "rebind"]
+"""Replace the elements, join them with the value, or replace them by what was computed from them (`x[i] %= v`)."""
+JOINS: dict[str, type[Operator]] = {
+    "add": Add,
+    "sub": Sub,
+    "mul": Mul,
+    "div": Div,
+    "max": Maximum,
+    "min": Minimum,
+}
 """Each way on elements that are named once."""
 
 

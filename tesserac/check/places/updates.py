@@ -7,6 +7,7 @@ select, an element may be named several times: it is joined with all that name i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tesserac.base.source import Span
@@ -16,20 +17,22 @@ from tesserac.check.operators.apply import apply_operator, meet_storage
 from tesserac.check.operators.reshape import check_expand
 from tesserac.check.places.indexing import Selection, entries_of, read_box, read_selection, select
 from tesserac.check.places.masks import JOINS, Way, masked
-from tesserac.check.state.arguments import Callee, check_arguments
+from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0299
 from tesserac.diag.codes.precision import E0407
 from tesserac.ops.accumulate import AddAt, ExtremeAt, FoldAt, MultiplyAt
-from tesserac.ops.elementwise import Neg
+from tesserac.ops.create import Ones
+from tesserac.ops.elementwise import Div, Neg
 from tesserac.ops.rearrange import Flip
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Reshape
 from tesserac.ops.update import Insert, Scatter
 from tesserac.syntax import ast
 from tesserac.types.dtype import BOOL
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, StrType, TensorType
 
+GET = "get"
 UPDATES: dict[str, Way] = {
     "set": "set",
     "add": "add",
@@ -37,11 +40,24 @@ UPDATES: dict[str, Way] = {
     "subtract": "sub",
     "mul": "mul",
     "multiply": "mul",
+    "div": "div",
+    "divide": "div",
     "max": "max",
     "min": "min",
 }
-"""The methods of `x.at[i]` that change elements; two have JAX's names too."""
-AUGMENTED: dict[str, Way] = {"+": "add", "-": "sub", "*": "mul"}
+"""The methods of `x.at[i]` that change elements; three have JAX's names too."""
+WRITTEN_OUT = {
+    "apply": "`x.at[i].set(f(x[i]))`, which applies it once to an element that is named several times",
+    "maximum": "`x.at[i].max(v)`",
+    "minimum": "`x.at[i].min(v)`",
+    "pow": "`x.at[i].set(x[i] ** v)`",
+    "power": "`x.at[i].set(x[i] ** v)`",
+}
+"""What other methods of that name in JAX, or a slip, would be here."""
+PROMISES = ("indices_are_sorted", "unique_indices")
+"""What JAX's methods are told of their indices. Results are the same without, and so they are here."""
+MODE, IN_BOUNDS = "mode", "promise_in_bounds"
+AUGMENTED: dict[str, Way] = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 """The operators of augmented assignments that join."""
 FOLDS: dict[str, tuple[type[FoldAt], str]] = {
     "add": (AddAt, "sum"),
@@ -67,19 +83,40 @@ def call_update(body: Body, node: ast.Call) -> typed.Expr:
     assert isinstance(function, ast.Attribute) and isinstance(function.value, ast.Subscript)
     at = function.value.value
     assert isinstance(at, ast.Attribute)
-    if function.name == "get" and not node.arguments:
-        return body.expression(replace(function.value, value=at.value))
-    if function.name not in UPDATES:
-        body.sink.error(E0208, at=function.name_span, what="`x.at[...]`", name=function.name).remark(
-            "there are " + ", ".join(f"`x.at[i].{name}(v)`" for name in UPDATES)
-        ).did_you_mean(function.name, UPDATES, function.name_span)
+    if function.name not in (*UPDATES, GET):
+        _no_such_update(body, function)
         return body.error(node.span)
-    args = check_arguments(body, node.arguments)
-    if len(args) != 1 or args[0].name is not None:
-        problem = f"`{function.name}` takes 1 argument, {len(args)} were given"
+    args = _without_options(body, check_arguments(body, node.arguments))
+    if args is None:
+        return body.error(node.span)
+    if function.name == GET and not args:
+        return body.expression(replace(function.value, value=at.value))
+    if function.name == GET or len(args) != 1 or args[0].name is not None:
+        takes = "no argument" if function.name == GET else "1 argument"
+        problem = f"`{function.name}` takes {takes}, {len(args)} were given"
         body.sink.error(E0205, at=function.name_span, problem=problem)
         return body.error(node.span)
     return updated(body, body.expression(at.value), function.value, args[0].value, UPDATES[function.name])
+
+
+def _no_such_update(body: Body, function: ast.Attribute) -> None:
+    draft = body.sink.error(E0208, at=function.name_span, what="`x.at[...]`", name=function.name)
+    if function.name in WRITTEN_OUT:
+        draft.remark(f"here it is {WRITTEN_OUT[function.name]}")
+        return
+    draft.remark("there are " + ", ".join(f"`x.at[i].{name}(v)`" for name in UPDATES))
+    draft.did_you_mean(function.name, UPDATES, function.name_span)
+
+
+def _without_options(body: Body, args: Sequence[Arg]) -> list[Arg] | None:
+    """The arguments without what JAX is told of indices; None after a diagnostic for what would move some of them."""
+    for arg in args:
+        if arg.name == MODE and arg.value.type != StrType(IN_BOUNDS):
+            draft = body.sink.error(E0205, at=arg.span, problem="an index out of range is an error: there is no `mode`")
+            draft.remark("the nearest place is `clip(i, 0, N - 1)`; `take(x, i, axis=0, mode=\"clip\")` reads there")
+            draft.remark("such a place is left out by what changes nothing: `where((i >= 0) & (i < N), v, 0.0)`")
+            return None
+    return [arg for arg in args if arg.name not in (*PROMISES, MODE)]
 
 
 def updated(body: Body, x: typed.Expr, target: ast.Subscript, value: typed.Expr, way: Way) -> typed.Expr:
@@ -97,7 +134,7 @@ def updated(body: Body, x: typed.Expr, target: ast.Subscript, value: typed.Expr,
     if taken is None:
         return body.error(span)
     if taken.lookups and way == "rebind":
-        body.sink.error(E0299, at=span, feature="anything but +=, -= and *= at places that a tensor says")
+        body.sink.error(E0299, at=span, feature="anything but +=, -=, *= and /= at places that a tensor says")
         return body.error(span)
     selected = read_selection(body, x, x.type, taken, span)
     if not taken.lookups and way in JOINS:
@@ -105,7 +142,20 @@ def updated(body: Body, x: typed.Expr, target: ast.Subscript, value: typed.Expr,
     fitted = _fitted(body, value, selected, span)
     if fitted is not None and taken.lookups and way == "sub":
         fitted = apply_operator(body, Neg(), [fitted], span, span)
-    return body.error(span) if fitted is None else _put(body, x, x.type, taken, fitted, way, span)
+    if fitted is None:
+        return body.error(span)
+    if taken.lookups and way == "div":
+        return _divided(body, x, x.type, taken, fitted, span)
+    return _put(body, x, x.type, taken, fitted, way, span)
+
+
+def _divided(
+    body: Body, x: typed.Expr, ty: TensorType, taken: Selection, value: typed.Expr, span: Span
+) -> typed.Expr:
+    """`x` by the product of all divisors of each element, 1 where there is none: one rounding where it is one."""
+    ones = typed.Apply(ty, span, Ones(ty.dims, dtype=ty.dtype, policy=ty.policy), ())
+    divisors = _put(body, ones, ty, taken, value, "mul", span)
+    return apply_operator(body, Div(), [x, divisors], span, span)
 
 
 def _only_entry(body: Body, target: ast.Subscript) -> typed.Expr | None:

@@ -6,10 +6,12 @@ Enters: arguments as written, and the parameters' names. Leaves: arguments by na
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check.model import typed
+from tesserac.check.names.foreign_names import FOREIGN_PARAMETERS
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205
 from tesserac.syntax import ast
@@ -23,6 +25,8 @@ ALIASES = {
     "keepdims": ("keep",),
 }
 """Names that other libraries use, of whichever parameter there is; the formatter rewrites those of one axis."""
+_OPERANDS = ("input", "other")
+"""What PyTorch calls the first two parameters of nearly all of its functions."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,19 @@ class Slot:
     declared: Span = NO_SPAN
     others: tuple[str, ...] = ()
     """What other libraries call it."""
+
+
+def with_operand_names(slots: Sequence[Slot], args: Sequence[Arg]) -> Sequence[Slot]:
+    """The parameters of a function of the library, the first two with the names that PyTorch gives to operands where a
+    call uses these. What another parameter is said to be called is that one's."""
+    if not any(arg.name in _OPERANDS for arg in args):
+        return slots
+    said = {name for slot in slots for name in (*slot.others, slot.name)}
+    named = [
+        replace(slot, others=(*slot.others, name)) if name not in said else slot
+        for slot, name in zip(slots, _OPERANDS, strict=False)
+    ]
+    return [*named, *slots[len(named) :]]
 
 
 def sort_arguments(
@@ -97,7 +114,9 @@ def _put(
         given[name] = arg.value
         return True
     draft = body.sink.error(E0205, at=arg.span, problem=problem)
-    if name not in names:
+    if name not in names and name in FOREIGN_PARAMETERS:
+        draft.remark(f"here it is {FOREIGN_PARAMETERS[name]}")
+    elif name not in names:
         draft.did_you_mean(name, names, arg.span)
     return False
 
