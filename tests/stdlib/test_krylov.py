@@ -175,6 +175,21 @@ def test_what_may_be_missed_is_told() -> None:
     assert steps == 2 and residual > 1e-12 and abs(residual - relative(SPD, x, B)) < 1e-14
 
 
+@pytest.mark.one_in(12)
+def test_operators_that_have_the_size_of_a_product_of_sizes() -> None:
+    """In a library function that takes any operator, the size of a vector is that of the operator's parts."""
+    text = """
+def f(a: Tensor[P, P, f64], b: Tensor[Q, Q, f64], x: Tensor[P*Q, f64]):
+    A = op.kronecker(a, b)
+    return gmres(A, x, 1e-12)[0], cg(lambda v: A.H @ (A @ v), x, 1e-12)[0]
+"""
+    a, b, x = A[:2, :2], A[2:5, 2:5], B[:6]
+    matrix = np.kron(a, b)
+    found = tessera.compile(text).f(a, b, x)
+    np.testing.assert_allclose(found[0], np.linalg.solve(matrix, x), rtol=1e-8)
+    np.testing.assert_allclose(found[1], np.linalg.solve(matrix.T @ matrix, x), rtol=1e-8)
+
+
 COMPLEX = """
 def by_cg(a: Tensor[N, N, c128], b: Tensor[N, c128]): return cg(op.dense(a), b, 1e-12)
 def by_gmres(a: Tensor[N, N, c128], b: Tensor[N, c128]): return gmres(lambda v: a @ v, b, 1e-12, restart=12)

@@ -60,6 +60,7 @@ from tesserac.types.ty import (
     TransformType,
     TupleType,
     Type,
+    holds_operator,
     map_dims,
     open_floats,
 )
@@ -134,9 +135,10 @@ class CallBinding:
 
     def _bind_known_ints(self, types: Sequence[Type]) -> None:
         pairs = list(zip(self._signature.parameters, types, strict=True))
+        in_parts = any(isinstance(parameter.spec, AnySpec) and holds_operator(found) for parameter, found in pairs)
         for parameter, found in sorted(pairs, key=lambda pair: not has_operators(pair[0].spec)):
             self._bind_known(parameter.name, parameter.spec, found)
-            self._bind_names(parameter.spec, found)
+            self._bind_names(parameter.spec, found, in_parts or has_operators(parameter.spec))
         for parameter, found in zip(self._signature.parameters, types, strict=True):
             if isinstance(parameter.spec, TensorSpec) and parameter.spec.leading and isinstance(found, TensorType):
                 self._leading_dims(found.dims[: max(found.rank - len(parameter.spec.dims), 0)])
@@ -171,12 +173,12 @@ class CallBinding:
             if first != name:
                 self._known[name] = Dim.sym(first)
 
-    def _bind_names(self, spec: TypeSpec, found: Type) -> None:
+    def _bind_names(self, spec: TypeSpec, found: Type, in_parts: bool) -> None:
         """A size of the caller that a dim of the signature names has that name in all other arguments: in those without
-        a type, and in what a function captured."""
+        a type, and in what a function captured. `in_parts`: see `_bind_name`."""
         for own, size in named_sizes(spec, found):
             if own.dim.symbol is not None:
-                self._bind_name(own.dim.symbol, size, in_parts=has_operators(spec))
+                self._bind_name(own.dim.symbol, size, in_parts=in_parts)
 
     def _bind_name(self, name: str, size: Dim, *, in_parts: bool = False) -> None:
         """`in_parts`: what has that size may be made of parts that have its factors (`kronecker(A, B)`), and in the
