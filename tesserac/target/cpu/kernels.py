@@ -165,14 +165,24 @@ def _running(frame: Frame, op: Op) -> None:
 
 
 def _micro_kernel(frame: Frame, op: Op) -> None:
-    """The addresses of the three blocks, and a call."""
+    """The addresses of the three blocks, and a call. Where it is told how many columns are wanted, of a block of one
+    vector if that has them, and of all rows, whose edges are rare."""
     b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
     c = frame.memories[op.operands[5]]
-    row, column, depth, done, rows = (frame.value(value) for value in op.operands[6:])
+    row, column, depth, done, rows, *columns = (frame.value(value) for value in op.operands[6:])
     stride = c.strides[1 if is_turned(memref_type(op.operands[5])) else 0]
     block = b.gep(c.element, c.start, b.add(b.mul(row, stride), column))
     arguments = [*_panels(frame, op, micro), block, stride, depth, done]
-    call_micro_kernel(frame, micro, accum, arguments, b.sub(rows, row), _ahead(frame, op, micro), _walk(op, micro))
+    below, ahead, walk = b.sub(rows, row), _ahead(frame, op, micro), _walk(op, micro)
+
+    def call(wide: Micro) -> None:
+        call_micro_kernel(frame, wide, accum, arguments, below, ahead, walk, whole=bool(columns))
+
+    if not columns:
+        call(micro)
+        return
+    several = b.icmp("sgt", b.sub(columns[0], column), const_i64(micro.lanes))
+    if_else(b, several, lambda: call(micro), lambda: call(replace(micro, columns=micro.lanes)))
 
 
 def _walk(op: Op, micro: Micro) -> Walk:

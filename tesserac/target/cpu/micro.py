@@ -67,10 +67,12 @@ def call_micro_kernel(
     walk: Walk,
     *,
     finishes: bool = False,
+    whole: bool = False,
 ) -> None:
-    """Calls the function of the lowest block that has all `rows` that are left, or of a whole one. `ahead` is how far
-    behind this right panel the next one is, where that is not near; one that `finishes` adds +0 to the sums."""
-    b, few = frame.b, frame.target.rest_rows
+    """Calls the function of the lowest block that has all `rows` that are left, or of a whole one, where others are not
+    worth their code. `ahead` is how far behind this right panel the next one is, where that is not near; one that
+    `finishes` adds +0 to the sums."""
+    b, few = frame.b, micro.rows if whole else frame.target.rest_rows
     given = [*arguments, *([] if ahead is None else [ahead])]
 
     def lowest(heights: Sequence[int]) -> None:

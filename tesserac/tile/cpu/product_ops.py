@@ -23,12 +23,12 @@
     cpu.tile_product(a, b, k, j, c, rows, columns, depth, done) {dtype}
         All of a program's block: tiles `a` times tiles `b` from (k, j) on, into c, in pairs of tiles. Continues what
         stands there, or starts from +0 where `done` is 0. The order is that of the unit (`numerics/tiles.py`).
-    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done, rows) {micro, accum}
+    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done, rows, columns?) {micro, accum}
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..], or c[column.., row..] if rows of c lie side by side. Continues what stands
-        there, or starts from +0 where `done` is 0. Each step rounds to `accum`. Of c only `rows` are wanted: others may
-        be left as they are. `a` and `b` may also be memory, rows by terms and terms by columns, which are neighbours,
-        if it is known how far apart these are.
+        there, or starts from +0 where `done` is 0. Each step rounds to `accum`. Of c only `rows` and `columns` are
+        wanted: others may be left as they are. `a` and `b` may also be memory, rows by terms and terms by columns,
+        which are neighbours, if it is known how far apart these are.
     cpu.finished_block(a, i, b, j, k, c, depth, rows, columns, memory, at...) {micro, accum}
         The same from +0, plus +0, into memory from `at` on; by way of c where `rows` and `columns` do not fill it.
     cpu.row_product(a, at..., b, at..., c, rows, columns, depth, done) {left, right}
@@ -151,7 +151,8 @@ def _verify_pack_groups(op: Op) -> None:
 
 def _verify_micro_kernel(op: Op) -> None:
     _verify_register_block(op)
-    require_indices(op, 6, 5)
+    require_indices(op, 6, len(op.operands) - 6)
+    require(len(op.operands) in (11, 12), "takes five indices, or six", op)
 
 
 def _verify_finished_block(op: Op) -> None:

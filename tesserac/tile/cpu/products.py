@@ -162,8 +162,9 @@ def _turned_blocks(ctx: Context, dot: Op) -> None:
             column = ctx.index("mul", j, micro.columns)
             with ctx.loop(zero, ctx.index("ceil_div", count, micro.rows), hint="i") as i:
                 row = ctx.index("add", first, ctx.index("mul", i, micro.rows))
-                operands = (left, i, right.memory, j, zero, target.memory, row, column, depth, target.done, rows)
-                ctx.builder.op("cpu.micro_kernel", operands, attrs={"micro": micro, "accum": _accum(dot)})
+                operands = (left, i, right.memory, j, zero, target.memory, row, column, depth, target.done)
+                attrs = {"micro": micro, "accum": _accum(dot)}
+                ctx.builder.op("cpu.micro_kernel", (*operands, rows, columns), attrs=attrs)
 
     _each_in_place(ctx, b, rows_in_place(ctx, b, micro), micro.rows, rows, blocks)
     ctx.tiles[dot.result] = target.finished()
