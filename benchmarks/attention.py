@@ -1,11 +1,13 @@
 """Attention on the CPU: the library's tile program against its meaning and PyTorch's, in time and in memory.
 
     python -m benchmarks.attention [--out benchmarks/results/attention-aarch64.md] [--threads 1 2] [--sizes 256 1024]
-                                   [--who tiles torch] [--turns 3]
+                                   [--who tiles torch] [--turns 3] [--together]
 
 Each library runs alone in a process of its own, since spinning pools disturb each other, and the processes take turns;
-the figure is the least of all turns. `meaning` is the same function written out, whose scores are in memory. Memory is
-what the process held at most, less what it held before the first call. f32, one batch of 8 heads of 64.
+the figure is the least of all turns. On one thread, where nothing spins, the tiles and PyTorch take turns `together` in
+one process if asked: so both are on the same core, of which some are a third slower than others. `meaning` is the same
+function written out, whose scores are in memory. Memory is what the process held at most, less what it held before the
+first call. f32, one batch of 8 heads of 64.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 import numpy as np  # noqa: E402
 
 HEADS, WIDTH = 8, 64
-TURNS, SECONDS = 3, 1.0
+TURNS, SECONDS, TOGETHER = 3, 1.0, 0.25
 ARGS = ", ".join(f"{name}: Tensor[{HEADS}, {size}, {WIDTH}, f32]" for name, size in zip("qkv", "STT", strict=True))
 PROGRAM = f"""
 def tiles({ARGS}):
@@ -50,10 +52,14 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="a Python that has torch")
     parser.add_argument("--who", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS))
     parser.add_argument("--turns", type=int, default=TURNS)
+    parser.add_argument("--together", action="store_true", help="on one thread: in one process, without memory")
     parser.add_argument("--inside", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
         who, causal, size, threads = options.inside
+        if who == "together":
+            print(json.dumps(together(causal == "1", int(size), options.turns)))
+            return
         print(json.dumps(measure(who, causal == "1", int(size), int(threads))))
         return
     text = report(options)
@@ -75,7 +81,7 @@ def report(options: argparse.Namespace) -> str:
     for size in options.sizes:
         for causal in (False, True):
             for count in options.threads:
-                found = _turns(causal, size, count, options)
+                found = (_turns_together if options.together else _turns)(causal, size, count, options)
                 lines.append(_row(size, causal, count, found))
                 print(lines[-1], file=sys.stderr, flush=True)
     return "\n".join(lines) + "\n"
@@ -95,6 +101,13 @@ def _turns(causal: bool, size: int, threads: int, options: argparse.Namespace) -
             old = best.get(who, (seconds, memory))
             best[who] = (min(old[0], seconds), min(old[1], memory))
     return best
+
+
+def _turns_together(causal: bool, size: int, _: int, options: argparse.Namespace) -> dict[str, tuple[float, float]]:
+    call = ["-m", "benchmarks.attention", "--turns", str(options.turns), "--inside", "together"]
+    command = [options.python, *call, str(int(causal)), str(size), "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {who: (seconds, 0.0) for who, seconds in json.loads(done.stdout.splitlines()[-1]).items()}
 
 
 def _row(size: int, causal: bool, threads: int, found: dict[str, tuple[float, float]]) -> str:
@@ -121,6 +134,22 @@ def measure(who: str, causal: bool, size: int, threads: int) -> tuple[float, flo
         call()
         best = min(best, time.perf_counter() - start)
     return best, _peak() - before
+
+
+def together(causal: bool, size: int, turns: int) -> dict[str, float]:
+    """Seconds a call of the tiles and of PyTorch, in turn, on one thread."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal((HEADS, size, WIDTH), dtype=np.float32) for _ in range(3)]
+    calls = {"tiles": _tessera("tiles", arrays, causal, 1), "torch": _torch(arrays, causal, 1)}
+    best = dict.fromkeys(calls, float("inf"))
+    for _ in range(turns):
+        for who, call in calls.items():
+            end = time.perf_counter() + TOGETHER
+            while time.perf_counter() < end:
+                start = time.perf_counter()
+                call()
+                best[who] = min(best[who], time.perf_counter() - start)
+    return best
 
 
 def _peak() -> float:

@@ -14,7 +14,7 @@ from tesserac.ir.passes import run_passes
 from tesserac.ir.types import MemRefType
 from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES, PROGRAM_PASSES, schedule_passes, tile_passes
 from tesserac.schedule.machine import X86_64_V4
-from tesserac.tile.cpu import in_place
+from tesserac.tile.cpu import rows_in_place
 from tesserac.tile.cpu.lower import lower_kernel
 from tesserac.tile.cpu.target import AVX512
 from tesserac.tile.cpu.tiles import is_turned
@@ -53,14 +53,14 @@ def test_scores_lie_turned_unless_blocks_of_memory_are_added() -> None:
 
 
 @pytest.mark.one_in(12)
-@pytest.mark.parametrize("spreads", [False, True])
+@pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("name", ["attention", "causal"])
 def test_turned_scores_have_the_bits_of_the_meaning(
-    name: str, spreads: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, in_place: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows beside whole vectors, keys beside whole register blocks, rows that are all NaN or all huge."""
-    monkeypatch.setattr(in_place, "spreads_elements", lambda _: spreads)
-    text = scheduled(PROGRAMS[name], BLOCKS).replace("0.5", "0.25" if spreads else "0.5")  # kept by its text
+    monkeypatch.setattr(rows_in_place, "spreads_elements", lambda _: in_place)
+    text = scheduled(PROGRAMS[name], BLOCKS).replace("0.5", "0.25" if in_place else "0.5")  # kept by its text
     compiled, meaning = tessera.compile(text), compile_to_forms(text)
     for s, keys in ((1, 7), (37, 70), (100, 45)):
         q, k, v = arguments(name, s, keys)

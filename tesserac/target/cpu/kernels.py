@@ -186,16 +186,13 @@ def _micro_kernel(frame: Frame, op: Op) -> None:
 
 
 def _walk(op: Op, micro: Micro) -> Walk:
-    """How a register block goes through its operands: one that is not in panels is read as it lies."""
-    left, right, walk = memref_type(op.operands[0]), memref_type(op.operands[2]), packed_walk(micro)
-    if left.layout != "panels":
-        walk = replace(walk, rows=_known(left.strides[0]), left=_known(left.strides[1]))
-    return walk if right.layout == "panels" else replace(walk, right=_known(right.strides[0]))
-
-
-def _known(stride: Dim) -> int:
-    assert stride.constant is not None, "of memory that is read as it lies, it is known how"
-    return stride.constant
+    """How a register block goes through its operands: a left one that is not in panels is read as it lies."""
+    left, packed = memref_type(op.operands[0]), packed_walk(micro)
+    if left.layout == "panels":
+        return packed
+    rows, terms = (stride.constant for stride in left.strides)
+    assert rows is not None and terms is not None
+    return Walk(rows, terms, packed.right)
 
 
 def _finished_block(frame: Frame, op: Op) -> None:
@@ -209,7 +206,7 @@ def _finished_block(frame: Frame, op: Op) -> None:
 
     def compute(block: Value, stride: Value) -> None:
         arguments = [*panels, block, stride, depth, const_i64(0)]
-        call_micro_kernel(frame, micro, accum, arguments, rows, ahead, _walk(op, micro), finishes=True)
+        call_micro_kernel(frame, micro, accum, arguments, rows, ahead, packed_walk(micro), finishes=True)
 
     def copy_row(row: Value, _: list[Value]) -> Sequence[Value]:
         source = b.gep(scratch.element, scratch.start, b.mul(row, scratch.strides[0]))
@@ -240,10 +237,7 @@ def _panels(frame: Frame, op: Op, micro: Micro) -> list[Value]:
     i, j, k = (frame.value(op.operands[n]) for n in (1, 3, 4))
     apart = a.dims[0] if memref_type(op.operands[0]).layout == "panels" else a.strides[0]
     left_place = b.mul(b.mul(i, apart), const_i64(micro.rows))
-    if memref_type(op.operands[2]).layout == "panels":
-        right_place = b.mul(b.add(b.mul(j, right.dims[0]), k), const_i64(micro.columns))
-    else:
-        right_place = b.add(b.mul(j, const_i64(micro.columns)), b.mul(k, right.strides[0]))
+    right_place = b.mul(b.add(b.mul(j, right.dims[0]), k), const_i64(micro.columns))
     return [b.gep(a.element, a.start, left_place), b.gep(right.element, right.start, right_place)]
 
 
@@ -256,8 +250,7 @@ def _ahead(frame: Frame, op: Op, micro: Micro) -> Value | None:
         return None
     b = frame.b
     odd = b.mul(b.binary("and", i, const_i64(1)), const_i64(line))
-    terms = right.dims[0] if memref_type(op.operands[2]).layout == "panels" else const_i64(1)
-    return b.add(b.mul(terms, const_i64(micro.columns)), odd)
+    return b.add(b.mul(right.dims[0], const_i64(micro.columns)), odd)
 
 
 def _part(frame: Frame, op: Op) -> None:

@@ -27,8 +27,8 @@
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..], or c[column.., row..] if rows of c lie side by side. Continues what stands
         there, or starts from +0 where `done` is 0. Each step rounds to `accum`. Of c only `rows` and `columns` are
-        wanted: others may be left as they are. `a` and `b` may also be memory, rows by terms and terms by columns,
-        which are neighbours, if it is known how far apart these are.
+        wanted: others may be left as they are. `a` may also be memory, rows by terms, of which it is known how far
+        apart they are.
     cpu.finished_block(a, i, b, j, k, c, depth, rows, columns, memory, at...) {micro, accum}
         The same from +0, plus +0, into memory from `at` on; by way of c where `rows` and `columns` do not fill it.
     cpu.row_product(a, at..., b, at..., c, rows, columns, depth, done) {left, right}
@@ -164,22 +164,18 @@ def _verify_finished_block(op: Op) -> None:
 
 def _verify_register_block(op: Op) -> None:
     *panels, c = (op.operands[i].type for i in (0, 2, 5))
-    reads = all(_is_packed(read) or _is_walked(read) for read in panels)
+    packed = [isinstance(read, MemRefType) and read.layout == "panels" for read in panels]
+    reads = packed[1] and (packed[0] or _is_walked(panels[0]))
     require(reads and all(op.operands[i].type == INDEX for i in (1, 3, 4)), "reads panels", op)
     require(isinstance(c, MemRefType) and c.layout == "strided" and len(c.dims) == 2, "writes a block", op)
     attrs = isinstance(op.attrs.get("micro"), Micro) and isinstance(op.attrs.get("accum"), DType)
     require(attrs, "needs its register block and accumulation type", op)
 
 
-def _is_packed(read: object) -> bool:
-    return isinstance(read, MemRefType) and read.layout == "panels"
-
-
-def _is_walked(read: object) -> bool:
-    """Whether an operand is read as it lies: it is known how far apart its elements are."""
-    if not isinstance(read, MemRefType) or read.layout != "strided" or len(read.dims) != 2:
-        return False
-    return all(stride.constant is not None for stride in read.strides)
+def _is_walked(left: object) -> bool:
+    """Whether a left operand is read as it lies: it is known how far apart its elements are."""
+    strided = isinstance(left, MemRefType) and left.layout == "strided" and len(left.dims) == 2
+    return isinstance(left, MemRefType) and strided and all(stride.constant is not None for stride in left.strides)
 
 
 def _verify_part(op: Op) -> None:

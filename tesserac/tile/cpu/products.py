@@ -12,7 +12,6 @@ with an offset.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
@@ -21,12 +20,12 @@ from tesserac.ir.types import AxisType, TileType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.finished_products import Destination, take_store
 from tesserac.tile.cpu.group_panels import PackStep, group_tables, pack_groups
-from tesserac.tile.cpu.in_place import InPlace, columns_in_place, rows_in_place
 from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.packed_elements import packed_elements
 from tesserac.tile.cpu.reuse import in_scratch, is_costly
 from tesserac.tile.cpu.row_products import lower_row_product, reads_rows
+from tesserac.tile.cpu.rows_in_place import rows_in_place
 from tesserac.tile.cpu.target import TILE_BLOCK, Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Grouped, Loaded, LoweringError, Stored, Tile
 from tesserac.tile.cpu.turned_products import (
@@ -41,10 +40,6 @@ from tesserac.types.dtype import F32, F64, TF32, DType
 
 SET_BYTES = 4096
 """How far apart in memory the lines of one set of a first cache lie, on every processor that is known."""
-
-
-Blocks = Callable[[Value, Value, Value], None]
-"""Multiplies an operand's rows or columns, those of the product from one on: takes the operand, that one, how many."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +161,14 @@ def _turned_blocks(ctx: Context, dot: Op) -> None:
                 attrs = {"micro": micro, "accum": _accum(dot)}
                 ctx.builder.op("cpu.micro_kernel", (*operands, rows, columns), attrs=attrs)
 
-    _each_in_place(ctx, b, rows_in_place(ctx, b, micro), micro.rows, rows, blocks)
+    in_place = rows_in_place(ctx, b, micro)
+    if in_place is None:
+        blocks(_pack(ctx, b, transposed=False, width=micro.rows).memory, zero, rows)
+    else:
+        done = ctx.index("mul", in_place.blocks, micro.rows)
+        blocks(in_place.memory, zero, done)
+        with ctx.when(in_place.count, "ge", ctx.dim(1)):
+            blocks(_packed(ctx, in_place.rest, transposed=False, width=micro.rows).memory, done, in_place.count)
     ctx.tiles[dot.result] = target.finished()
 
 
@@ -175,37 +177,20 @@ def _finished_blocks(ctx: Context, dot: Op, to: Destination) -> None:
     outer, rows, columns = to.outer, to.rows, to.columns
     micro, accum, zero = _micro(ctx, dot), _accum(dot), ctx.dim(0)
     left = _pack(ctx, ctx.tile(dot.operands[0]), transposed=True, width=micro.rows)
+    right = _right_panels(ctx, dot, micro)
     depth = ctx.extents(ctx.tile(dot.operands[0]).axes, tile_type(dot.operands[0]).shape)[1]
     block = ctx.scratch((micro.rows, micro.columns), accum)
-
-    def blocks(right: Value, first: Value, count: Value) -> None:
-        """So many columns of a right operand, which are columns of the product from `first` on."""
-        with ctx.loop(zero, ctx.index("ceil_div", count, micro.columns), hint="j") as j:
-            column = ctx.index("add", first, ctx.index("mul", j, micro.columns))
-            behind = ctx.index("sub", columns.extent, column)
-            with ctx.loop(zero, ctx.index("ceil_div", rows.extent, micro.rows), hint="i") as i:
-                row = ctx.index("mul", i, micro.rows)
-                below = ctx.index("sub", rows.extent, row)
-                at = (*outer, ctx.index("add", rows.start, row), ctx.index("add", columns.start, column))
-                operands = (left.memory, i, right, j, zero, block, depth, below, behind, to.memory, *at)
-                ctx.builder.op("cpu.finished_block", operands, attrs={"micro": micro, "accum": accum})
-
-    tile = ctx.tile(dot.operands[1])
-    _each_in_place(ctx, tile, columns_in_place(ctx, tile, micro), micro.columns, columns.extent, blocks)
+    with ctx.loop(zero, ctx.index("ceil_div", columns.extent, micro.columns), hint="j") as j:
+        panel, column = ctx.index("add", j, right.panel), ctx.index("mul", j, micro.columns)
+        behind = ctx.index("sub", columns.extent, column)
+        with ctx.loop(zero, ctx.index("ceil_div", rows.extent, micro.rows), hint="i") as i:
+            row = ctx.index("mul", i, micro.rows)
+            below = ctx.index("sub", rows.extent, row)
+            at = (*outer, ctx.index("add", rows.start, row), ctx.index("add", columns.start, column))
+            operands = (left.memory, i, right.memory, panel, right.row, block, depth, below, behind, to.memory, *at)
+            ctx.builder.op("cpu.finished_block", operands, attrs={"micro": micro, "accum": accum})
     ctx.written(to.memory)
     ctx.tiles[dot.result] = Stored(tile_type(dot.result), block, (None, None), _result_axes(ctx, dot))
-
-
-def _each_in_place(ctx: Context, tile: Tile, found: InPlace | None, width: int, count: Value, blocks: Blocks) -> None:
-    """All blocks of an operand: as it lies, and what is left of it packed, or all of it."""
-    zero = ctx.dim(0)
-    if found is None:
-        blocks(_pack(ctx, tile, transposed=False, width=width).memory, zero, count)
-        return
-    done = ctx.index("mul", found.blocks, width)
-    blocks(found.memory, zero, done)
-    with ctx.when(found.count, "ge", ctx.dim(1)):
-        blocks(_packed(ctx, found.rest, transposed=False, width=width).memory, done, found.count)
 
 
 def _target(ctx: Context, dot: Op, start: Tile) -> Accumulator:
