@@ -385,10 +385,11 @@ def _key(type_: Type) -> str:
     if inner is None:
         return type_.show()
     of = f"{type_.module}." if isinstance(type_, FunctionType | StructType) else ""
-    of = repr(type_.tree) if isinstance(type_, OperatorType) else of
+    # a tangent of an operator may lack what has its size: its expression and its parts are all that it is
+    of = repr(type_.tree) if isinstance(type_, OperatorType) else of + type_.show()
     settings = type_.settings if isinstance(type_, TransformType) else ()
     named = [f"{name}={_key(setting)}" for name, setting in settings]
-    return f"{of}{type_.show()}({'; '.join([*map(_key, inner), *named])})"
+    return f"{of}({'; '.join([*map(_key, inner), *named])})"
 
 
 def _slug(type_: Type) -> str:
