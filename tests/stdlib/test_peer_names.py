@@ -74,6 +74,7 @@ embedding(input=i % 3, weight=x) = embedding(x, i % 3)
 atan2(input=x, other=y) = atan2(x, y)
 searchsorted(sort(v), input=x) = searchsorted(sort(v), x)
 permute(input=x, dims=(1, 0)) + transpose(input=x, dim0=0, dim1=1) = x.T + transpose(x, axes=(1, 0))
+x[None].expand(2, -1, -1) = stack([x, x])
 v.at[i].divide(t[:3]) = v / ones(6, dtype=f64).at[i].set(t[:3])
 v.at[array([1, 1])].div(t[:2], unique_indices=False) = v / array([1.0, t[0] * t[1], 1.0, 1.0, 1.0, 1.0])
 v.at[i].get(mode="promise_in_bounds", indices_are_sorted=False) = v[i]

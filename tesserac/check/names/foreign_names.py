@@ -73,12 +73,12 @@ ATTRIBUTES = {
 }
 """Of tensors alone: of a name that nothing has they would say too much."""
 FOREIGN_PARAMETERS = {
-    "device": "`with device(gpu):` around what is to run there",
+    "device": "`with device(gpu):` stands around what is to run there",
     "generator": "`seed=` or `key=` gives a draw numbers of its own",
     "inplace": "nothing changes a tensor in place: bind the name again, `x = relu(x)`",
     "out": "a call gives its result: `y = f(x)`",
     "requires_grad": "`grad(f)` is a derivative, where it is asked for",
-    "size_average": "`reduction=\"mean\"`, \"sum\" or \"none\"",
+    "size_average": "it is `reduction=\"mean\"`, \"sum\" or \"none\"",
     "unbiased": "`ddof=1` divides by one less than there are elements, `ddof=0` by their number",
 }
 """What PyTorch's functions take, and how it is said here."""

@@ -50,7 +50,7 @@ from tesserac.ops.reduce import Reduction
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
-from tesserac.types.dims import ONE, product
+from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.dtype import BOOL, F32, F64, I64
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import (
@@ -296,8 +296,10 @@ def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Cal
     if isinstance(op, Reshape) and isinstance(operand_type, TensorType):
         shape = check_reshape(body, operands[0], op.shape, callee)
         return body.error(callee.span) if shape is None else _apply(body, Reshape(shape), operands, callee)
-    if isinstance(op, Expand) and not check_expand(body, operands[0], op.shape, callee):
-        return body.error(callee.span)
+    if isinstance(op, Expand) and isinstance(operand_type, TensorType):
+        op = Expand(_with_kept(op.shape, operand_type.dims))
+        if not check_expand(body, operands[0], op.shape, callee):
+            return body.error(callee.span)
     if isinstance(op, TakeAlongAxis):
         operands = _spread_along(body, op.axis, operands, callee)
     if isinstance(op, Split):
@@ -308,6 +310,14 @@ def _build(body: Body, op: Operator, operands: Sequence[typed.Expr], callee: Cal
         body.sink.error(E0314, at=callee.at, problem=problem).note(operands[0].span, dims_text(operand_type.dims))
         return body.error(callee.span)
     return _apply(body, op, operands, callee)
+
+
+def _with_kept(shape: tuple[Dim, ...], dims: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The shape with the operand's own size for each -1, as PyTorch has it."""
+    before = len(shape) - len(dims)
+    return tuple(
+        dims[place - before] if size == Dim.const(-1) and place >= before else size for place, size in enumerate(shape)
+    )
 
 
 def _spread_along(

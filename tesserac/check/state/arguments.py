@@ -115,7 +115,7 @@ def _put(
         return True
     draft = body.sink.error(E0205, at=arg.span, problem=problem)
     if name not in names and name in FOREIGN_PARAMETERS:
-        draft.remark(f"here it is {FOREIGN_PARAMETERS[name]}")
+        draft.remark(FOREIGN_PARAMETERS[name])
     elif name not in names:
         draft.did_you_mean(name, names, arg.span)
     return False
