@@ -29,7 +29,6 @@ from tesserac.schedule.tiles import (
     accumulator_block,
     best_block,
     best_split,
-    candidates,
     given_block,
     programs,
     segments,
@@ -39,9 +38,8 @@ from tesserac.types.dtype import BF16, F16, F32, F64, DType
 from tesserac.types.policy import compute_dtype
 
 PACK_ROWS, PACK_COLUMNS = 64, 192
-MOST_STAGES, MOST_BYTE_STAGES, MOST_SMALL_STAGES, MOST_ASYNC_STAGES = 4, 6, 8, 16
-"""Copies in flight; of the smallest blocks, which run where multiprocessors would be idle, and of tensor copies as many
-as hide the way to memory. A power of two for threads that copy: each of them counts the copies that it waits for."""
+MOST_STAGES, MOST_BYTE_STAGES, MOST_ASYNC_STAGES = 4, 6, 16
+"""Copies in flight; of tensor copies as many as hide the way to memory."""
 ROW_BYTES = 16
 """To which tensor copies want rows aligned."""
 BARRIER_BYTES = 1024
@@ -267,9 +265,7 @@ def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> 
     copy = (block.rows + block.columns) * block.depth * element_bytes(problem.dtype)
     half = block.rows * block.columns * element_bytes(problem.dtype) // 2
     result = BARRIER_BYTES if asynchronous and not problem.by_bytes else half
-    smallest = machine.has_async_matrix_unit and block == candidates(problem, machine)[-1]
-    by_threads = MOST_SMALL_STAGES if smallest else MOST_STAGES
-    most = MOST_BYTE_STAGES if problem.by_bytes else MOST_ASYNC_STAGES if asynchronous else by_threads
+    most = MOST_BYTE_STAGES if problem.by_bytes else MOST_ASYNC_STAGES if asynchronous else MOST_STAGES
     fitting = max(2, min(most, (machine.near_bytes - result) // copy))
     depth = min(fitting, kernel_settings(computing(launch)[0]).get("stages", fitting))
     for operand in (0, 1):
