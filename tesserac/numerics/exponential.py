@@ -5,6 +5,8 @@ Enters: a draft and its inputs. Leaves: the value of the function.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.numerics.exponential_parts import exp2_near, exp_near, expm1_near, scale, sub_ln2
 from tesserac.numerics.formats import fitted, format_of, parts
 from tesserac.numerics.huge_exponents import huge_frac, huge_int, huge_term
@@ -100,22 +102,26 @@ TANH_NEAR = 0.359375
 
 
 def tanh(d: Draft, x: Ref) -> Ref:
-    """x + x**3 p(x**2) near zero, h / (h + 1) with h = (exp(2x) - 1) / 2 elsewhere; for |x|, and given its sign.
-    2**n is found as in `_bell` of `error_function.py`. One part of ln2 is enough: the larger n, the less shows what the
-    other would add. Powers of two are in the coefficients, lest x be doubled."""
+    """x + x**3 p(x**2) near zero, a quotient elsewhere; for |x|, and given its sign."""
     size, near_limit = d.step("abs", x), d.constant(TANH_NEAR)
     square = size * size
     near = d.fma(fitted(d, "tanh", square, stepwise=True), size * square, size)
+    far = tanh_quotient(d, size, [2.0 ** (k + 1) * c for k, c in enumerate(parts("exp", d.dtype))])
+    return d.step("copysign", d.select(size < near_limit, near, far), x)
+
+
+def tanh_quotient(d: Draft, size: Ref, terms: Sequence[float]) -> Ref:
+    """tanh of x >= 0 as h / (h + 1) with h = (exp(2x) - 1) / 2, where `terms` are those of (exp(2r) / 2 - 1 / 2 - r) /
+    r**2. 2**n is found as in `_bell` of `error_function.py`. One part of ln2 is enough: the larger n, the less shows
+    what the other would add. Powers of two are in the coefficients, lest x be doubled."""
     limit, half, f = d.constant(_TANH_LIMIT), d.constant(0.5), format_of(d.dtype)
     cut = d.select(limit < size, limit, size)
     large = d.constant(1.5 * 2.0 ** (f.significand - 1) + f.highest_exponent)
     sum_ = d.fma(cut, d.constant(2.0 * parts("log2e", d.dtype)[0]), large)
     r = d.fma(sum_ - large, d.constant(-0.5 * parts("ln2", d.dtype)[0]), cut)
     power = d.step("exponent", sum_)
-    doubled = [2.0 ** (k + 1) * c for k, c in enumerate(parts("exp", d.dtype))]
-    h = d.fma(power, d.fma(d.polynomial(doubled, r), r * r, r), d.fma(power, half, -half))
-    far = d.near_quotient(h, h + d.constant(1.0))
-    return d.step("copysign", d.select(size < near_limit, near, far), x)
+    h = d.fma(power, d.fma(d.polynomial(terms, r), r * r, r), d.fma(power, half, -half))
+    return d.near_quotient(h, h + d.constant(1.0))
 
 
 # Note [Exponents as floats]

@@ -66,7 +66,7 @@ _ROWS = (
     Primitive("exp2_fast", 1, "f", "same", "The same of exp2."),
     Primitive("exp_term_fast", 2, "f", "same", "The same of exp_term."),
     Primitive("exp_lifted_fast", 2, "f", "same", "The same of exp_lifted."),
-    Primitive("tanh_fast", 1, "f", "same", "tanh to 17 bits, where numbers are fast."),
+    Primitive("tanh_fast", 1, "f", "same", "tanh to 20 bits, where numbers are fast."),
     Primitive("ldexp", 2, "f", "same", "a * 2^b for a whole b held in the float type, rounded once."),
     Primitive("log", 1, "f", "same", "Natural logarithm."),
     Primitive("log2", 1, "f", "same", "Logarithm to base 2."),
