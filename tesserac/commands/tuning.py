@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from tessera.errors import TesseraError, reason_of
 from tesserac.base.dataclass import dataclass
-from tesserac.base.source import SourceFile
+from tesserac.base.source import NO_SPAN, SourceFile
 from tesserac.check.model import typed
 from tesserac.commands.outcome import INTERRUPTED, Outcome, UsageMistake
 from tesserac.commands.select import read, select_all, select_one
 from tesserac.commands.tuning_runs import Bar, Bench, Tried, find_bench, run_candidates, workers
 from tesserac.commands.tuning_tasks import Task, find_tasks
+from tesserac.diag.codes.kernels import E0514
+from tesserac.driver.refusals import ProgramError, one_error
 from tesserac.driver.session import Session
 from tesserac.tune.measure import Measured
 from tesserac.tune.schedules import (
@@ -136,8 +138,8 @@ def _known(path: Path) -> Schedules:
         raise _damaged(problem) from None
 
 
-def _damaged(problem: DamagedSchedules) -> UsageMistake:
-    return UsageMistake(f"the schedule cache `{problem.path}` is damaged: {problem.problem}")
+def _damaged(problem: DamagedSchedules) -> ProgramError:
+    return one_error(E0514, NO_SPAN, path=str(problem.path), problem=problem.problem)
 
 
 def _imported(path: Path) -> Schedules:
@@ -251,6 +253,11 @@ def arguments_for(function: typed.TypedFunction, sizes: Mapping[str, int]) -> li
             why = "is no tensor, to fill with numbers: tune a function of tensors that calls it"
             raise UsageMistake(f"`{param.name}` of `{function.name}` {why}")
         shape, dtype = [dim.evaluate(dict(sizes)) for dim in param.type.dims], param.type.dtype
-        numbers = rng.standard_normal(shape) if dtype.is_float or dtype.is_complex else np.zeros(shape)
-        args.append(numbers.astype(numpy_dtype(dtype.numpy_name)))
+        try:
+            numbers = rng.standard_normal(shape) if dtype.is_float or dtype.is_complex else np.zeros(shape)
+            args.append(numbers.astype(numpy_dtype(dtype.numpy_name)))
+        except (MemoryError, ValueError):
+            shown = ", ".join(map(str, shape))
+            why = f"is [{shown}] at these sizes, more than this machine has memory for"
+            raise UsageMistake(f"`{param.name}` of `{function.name}` {why}") from None
     return args

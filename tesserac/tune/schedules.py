@@ -144,7 +144,9 @@ def schedules_of(text: str, path: Path) -> Schedules:
     try:
         content = json.loads(text)
         rows, said = content["entries"], content["checksum"]
-        if content["version"] != VERSION or _checksum(rows) != said:
+        if content["version"] != VERSION:
+            raise DamagedSchedules(path, f"it is of version {content['version']}, and this compiler reads {VERSION}")
+        if _checksum(rows) != said:
             raise DamagedSchedules(path, "its entries are not those that were written")
         return Schedules(tuple(Entry(**row) for row in rows))
     except (ValueError, KeyError, TypeError) as problem:

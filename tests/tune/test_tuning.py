@@ -106,12 +106,12 @@ def test_a_machine_with_as_many_cores_goes_before_others_of_its_kind() -> None:
     assert settings_of(Schedules((replace(few, compiler="0"),)), "x", {}) is None
 
 
-@pytest.mark.parametrize("damage", ["", "{}", "[1]", "cut", "changed", "\0"])
+@pytest.mark.parametrize("damage", ["", "{}", "[1]", "cut", "changed", "later", "\0"])
 def test_a_damaged_cache_is_an_error_and_never_a_schedule(damage: str) -> None:
     Schedules((entry("x", {"m": 64}),)).write(default_path())
     text = default_path().read_text()
-    wrong = {"cut": text[:40], "changed": text.replace("64", "32")}.get(damage, damage)
-    default_path().write_text(wrong)
+    wrong = {"cut": text[:40], "changed": text.replace("64", "32"), "later": text.replace(": 2,", ": 3,")}
+    default_path().write_text(wrong.get(damage, damage))
     with pytest.raises(DamagedSchedules):
         read_schedules(default_path())
     source = SourceFile("m.tess", PROGRAM.format(how=""))
@@ -119,8 +119,10 @@ def test_a_damaged_cache_is_an_error_and_never_a_schedule(damage: str) -> None:
     with pytest.raises(ProgramError) as caught:
         session.levels(source, session.function(source, "f"), AARCH64)
     assert caught.value.diagnostics[0].code == "E0514"
-    with pytest.raises(UsageMistake, match="is damaged"):
+    with pytest.raises(ProgramError, match="is damaged") as caught:
         tune(Session(), Wanted("", {}, None, str(default_path()), None), lambda done, count: None)
+    assert caught.value.diagnostics[0].code == "E0514"
+    assert ("version 3" in caught.value.diagnostics[0].title) == (damage == "later")
 
 
 def test_what_is_written_is_read_and_a_new_entry_replaces_an_old_one(tmp_path: Path) -> None:
@@ -332,6 +334,7 @@ def test_the_space_and_the_cache_of_a_kernel_are_its_own_whoever_calls_it() -> N
         ("{path}:g", {}, "g"),
         ("{path}", {}, "names a space"),
         ("{path}:f", {"S": 8, "K": 8, "L": 8, "Q": 8}, "has a size `Q`: .* has S, K, L"),
+        ("{path}:f", {"S": 10**12, "K": 10**9, "L": 8}, "`a` of `f` is \\[1000000000000, 1000000000\\] at these sizes"),
     ],
 )
 def test_what_cannot_be_tuned_is_said(place: str, sizes: dict[str, int], said: str, tmp_path: Path) -> None:
