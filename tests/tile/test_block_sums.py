@@ -60,7 +60,7 @@ def f(x: KTile[S, L, f32], w: KTile[L, 8, f32]):
 
 
 def argument(name: str, length: int) -> np.ndarray:
-    x = np.random.default_rng(length).standard_normal((length, 3) if name == "columns" else (3, length))
+    x = np.random.default_rng(length).standard_normal((length, 3) if name == "columns" else (7, length))
     return x.astype({"f64": "f8"}.get(name, "f4"))
 
 
@@ -76,7 +76,7 @@ def test_every_schedule_has_the_bits_of_the_meaning(name: str) -> None:
         text = scheduled(PROGRAMS[name], blocks)
         assert [why for _, why in placed_kernels(placed(text).lookup("m.f"))] == [""]
         native = tessera.compile(text).f
-        for length in (1, 70, 1100):
+        for length in (1, 70, 4000):
             x = argument(name, length)
             found = native(x)
             others = [tile_eval.run_host(tiles(text), "m.f", [x]), found if isinstance(found, tuple) else (found,)]
@@ -89,7 +89,7 @@ def test_every_schedule_has_the_bits_of_the_meaning(name: str) -> None:
 @pytest.mark.parametrize("name", ["rows", "part", "columns"])
 def test_threads_of_a_gpu_have_them(name: str) -> None:
     run = emulated(PROGRAMS[name])
-    for length in (3, 1100):
+    for length in (3, 4000):
         x = argument(name, length)
         for got, wanted in zip(run(x), expected(name, x), strict=True):
             same_bits(got, wanted)
