@@ -170,7 +170,7 @@ OPTIONS: list[tuple[str, Callable[..., Any]]] = [
     ("mean(x > 0.0, axis=0)", lambda x: np.mean(x > 0, 0)),
     ("var(i, ddof=1) + std(i)", lambda i: np.var(i, ddof=1) + np.std(i)),
     ("isclose(i, array([0, 4, 3]))", lambda i: np.isclose(i, [0, 4, 3])),
-    ("ldexp(t[:3], i)", lambda t, i: np.ldexp(t[:3], i)),
+    ("ldexp(t[:3], i)", lambda i, t: np.ldexp(t[:3], i)),
     ("ldexp(i, i)", lambda i: np.ldexp(i.astype(np.float64), i)),
     ("gradient(x)[0]", lambda x: np.gradient(x)[0]),
     ("gradient(x, (0.5, 2.0), edge_order=2)[1]", lambda x: np.gradient(x, 0.5, 2.0, edge_order=2)[1]),
