@@ -185,3 +185,21 @@ def test_a_loop_leaves_with_its_status() -> None:
     with pytest.raises(tessera.TesseraError, match="assert"):
         module.asserted(x)
     assert module.asserted(x[:2]) == 2.0
+
+
+TRANSFORMED = """
+def f(c: Tensor[32, f32], b: Tensor[32, f32]):
+    v = irfft(rfft(c) * rfft(b), n=32)
+    i = 0
+    while i < 2:
+        v = irfft(rfft(c) * rfft(v), n=32)
+        i += 1
+    return v
+"""
+
+
+@pytest.mark.one_in(4)
+def test_transforms_are_no_part_of_such_a_loop() -> None:
+    """With what is computed before the loop and read in it, they gave numbers that nothing had written."""
+    c, b = np.random.default_rng(0).normal(size=(2, 32)).astype("f4")
+    assert np.isfinite(compiled_equals_oracle(TRANSFORMED)("f", c / 8, b)).all()

@@ -111,7 +111,7 @@ _WIDE, _TWICE, _GRID = ("N", "M"), ("2*Q", "2*Q"), ("P*Q", "P*Q")
 KINDS: dict[str, Kind] = {
     "eye": Kind("op.eye(N)", lambda z: np.eye(6), own=True),
     "zero": Kind("op.zero(N)", lambda z: np.zeros((6, 6)), own=True, singular=True),
-    "zero, wide": Kind("op.zero(N, M)", lambda z: np.zeros((4, 6)), sizes=_WIDE),
+    "zero, wide": Kind("op.zero(N, M)", lambda z: np.zeros((4, 6)), singular=True, sizes=_WIDE),
     "dense": Kind("op.dense(m)", lambda z: z.m),
     "dense, wide": Kind("op.dense(r)", lambda z: z.r, sizes=_WIDE),
     "dense, tall": Kind("op.dense(r).H", lambda z: adjoint(z.r), sizes=("M", "N")),

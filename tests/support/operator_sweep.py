@@ -156,7 +156,7 @@ OPERATIONS: dict[str, Operation] = {
     "logdet": Operation("logdet(A)", lambda m, z: la.slogdet(m)[1], _SQUARE, _many_conds, when_singular=-np.inf),
     "slogdet": Operation("slogdet(A)[0]", lambda m, z: la.slogdet(m)[0], _SQUARE, _cond, when_singular=0.0),
     "norm": Operation("norm(A)", lambda m, z: la.norm(m, 2)),
-    "cond": Operation("cond(A)", lambda m, z: la.cond(m), _SQUARE, _cond, when_singular=np.inf),
+    "cond": Operation("cond(A)", lambda m, z: la.cond(m), (), _cond, when_singular=np.inf),
     "spectral_radius": Operation("spectral_radius(A)", _radius, _SQUARE, _cond_of_vectors),
     "is_unitary": Operation("is_unitary(A)", _is_unitary),
     "spectral": Operation("to_dense(spectral(A))", lambda m, z: m),
