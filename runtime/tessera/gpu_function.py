@@ -111,15 +111,15 @@ class GpuFunction:
         self._quick[key] = self._plans[shapes]
 
     def before(self, unusual: Callable[..., object]) -> Callable[..., object]:
-        """As `fast`, but what is neither an array nor a float goes to `unusual`."""
+        """As `fast`, but what is not one array or float for each parameter goes to `unusual`, which knows what
+        parameters are where a call leaves them out."""
         import numpy as np
 
-        if all(parameter.sizes for parameter in self.signature.parameters):
-            return self.fast
-        usual = (DeviceArray, np.ndarray, float)
+        parameters, usual = self.signature.parameters, (DeviceArray, np.ndarray, float)
+        count, are_arrays = len(parameters), all(parameter.sizes for parameter in parameters)
 
         def call(*args: object, **kwargs: object) -> object:
-            is_usual = not kwargs and all(type(value) in usual for value in args)
+            is_usual = not kwargs and len(args) == count and (are_arrays or all(type(value) in usual for value in args))
             return (self.fast if is_usual else unusual)(*args, **kwargs)
 
         return call

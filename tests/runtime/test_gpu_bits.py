@@ -64,6 +64,9 @@ def noisy(x: Tensor[N, f32]): return x + normal(N)
 def beside(a: Tensor[M, f32], b: Tensor[N, f32]): return a * 0.5 + 1.0, b * 0.5 + 1.0
 def kronecker(a: Tensor[2, 2, f32], x: Tensor[2, 5, 4, f32]): return op.kronecker(op.dense(a), op.dense(a)) @ x
 
+def scaled(x: Tensor[3, f32], by: Tensor[3, f32] = ones(3)): return x * by
+def stepped(steps: i32 = 3): return steps + 1
+
 def checked(x: Tensor[N, f32]):
     print("the sum is", sum(x))
     assert sum(x) > 0.0, "the sum must be positive"
@@ -112,6 +115,16 @@ def test_results_have_the_bits_of_the_cpu(modules, name: str) -> None:  # type: 
         found = gpu[name](*placed)
         assert isinstance(found, DeviceArray) and same(found, expected)
     assert same(placed[0], CALLS[name][0]), "arguments stay as they are"
+
+
+@pytest.mark.one_in(6)
+def test_arguments_that_a_call_leaves_out(modules) -> None:  # type: ignore[no-untyped-def]
+    """Also of functions whose arguments are arrays alone, which reach their code on a short way."""
+    cpu, gpu = modules
+    placed = tessera.to_device(X[:3].copy())
+    for by in ((), (X[3:6].copy(),), ()):
+        assert same(gpu.scaled(placed, *by), cpu.scaled(X[:3].copy(), *by))
+    assert same(gpu.stepped(), np.int32(4)) and same(gpu.stepped(7), np.int32(8))
 
 
 @pytest.mark.one_in(6)
