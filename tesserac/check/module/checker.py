@@ -6,7 +6,6 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
@@ -29,6 +28,7 @@ from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
 from tesserac.check.module.findings import Findings, Tables
 from tesserac.check.module.scope import ModuleScope
+from tesserac.check.module.under_way import UnderWay
 from tesserac.check.names.cascades import without_cascades
 from tesserac.check.names.refs import ConstantRef, FunctionRef
 from tesserac.check.names.resolve import Exports, ImportPath, ImportProblem, ModuleNames
@@ -86,12 +86,8 @@ class ModuleChecker(ModuleScope):
         self.types: dict[ast.Expr, Type] = {}
         self._findings = Findings(source.path, Tables())
         self._found: list[Diagnostic] = []
-        self._constants: list[str] = []
         self._settled_constants: dict[str, typed.Expr] = {}
-        self._open: Counter[str] = Counter()
-        self._waiting: list[Callable[[Sink], None]] = []
-        self._rechecks = 0
-        self._asked: list[typed.Derivative] = []
+        self._under_way = UnderWay()
         self._home = self
         self._guests: dict[str, ModuleChecker] = {}
 
@@ -226,23 +222,24 @@ class ModuleChecker(ModuleScope):
         known = self._known.instances.get((name, types))
         if known is not None:
             return known
-        if (name, types) in self._known.instances or self._open[name] >= MAX_DEPTH:
+        opened = self._under_way.instances
+        if (name, types) in self._known.instances or opened[name] >= MAX_DEPTH:
             return Instance(None, recursive=True)
-        if self._open.total() >= MAX_CALLS:
+        if opened.total() >= MAX_CALLS:
             raise TooComplex(f"more than {MAX_CALLS} calls stand in one another")
-        self._known.instances[name, types] = None
-        self._open[name] += 1
-        self._known.instances[name, types] = instance = self._check(name, types)
-        self._open[name] -= 1
-        if self._waiting and not self._open.total():
-            self._known.instances[name, types] = instance = self._settled(name, types, instance)
+        with self._under_way.or_nothing(lambda: (self._known, *(guest._known for guest in self._guests.values()))):
+            self._known.instances[name, types] = None
+            with self._under_way.instance(name):
+                self._known.instances[name, types] = instance = self._check(name, types)
+            if self._under_way.waiting and self._under_way.is_free:
+                self._known.instances[name, types] = instance = self._settled(name, types, instance)
         return instance
 
     def _settled(self, name: str, types: tuple[Type, ...], instance: Instance) -> Instance:
         """What waited until nothing else is under way; an instance that this shows to be wrong is none."""
         late = Sink()
-        while self._waiting:
-            self._waiting.pop()(late)
+        while self._under_way.waiting:
+            self._under_way.waiting.pop()(late)
         if not late.has_errors:
             return instance
         if types in self.representatives(name):
@@ -256,12 +253,11 @@ class ModuleChecker(ModuleScope):
         body = Body(self, Sink(), name)
         body.at_definition = types in self.representatives(name)
         body.at_call = not body.at_definition
-        around, self._asked = self._asked, []
-        function = self._check_body(body, signature, types, instance_symbol(self.name, signature, types))
-        body.asked += self._asked
-        self._asked = around
+        with self._under_way.asking() as asked:
+            function = self._check_body(body, signature, types, instance_symbol(self.name, signature, types))
+        body.asked += asked
         if name in self.names.inner:
-            self._asked += body.asked
+            self._under_way.asked += body.asked
         if body.needs_value:
             check_names(Body(self, self.sink, name), signature)
             if body.at_definition and not is_kernel(signature.node):
@@ -347,13 +343,12 @@ class ModuleChecker(ModuleScope):
         checker = self._modules[owner]
         if name in checker._settled_constants:
             return checker._settled_constants[name]
-        if name in checker._constants:
+        if name in checker._under_way.constants:
             body.sink.error(E0202, at=span, name=name).remark("its value depends on itself")
             return body.error(span)
-        checker._constants.append(name)
         inner = Body(checker, body.sink if owner == self.name else Sink(), name)
-        value = apart(inner, lambda: checker.expression(inner, checker.names.constants[name].value))
-        checker._constants.pop()
+        with checker._under_way.constant(name):
+            value = apart(inner, lambda: checker.expression(inner, checker.names.constants[name].value))
         body.read(*inner.doing.reads.values())
         body.requests.extend(inner.requests)
         for effect in inner.doing.effects:
@@ -374,10 +369,10 @@ class ModuleChecker(ModuleScope):
         """Runs a check of an instance, at once or as soon as no other of that module is under way: then it has another
         sink to report to, since that of its place may have been read."""
         checker = self._checker_for(owner, types)
-        if checker._open.total():
-            checker._waiting.append(check)
-        else:
+        if checker._under_way.is_free:
             check(sink)
+        else:
+            checker._under_way.waiting.append(check)
 
     def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance:
         return self._checker_for(owner, types).own_instance(name, types)
@@ -400,20 +395,19 @@ class ModuleChecker(ModuleScope):
         guest._sources = {**self._sources, **home._sources}
         guest.sink, guest.types, guest._found = Sink(), {}, []
         guest._findings = Findings(self.file, self._known.of_guest())
-        guest._open, guest._waiting, guest._constants, guest._asked = Counter(), [], [], []
+        guest._under_way = UnderWay()
         return guest
 
     def recheck(self, owner: str, name: str, types: tuple[Type, ...]) -> tuple[Diagnostic, ...]:
         """What is wrong with an instance, said in the caller's names of sizes; nothing is remembered. Reasons of
         reasons are followed a few calls deep: a recursion that does not end has no last one."""
         checker = self._checker_for(owner, types)
-        if checker._rechecks >= MAX_RECHECKS:
+        if checker._under_way.rechecks >= MAX_RECHECKS:
             return ()
         signature = checker.own_signature(name)
         body = Body(checker, Sink(), name, at_call=True)
-        checker._rechecks += 1
-        checker._check_body(body, signature, types, name)
-        checker._rechecks -= 1
+        with checker._under_way.recheck():
+            checker._check_body(body, signature, types, name)
         return body.sink.diagnostics
 
     def imported(self) -> tuple[ModuleChecker, ...]:

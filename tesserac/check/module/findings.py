@@ -32,6 +32,11 @@ class Tables:
         self.representatives.update(earlier.representatives)
         self.instances.update((key, known) for key, known in earlier.instances.items() if known is not None)
 
+    def forget_after(self, count: int) -> None:
+        """Keeps as many instances as were known first."""
+        for key in list(self.instances)[count:]:
+            del self.instances[key]
+
     def copied(self) -> Tables:
         return replace(self, instances=dict(self.instances), by_symbol=dict(self.by_symbol))
 

@@ -10,7 +10,7 @@ from tesserac.check.algebra import combined, constructors, kinds, products, spec
 from tesserac.check.declarations import decorators, params
 from tesserac.check.model import contracts, specs, typed
 from tesserac.check.model.specs import Signature
-from tesserac.check.module import findings
+from tesserac.check.module import findings, under_way
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.module.findings import Findings
 from tesserac.check.names import refs, resolve
@@ -24,7 +24,7 @@ from tesserac.syntax.stored import PARSED
 from tesserac.types import algebra, dtype, policy, polynomial, terms, ty
 
 _TYPES = classes_in(algebra, dtype, policy, polynomial, terms, ty)
-_TREES = classes_in(rules, contracts, decorators, findings, params, refs, resolve, specs, typed)
+_TREES = classes_in(rules, contracts, decorators, findings, params, refs, resolve, specs, typed, under_way)
 _MATRICES = classes_in(combined, constructors, kinds, products, spectra)
 
 VALUES = _TYPES
