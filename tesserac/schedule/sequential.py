@@ -21,8 +21,6 @@ from tesserac.types.dims import product
 LOOPS = ("schedule.loop", "schedule.while")
 NOT_INSIDE = ("schedule.print", CALL)
 """What a loop that is compiled as one does not do."""
-STEP = "lines"
-"""A step of a transform: as one loop with others it gave other numbers than by itself, see the test."""
 MAX_LAUNCHES = 64
 """In one loop: the time in which machine code is made grows with it, and what a launch costs beside a long iteration
 is little."""
@@ -54,8 +52,6 @@ def _is_sequential(loop: Op) -> str | None:
     inside = [op for op in loop.walk() if op.opdef.dialect == "schedule"]
     launches = [op for op in inside if op.name == "schedule.launch"]
     if not launches or len(launches) > MAX_LAUNCHES or any(op.name in NOT_INSIDE for op in inside):
-        return None
-    if any(launch.attrs["kind"] == STEP for launch in launches):
         return None
     sizes = [product(launch_space(launch)).constant for launch in launches]
     largest = max((size for size in sizes if size is not None), default=0)

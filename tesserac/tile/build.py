@@ -94,7 +94,8 @@ def tile_pass(machine: Machine, holds: Holds = holds_nothing) -> Pass:
                 if launch_lengths(launch):
                     _launch_tensors(launch, built, name)
                 elif machine.packs_operands and launch_kind(launch) == "lines" and not _in_loop(launch):
-                    _launch(host, launch, _once(built, meaning(launch), partial(_sized, launch, name, sized, holds)))
+                    said = f"sized {meaning(launch)}"  # one in a loop that says the same has code of its own
+                    _launch(host, launch, _once(built, said, partial(_sized, launch, name, sized, holds)))
                 elif launch_portion(launch) is None:
                     _launch(host, launch, _once(built, meaning(launch), partial(_build, launch, name)))
                 else:

@@ -188,18 +188,17 @@ def test_a_loop_leaves_with_its_status() -> None:
 
 
 TRANSFORMED = """
-def f(c: Tensor[32, f32], b: Tensor[32, f32]):
-    v = irfft(rfft(c) * rfft(b), n=32)
-    i = 0
+def f(x: Tensor[4, f32]):
+    i, x = 0, 2 * irfft(rfft(x), n=4)
     while i < 2:
-        v = irfft(rfft(c) * rfft(v), n=32)
-        i += 1
-    return v
+        i, x = i + 1, 2 * irfft(rfft(x), n=4)
+    return x
 """
 
 
 @pytest.mark.one_in(4)
-def test_transforms_are_no_part_of_such_a_loop() -> None:
-    """With what is computed before the loop and read in it, they gave numbers that nothing had written."""
-    c, b = np.random.default_rng(0).normal(size=(2, 32)).astype("f4")
-    assert np.isfinite(compiled_equals_oracle(TRANSFORMED)("f", c / 8, b)).all()
+def test_a_loop_has_the_code_of_a_transform_that_stands_before_it_too() -> None:
+    """Outside, a step is a name for code that programs share: in the loop that was code which does nothing."""
+    x = np.arange(4, dtype="f4")
+    assert marked(TRANSFORMED, "f")
+    assert (compiled_equals_oracle(TRANSFORMED)("f", x) == 8 * x).all()

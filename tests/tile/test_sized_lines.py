@@ -62,3 +62,22 @@ def test_shared_code_computes_the_transform(length: int) -> None:
     x = (rng.normal(size=(3, length)) + 1j * rng.normal(size=(3, length))).astype(np.complex64)
     (found,) = run_host(tiles(length), "main.f", [x])
     assert np.allclose(found, np.fft.fft(x), atol=1e-5 * length)
+
+
+LOOP = """
+def f(x: Tensor[4, f32]):
+    i, x = 0, 2 * irfft(rfft(x), n=4)
+    while i < 2:
+        i, x = i + 1, 2 * irfft(rfft(x), n=4)
+    return x
+"""
+
+
+def test_a_step_in_a_loop_that_is_compiled_as_one_has_its_own_code() -> None:
+    """Also where a step outside says the same: that one is only a name for code which the loop has no part of."""
+    source = SourceFile("f.tess", LOOP)
+    module = SESSION.levels(source, select_one(SESSION, source, "f").function, AARCH64, {}).tile
+    (loop,) = (op for op in module.walk() if "sequential" in op.attrs)
+    inside = {str(op.attrs["kernel"]) for op in loop.walk() if op.name == "tile.launch"}
+    kernels = {op.symbol: op for op in module.ops if op.name == "tile.kernel"}
+    assert codes(module) and not any(CODE in kernels[name].attrs for name in inside)

@@ -38,13 +38,14 @@ from tesserac.target.flow import choose, for_loop, if_else, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
 from tesserac.tile.cpu.target import TARGETS, Micro
 from tesserac.tile.cpu.tiles import is_turned
-from tesserac.tile.dialect import grid, kernel_memrefs, memref_type
+from tesserac.tile.dialect import CODE, grid, kernel_memrefs, memref_type
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import DType
 
 
 def emit_kernel(module: Module, kernel: Op) -> Function:
     """Adds the function of a lowered kernel to a module, under the kernel's name."""
+    assert CODE not in kernel.attrs, f"the code of {kernel.symbol} is that of {kernel.attrs[CODE]}"
     function = module.function(kernel.symbol, VOID, [PTR, I64, I64, I64])
     function.computes = False
     b = function.builder
