@@ -9,10 +9,10 @@ Which functions stay is decided in one place, `graph/calling.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tesserac.ir.core import Attr, Module, Op, Value, VerifyError, attr, define_op
-from tesserac.ir.types import MemRefType, TensorType
+from tesserac.ir.types import MemRefType, TensorType, Type
 from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 
@@ -49,7 +49,10 @@ def named_dims(pairs: Attr) -> dict[str, Dim]:
 
 def own_symbols(function: Op) -> tuple[str, ...]:
     """The sizes that a function is given, by those of its arguments."""
-    types = [arg.type for arg in function.body.args]
+    return symbols_in([arg.type for arg in function.body.args])
+
+
+def symbols_in(types: Iterable[Type]) -> tuple[str, ...]:
     dims = [dim for ty in types if isinstance(ty, TensorType | MemRefType) for dim in ty.dims]
     return tuple(sorted({name for dim in dims for name in dim.symbols()}))
 

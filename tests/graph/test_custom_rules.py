@@ -226,6 +226,34 @@ def test_what_a_function_with_a_rule_asserts_holds_where_nobody_uses_it(program:
             function(-X)
 
 
+NESTED = """
+def inner(a: Tensor[P, P, f64], x: Tensor[P, f64]):
+    return a @ x
+
+@vjp_of(inner)
+def inner_back(a: Tensor[P, P, f64], x: Tensor[P, f64], y, ct):
+    return outer(ct, x), 5.0 * (a.T @ ct)
+
+def rows(a: Tensor[K, K, f64], x: Tensor[3, K, f64]):
+    return vmap(lambda row: inner(a, row))(x)
+
+@vjp_of(rows)
+def rows_back(a: Tensor[K, K, f64], x: Tensor[3, K, f64], y, ct):
+    back = vmap(grad(lambda row: sum(inner(a, row))))(x)
+    return ct.T @ x, 2.0 * back
+
+def both(a: Tensor[N, N, f64], x: Tensor[3, N, f64]):
+    return rows(a, x), grad(lambda v: sum(rows(a, v)))(x)
+"""
+
+
+def test_a_mapped_function_within_one_that_has_rules_has_the_sizes_of_the_caller() -> None:
+    a, x = np.arange(16.0).reshape(4, 4), np.arange(12.0).reshape(3, 4)
+    found, slope = tessera.compile(NESTED)["both"](a, x)
+    assert np.array_equal(found, x @ a.T)
+    assert np.array_equal(slope, np.broadcast_to(10.0 * a.sum(0), (3, 4)))
+
+
 def failure(program: str, function: str) -> str:
     with pytest.raises(tessera.TesseraError) as caught:
         getattr(tessera.compile(program), function)(X)

@@ -24,7 +24,7 @@ from tesserac.graph.dialect import (
     program_of,
 )
 from tesserac.ir.builder import Builder
-from tesserac.ir.calls import CALLED, call_dims, callee_of, own_symbols
+from tesserac.ir.calls import CALLED, call_dims, callee_of, symbols_in
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import Cut
@@ -39,10 +39,10 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
     flags = [v in mapping.mapped for v in operands]
     if CALLED in op.attrs:
         return _mapped_call(mapping, op, operands, flags)
-    attrs: dict[str, Attr] = {**op.attrs, "dims": ()}
+    attrs: dict[str, Attr] = dict(op.attrs)
     body = (op.attrs["callee"], op.attrs["dims"])
     functions = mapping.functions
-    attrs["callee"] = _mapped_function(mapping, functions.whole, body, op.operands, flags)
+    attrs["callee"], attrs["dims"] = _mapped_function(mapping, functions.whole, body, op.operands, flags)
     _keep_kernels(mapping, op, flags, functions.lookup(str(attrs["callee"])))
     own = own_arguments(op)
     flags = flags[: len(own)]
@@ -50,12 +50,12 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
     given, outputs = (*own, *op.results), [True] * len(op.results)
     if (rule := op.attrs.get(FORWARD_RULE)) is not None:
         args = (*given, *smooth(own))
-        attrs[FORWARD_RULE] = (_mapped_function(mapping, functions.rule, rule, args, [*flags, *outputs, *tangents]), ())
+        attrs[FORWARD_RULE] = _mapped_function(mapping, functions.rule, rule, args, [*flags, *outputs, *tangents])
     if (rule := op.attrs.get(REVERSE_RULE)) is not None:
         args = (*given, *smooth(op.results))
         cotangents = [True] * len(smooth(op.results))
-        symbol = _mapped_function(mapping, functions.rule, rule, args, [*flags, *outputs, *cotangents], tangents)
-        attrs[REVERSE_RULE] = (symbol, ())
+        given_flags = [*flags, *outputs, *cotangents]
+        attrs[REVERSE_RULE] = _mapped_function(mapping, functions.rule, rule, args, given_flags, tangents)
     types = [mapping.mapped_type(v.type) for v in op.results]
     return mapping.builder.op(op.name, operands, types, attrs, (), [v.name for v in op.results])
 
@@ -77,7 +77,7 @@ def _keep_kernels(mapping: Mapping, op: Op, flags: Sequence[bool], mapped: Op) -
         symbol = way.symbol
         if symbol:
             called = (symbol, op.attrs["dims"])
-            symbol = _mapped_function(mapping, functions.whole, called, op.operands, flags)
+            symbol, _ = _mapped_function(mapping, functions.whole, called, op.operands, flags)
         guards = tuple(replace(g, left=g.left.substitute(dims), right=g.right.substitute(dims)) for g in way.guards)
         ways.append(replace(way, symbol=symbol, guards=guards))
     if ways:
@@ -100,10 +100,8 @@ def _mapped_call(mapping: Mapping, op: Op, operands: Sequence[Value], flags: Seq
     """The same of a function that is called: what is made of it is called too, and its rules are made where they are
     needed."""
     body = (op.attrs["callee"], op.attrs["dims"])
-    symbol = _mapped_function(mapping, mapping.functions.whole, body, op.operands, flags)
-    made = mapping.functions.lookup(symbol)
-    made.attrs[CALLED] = f"it is @{callee_of(op)}, mapped over a dim"
-    dims = tuple((name, Dim.sym(name)) for name in own_symbols(made))
+    symbol, dims = _mapped_function(mapping, mapping.functions.whole, body, op.operands, flags)
+    mapping.functions.lookup(symbol).attrs[CALLED] = f"it is @{callee_of(op)}, mapped over a dim"
     types = [mapping.mapped_type(v.type) for v in op.results]
     attrs: dict[str, Attr] = {"callee": symbol, "dims": dims, CALLED: True}
     return mapping.builder.op(op.name, operands, types, attrs, (), [v.name for v in op.results])
@@ -116,16 +114,17 @@ def _mapped_function(
     args: Sequence[Value],
     flags: Sequence[bool],
     kept: Sequence[bool] | None = None,
-) -> str:
+) -> tuple[str, Attr]:
     """The symbol of this function for arguments like these, of which some are mapped: a new one, or the one that it has
     by now, as a rule that calls its own function needs, written by `paste`. Results that are not `kept` are summed over
-    the mapped dim."""
+    the mapped dim. Its sizes come with it: they have the names of this place until the call is pasted into another."""
     assert isinstance(function, tuple)
     types = tuple(mapping.mapped_type(v.type) if flag else v.type for v, flag in zip(args, flags, strict=True))
     key = (function, types, tuple(flags), None if kept is None else tuple(kept), mapping.size, mapping.active)
     known = mapping.functions.mapped.get(key)
+    sizes = tuple((name, Dim.sym(name)) for name in symbols_in(types))
     if known is not None:
-        return known
+        return known, sizes
     symbol = mapping.functions.mapped[key] = mapping.functions.fresh_symbol(f"{function[0]}$mapped")
     single = Block([v.type for v in args])
     inside = Builder(single, mapping.builder.span)
@@ -142,4 +141,4 @@ def _mapped_function(
     names = tuple(f"x{i}" for i in range(len(types)))
     attrs: dict[str, Attr] = {"sym_name": symbol, "params": names, "guards": (), "entry": False}
     mapping.functions.add(Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)], mapping.builder.span))
-    return symbol
+    return symbol, sizes
