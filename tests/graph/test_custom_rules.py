@@ -254,6 +254,46 @@ def test_a_mapped_function_within_one_that_has_rules_has_the_sizes_of_the_caller
     assert np.array_equal(slope, np.broadcast_to(10.0 * a.sum(0), (3, 4)))
 
 
+BY_TURNS = """
+def halved(x: Tensor[f64]):
+    assert x > 1.0, "only what is above 1"
+    n = x
+    while n > 3.0:
+        n = n - 1.0
+    return x / 2.0 + 0.0 * n
+
+@vjp_of(halved)
+def halved_back(x: Tensor[f64], y, ct):
+    return ct * 7.0
+
+def down(x: Tensor[f64]):
+    while x > 1.0:
+        x = halved(x)
+    return x
+
+@vjp_of(down)
+def down_back(x: Tensor[f64], y, ct):
+    return ct
+
+def above(x: Tensor[f64]):
+    return halved(x) if x > 1.0 else x
+
+def each(x: Tensor[N, f64]):
+    return vmap(down)(x), vmap(above)(x), vmap(grad(above))(x)
+"""
+
+
+def test_a_function_with_a_rule_is_asked_for_elements_that_come_to_it() -> None:
+    """Its assertion fails for others. Where its caller has a rule too, which elements come to it is known in a function
+    that is pasted into another."""
+    x = np.array([9.0, 0.5, 1.0, 1.5, 40.0])
+    low, once, slope = tessera.compile(BY_TURNS)["each"](x)
+    assert np.array_equal(low, [0.5625, 0.5, 1.0, 0.75, 0.625])
+    assert np.array_equal(once, np.where(x > 1, x / 2, x))
+    assert np.array_equal(slope, np.where(x > 1, 7.0, 1.0))
+    run_function(compile_to_forms(BY_TURNS), "m.each", [x])
+
+
 def failure(program: str, function: str) -> str:
     with pytest.raises(tessera.TesseraError) as caught:
         getattr(tessera.compile(program), function)(X)

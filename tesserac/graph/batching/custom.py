@@ -2,7 +2,8 @@
 
 Enters: a `graph.custom` with mapped operands. Leaves: one of a new function, whose rules are new functions too, so that
 a derivative taken later goes by what the program says. An argument that is not mapped counts for all elements: its
-cotangent is the sum over them.
+cotangent is the sum over them. Where only some elements come to the call, a function that asserts or goes on by numbers
+of an element reads which ones, behind its own arguments; rules are asked for all.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tesserac.graph.dialect import (
     ALTERNATIVES,
     FORWARD_RULE,
     PROGRAM,
+    READS,
     REVERSE_RULE,
     Program,
     alternatives_of,
@@ -42,9 +44,13 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
     attrs: dict[str, Attr] = dict(op.attrs)
     body = (op.attrs["callee"], op.attrs["dims"])
     functions = mapping.functions
-    attrs["callee"], attrs["dims"] = _mapped_function(mapping, functions.whole, body, op.operands, flags)
-    _keep_kernels(mapping, op, flags, functions.lookup(str(attrs["callee"])))
-    own = own_arguments(op)
+    symbol, dims = _mapped_function(mapping, functions.whole, body, op.operands, flags, mapping.active)
+    attrs["callee"], attrs["dims"] = symbol, dims
+    own, asked = own_arguments(op), _asked_for(mapping, symbol, operands)
+    if asked:
+        attrs[READS] = len(op.operands) - len(own) + len(asked)
+    else:
+        _keep_kernels(mapping, op, flags, functions.lookup(symbol))
     flags = flags[: len(own)]
     tangents = [flag for flag, v in zip(flags, own, strict=True) if smooth([v])]
     given, outputs = (*own, *op.results), [True] * len(op.results)
@@ -55,9 +61,15 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
         args = (*given, *smooth(op.results))
         cotangents = [True] * len(smooth(op.results))
         given_flags = [*flags, *outputs, *cotangents]
-        attrs[REVERSE_RULE] = _mapped_function(mapping, functions.rule, rule, args, given_flags, tangents)
+        attrs[REVERSE_RULE] = _mapped_function(mapping, functions.rule, rule, args, given_flags, kept=tangents)
     types = [mapping.mapped_type(v.type) for v in op.results]
-    return mapping.builder.op(op.name, operands, types, attrs, (), [v.name for v in op.results])
+    return mapping.builder.op(op.name, (*operands, *asked), types, attrs, (), [v.name for v in op.results])
+
+
+def _asked_for(mapping: Mapping, symbol: str, operands: Sequence[Value]) -> list[Value]:
+    """Which elements come here, where the mapped function reads it."""
+    reads = len(mapping.functions.lookup(symbol).body.args) - len(operands)
+    return [] if mapping.active is None or not reads else [mapping.active]
 
 
 def _keep_kernels(mapping: Mapping, op: Op, flags: Sequence[bool], mapped: Op) -> None:
@@ -100,7 +112,8 @@ def _mapped_call(mapping: Mapping, op: Op, operands: Sequence[Value], flags: Seq
     """The same of a function that is called: what is made of it is called too, and its rules are made where they are
     needed."""
     body = (op.attrs["callee"], op.attrs["dims"])
-    symbol, dims = _mapped_function(mapping, mapping.functions.whole, body, op.operands, flags)
+    symbol, dims = _mapped_function(mapping, mapping.functions.whole, body, op.operands, flags, mapping.active)
+    operands = (*operands, *_asked_for(mapping, symbol, operands))
     mapping.functions.lookup(symbol).attrs[CALLED] = f"it is @{callee_of(op)}, mapped over a dim"
     types = [mapping.mapped_type(v.type) for v in op.results]
     attrs: dict[str, Attr] = {"callee": symbol, "dims": dims, CALLED: True}
@@ -113,14 +126,16 @@ def _mapped_function(
     function: Attr,
     args: Sequence[Value],
     flags: Sequence[bool],
+    active: Value | None = None,
     kept: Sequence[bool] | None = None,
 ) -> tuple[str, Attr]:
     """The symbol of this function for arguments like these, of which some are mapped: a new one, or the one that it has
-    by now, as a rule that calls its own function needs, written by `paste`. Results that are not `kept` are summed over
-    the mapped dim. Its sizes come with it: they have the names of this place until the call is pasted into another."""
+    by now, as a rule that calls its own function needs, written by `paste`. Where only the elements that are `active`
+    come to it, it has one argument more if it asks which. Results that are not `kept` are summed over the mapped dim.
+    Its sizes come with it: they have the names of this place until the call is pasted into another."""
     assert isinstance(function, tuple)
     types = tuple(mapping.mapped_type(v.type) if flag else v.type for v, flag in zip(args, flags, strict=True))
-    key = (function, types, tuple(flags), None if kept is None else tuple(kept), mapping.size, mapping.active)
+    key = (function, types, tuple(flags), None if kept is None else tuple(kept), mapping.size, active is not None)
     known = mapping.functions.mapped.get(key)
     sizes = tuple((name, Dim.sym(name)) for name in symbols_in(types))
     if known is not None:
@@ -133,12 +148,16 @@ def _mapped_function(
     own = mapping.inside(block)
     own.values.update(zip(single.args, block.args, strict=True))
     own.mapped.update(v for v, flag in zip(block.args, flags, strict=True) if flag)
+    own.active = None if active is None else block.add_arg(active.type)
+    own.mapped.update(() if own.active is None else [own.active])
     results = [own.whole(value) for value in own.block(single)]
     single.drop_all_uses()
     if kept is not None:
         results = [v if flag else own.writer().sum(v, [0]) for v, flag in zip(results, kept, strict=True)]
     own.builder.op("graph.return", results)
-    names = tuple(f"x{i}" for i in range(len(types)))
+    if own.active is not None and not own.active.uses:
+        block.args.pop()
+    names = tuple(f"x{i}" for i in range(len(block.args)))
     attrs: dict[str, Attr] = {"sym_name": symbol, "params": names, "guards": (), "entry": False}
     mapping.functions.add(Op(OPDEFS["graph.func"], (), (), attrs, [Region(block)], mapping.builder.span))
     return symbol, sizes
