@@ -101,11 +101,12 @@ def _takes(tensor: TensorType, number: Type) -> bool:
 
 
 def converted(body: Body, value: typed.Expr, type_: Type) -> typed.Expr:
-    """A value as a type that it agrees with others on: one that holds it, with other names for equal sizes at most."""
+    """A value as a type that it agrees with others on: one that has other names for equal sizes at most, or is as far
+    up as a loop has come that is checked again where a number rises."""
     if value.type == type_ or isinstance(type_, ErrorType) or isinstance(value.type, ErrorType):
         return value
     if not isinstance(type_, Aggregate):
-        assert agree(type_, value.type, body.facts.same) == type_, f"{type_} does not hold {value.type}"
+        assert agree(type_, value.type, body.facts.same) is not None, f"{type_} does not hold {value.type}"
         return typed.Coerce(type_, value.span, value)
     if isinstance(type_, OperatorType) and isinstance(value.type, OperatorType):
         alike = value.type.tree == type_.tree and _same_structure(type_, value.type, body.facts.same) is not None
