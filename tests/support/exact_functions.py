@@ -47,6 +47,15 @@ def _softplus(x: mp.mpf) -> mp.mpf:
     return x if x > 1000 else mp.log1p(mp.exp(x)) if x > -100 else mp.exp(x)
 
 
+def _log1mexp(x: mp.mpf) -> mp.mpf:
+    return mp.nan if x < 0 else -mp.inf if x == 0 else mp.log(-mp.expm1(-x)) if x < 1 else mp.log1p(-mp.exp(-x))
+
+
+def _squareplus(x: mp.mpf) -> mp.mpf:
+    root = mp.sqrt(x * x + 4)
+    return 2 / (root - x) if x < 0 else (x + root) / 2
+
+
 FUNCTIONS: dict[str, Exact] = {
     "abs": abs,
     "acos": within(-1, 1, mp.acos),
@@ -79,6 +88,7 @@ FUNCTIONS: dict[str, Exact] = {
     "log": log_of(mp.log),
     "log10": log_of(mp.log10),
     "log1p": lambda x: mp.nan if x < -1 else -mp.inf if x == -1 else like_x(mp.log1p)(x),
+    "log1mexp": _log1mexp,
     "log2": log_of(lambda x: mp.log(x, 2)),
     "logsigmoid": lambda x: -_softplus(-x),
     "mish": lambda x: x if x > 1000 else x * mp.tanh(_softplus(x)) if x > -DEEP else mp.mpf(0),
@@ -103,6 +113,7 @@ FUNCTIONS: dict[str, Exact] = {
     "softsign": lambda x: x / (1 + abs(x)) if mp.isfinite(x) else mp.sign(x),
     "sqrt": within(0, math.inf, mp.sqrt),
     "square": lambda x: x * x,
+    "squareplus": _squareplus,
     "tan": lambda x: mp.tan(x) if mp.isfinite(x) else mp.nan,
     "tanh": like_x(mp.tanh),
     "tanhshrink": _tanhshrink,
