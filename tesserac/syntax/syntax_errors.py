@@ -67,9 +67,24 @@ def _reserved(site: _Site) -> bool:
     if site.token.kind != "RESERVED":
         return False
     word = site.token.text
-    site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
+    if _stands_as_name(site):
+        draft = site.sink.error(E0107, at=site.span, feature=f"`{word}` as a name")
+        draft.remark("the word is reserved").replace("give it another name", site.span, f"{word}_")
+    else:
+        site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
     return True
 
+
+def _stands_as_name(site: _Site) -> bool:
+    """Whether a reserved word is where a name would be: within a line, or before what assigns to it."""
+    if site.token.text in _WITHIN_EXPRESSIONS:
+        return False
+    return site.at != site.first or site.after().kind in _ASSIGNING
+
+
+_WITHIN_EXPRESSIONS = frozenset(("yield", "await", "async"))
+"""Reserved words that Python has within a line too."""
+_ASSIGNING = frozenset(("=", ",", "+=", "-=", "*=", "/="))
 
 _UNPACKING = {
     "*": "write the elements one by one, or pass the list itself",

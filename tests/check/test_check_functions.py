@@ -244,3 +244,20 @@ def test_files_of_the_library_share_what_is_not_the_programs() -> None:
     assert last.lookup("_length") is None and last.lookup("_nothing") is None
     found = Session().check(SourceFile("linalg/own.tess", "def f(x: Tensor[N, f32]): return _squares(x)\n"))
     assert [problem.code for problem in found.diagnostics] == ["E0201"]
+
+
+DERIVATIVES = """
+def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[f32]:
+    return sum(x * y * y)
+
+def by_both(x: Tensor[N, f32], y: Tensor[N, f32]) -> (Tensor[N, f32], Tensor[N, f32]):
+    return grad(f, argnums=(0, 1))(x, y)
+
+def columns(x: Tensor[N, B, f32], y: Tensor[N, f32]) -> Tensor[B, f32]:
+    return vmap(f, in_dims=(1, None), out_dims=0)(x, y)
+"""
+
+
+def test_settings_of_transforms_have_the_names_of_jax_and_torch() -> None:
+    assert check_text(DERIVATIVES).module.functions
+    assert not check_text(DERIVATIVES).diagnostics

@@ -160,10 +160,18 @@ def test_mistake(text: str, code: str, underlined: str) -> None:
 
 @pytest.mark.parametrize("word", sorted(RESERVED))
 def test_reserved_words_say_what_to_use_instead(word: str) -> None:
-    for text in (f"x = {word}", f"{word} = 1", f"def f(x):\n    {word} x\n    return x"):
-        (diagnostic,) = diagnose(text)
-        assert diagnostic.code == "E0107"
-        assert diagnostic.notes == (RESERVED[word],)
+    (diagnostic,) = diagnose(f"def f(x):\n    {word} x\n    return x")
+    assert diagnostic.code == "E0107"
+    assert diagnostic.notes == (RESERVED[word],)
+
+
+@pytest.mark.parametrize("text", ["x = {}", "{} = 1", "{}, y = 1, 2", "def f({}: f32):\n    return 1"])
+@pytest.mark.parametrize("word", sorted(RESERVED.keys() - {"yield", "await", "async"}))
+def test_a_reserved_word_as_a_name_is_given_another(word: str, text: str) -> None:
+    (diagnostic,) = diagnose(text.format(word))
+    assert diagnostic.code == "E0107"
+    assert diagnostic.notes == ("the word is reserved",)
+    assert [edit.replacement for fix in diagnostic.fixes for edit in fix.edits] == [f"{word}_"]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ ALIASES = {
     "axis": ("axes",),
     "keepdim": ("keep",),
     "keepdims": ("keep",),
+    "argnums": ("wrt",),
+    "in_dims": ("in_axes",),
+    "out_dims": ("out_axes",),
 }
 """Names that other libraries use, of whichever parameter there is; the formatter rewrites those of one axis."""
 _OPERANDS = ("input", "other")
