@@ -6,6 +6,7 @@ accumulation type and rounds once; it is its `primitive` in the body of one map.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -254,6 +255,25 @@ class Neg(Elementwise):
         return np.negative(*operands)
 
 
+def _direction(write: Writer, z: Value, length: Value) -> list[Value]:
+    """The parts of z over its length, also of one so short that 1 / length overflows; 0 at 0. One infinite part is the
+    direction by itself, two are a diagonal, as they are for atan2."""
+    ty = tensor_type(length)
+    parts = [write(name, z) for name in ("real", "imag")]
+    sizes = [write("abs", part) for part in parts]
+    zero, one, diagonal, infinity = (write.number(v, ty) for v in (0.0, 1.0, math.sqrt(0.5), math.inf))
+    infinite = write("equal", length, infinity)
+    divisor = write("where", write("equal", length, zero), one, length)
+    most = write("where", write("equal", *sizes), diagonal, one)
+
+    def of(part: Value, size: Value) -> Value:
+        end = write("minimum", write("maximum", part, write("neg", most)), most)
+        far = write("where", write("equal", size, infinity), end, zero)
+        return write("where", infinite, far, write("div", part, divisor))
+
+    return [of(part, size) for part, size in zip(parts, sizes, strict=True)]
+
+
 @register
 class Abs(Elementwise):
     """Magnitude; of a complex number its distance from 0, a float.
@@ -274,15 +294,14 @@ class Abs(Elementwise):
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
         """`dx` where x is positive, `-dx` where it is negative, 0 at 0, NaN at NaN; of a complex number the change
-        along its direction, `real(conj(x / abs(x)) * dx)`: of one as short as 1 / abs(x) overflows, too."""
+        along its direction, `real(conj(x / abs(x)) * dx)`."""
         [x], [dx] = operands, tangents
         assert dx is not None
         zero = write.number(0.0, tensor_type(result))
         if tensor_type(x).dtype.is_complex:
-            at_zero = write("equal", result, zero)
-            length = write("where", at_zero, write.number(1.0, tensor_type(result)), result)
-            along = [write("mul", write("div", write(n, x), length), write(n, dx)) for n in ("real", "imag")]
-            return write("where", at_zero, zero, write("add", *along))
+            parts = zip(_direction(write, x, result), ("real", "imag"), strict=True)
+            along = write("add", *(write("mul", part, write(name, dx)) for part, name in parts))
+            return write("where", write("equal", result, zero), zero, along)
         flat = write("mul", dx, where_a_number(write, zero, x))
         rising = write("where", write("less", zero, x), dx, flat)
         return write("where", write("less", x, zero), write("neg", dx), rising)

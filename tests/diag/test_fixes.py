@@ -69,6 +69,24 @@ def test_one_slip_is_mended_without_asking(kind: str) -> None:
     assert [d for d in diagnose(fixed.after) if d.severity is Severity.ERROR] == []
 
 
+HALVED = "def f(x: Tensor[B, C, H, W, f32]){}:\n    z = interpolate(max_pool2d(x, 2), scale_factor=2)\n    return {}\n"
+JOINED = "concat([x, concat([z, z], axis=1)], axis=1)"
+OFFERED = {
+    HALVED.format("", "x + z"): HALVED.format(" where H % 2 == 0, W % 2 == 0", "x + z"),
+    HALVED.format("", JOINED): HALVED.format(" where H % 2 == 0, W % 2 == 0", JOINED),
+    HALVED.format(" where W % 4 == 0", "x - z"): HALVED.format(" where W % 4 == 0, H % 2 == 0", "x - z"),
+    "def f(x: Tensor[B, N, f32]):\n    return x.view(-1)\n": "def f(x: Tensor[B, N, f32]):\n    return x.reshape(-1)\n",
+}  # fmt: skip
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("text", OFFERED)
+def test_the_first_fix_is_what_was_meant(text: str) -> None:
+    [told] = diagnose(SourceFile("example.tess", text))
+    mended = apply_edits(text, list(told.fixes[0].edits))
+    assert mended == OFFERED[text] and not diagnose(SourceFile("example.tess", mended))
+
+
 def test_short_names_are_never_evident() -> None:
     source = SourceFile("example.tess", "def f(x: Tensor[N, f32]) -> Tensor[M, f32]:\n    return xx\n")
     assert all(fix.applicability is Applicability.MAYBE for d in diagnose(source) for fix in d.fixes)

@@ -33,7 +33,7 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
     ("y = np.sum(x)", "fix: sum"), ("y = torch.nn.functional.relu(x)", "fix: relu"), ("y = torch.cat([x])", "`concat`"),
     ("y = x * math.pi", "`PI`"), ("y = x.size(0)", "x.shape["),
     ("y = x[np.newaxis, :]", "here it is `None`"), ("y = torch.nosuch(x)", "need no module"),
-    ("y = expit(x)", "`sigmoid`"), ("y = x.t()", "`x.T`"), ("y = x.view(-1)", "`reshape("),
+    ("y = expit(x)", "`sigmoid`"), ("y = x.t()", "`x.T`"), ("y = x.view(-1)", "`x.reshape("),
     ("y = x.numpy()", "what a call"), ("y = Tensor([1.0])", "`array("), ("y = rand(3)", "`uniform`"),
     ("y = masked_scatter(x, x, 0.0)", "`where` with `gather`"), ("y = lobpcg(x)", "the library has no"),
     ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),

@@ -99,6 +99,9 @@ def test_matrices_go_into_blocks_and_back() -> None:
         ("matmul(x, x.T, epilog=relu)", "E0205"),
         ("x.transpose(0, 2)", "E0314"),
         ("tile_view(x, 2, 3)", "E0309"),
+        ("lstm(x, x, x, x, x)", "E0205"),
+        ("lstm(x, [x, x])", "E0217"),
+        ("gru(x, [(x, x)], bidirectional=True)", "E0217"),
     ],
 )
 def test_wrong_calls_are_told_once(use: str, code: str) -> None:

@@ -19,6 +19,7 @@ from tesserac.syntax.parse import parse_module
 from tesserac.types.ty import TensorType
 from tests.support.derivative_runs import Derivatives, agree, like_differences, moved
 from tests.support.library_functions import example_of, public_names
+from tests.support.native_runs import compiled_equals_oracle
 from tests.support.source_support import body_of, check_text, graph_of, library
 
 SIZES = {"B": 2, "M": 3, "N": 5}
@@ -156,3 +157,13 @@ def test_gelu_by_tanh_is_the_derivative_of_the_same_numbers() -> None:
 @pytest.mark.one_in(2)
 def test_a_cube_root_is_steep_at_zero() -> None:
     assert slopes("cbrt(x)", 0.0)[0] == math.inf
+
+
+@pytest.mark.one_in(4)
+def test_a_length_rises_along_what_is_infinite() -> None:
+    x, y = np.array([math.inf, 2.0, -math.inf, math.inf]), np.array([1.0, -math.inf, math.inf, math.nan])
+    slopes = "grad(lambda x, y: sum(hypot(x, y)), wrt=(0, 1))(x, y)"
+    text = f"def f(x: Tensor[N, f64], y: Tensor[N, f64]):\n    return {slopes}\n"
+    by_x, by_y = compiled_equals_oracle(text)("f", x, y)
+    half = math.sqrt(0.5)
+    assert by_x.tolist() == [1.0, 0.0, -half, 1.0] and by_y.tolist() == [0.0, -1.0, half, 0.0]

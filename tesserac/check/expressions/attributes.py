@@ -12,7 +12,7 @@ from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.foreign_names import MODULES, NO_MODULE, attribute_here, called_here
+from tesserac.check.names.foreign_names import MODULES, NO_MODULE, SAME_METHODS, attribute_here, called_here
 from tesserac.check.names.refs import (
     LibraryRef,
     ModuleRef,
@@ -194,6 +194,8 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None
     if here is not None:
         draft.remark(here)
+        if node.name in SAME_METHODS:
+            draft.replace(f"write `{SAME_METHODS[node.name]}`", node.name_span, SAME_METHODS[node.name])
         return
     if isinstance(type_, TensorType) and node.name.endswith("_"):
         draft.remark("nothing changes a tensor in place: bind the name again, `x = x + y` or `x += y`")

@@ -45,7 +45,7 @@ WORDS = {
     "pi": "`PI`",
     "size": "`x.shape[axis]`; `x.size` is how many elements it has",
     "t": "`x.T`",
-    "view": "`reshape(x, (...))`; of another dtype, `bitcast(x, dtype)`",
+    "view": "`x.reshape(...)`, which takes the same sizes; of another dtype, `bitcast(x, dtype)`",
     "vdot": "`sum(conj(a) * b)`",
     "while_loop": "a `while` statement; derivatives and `vmap` go through it",
 }
@@ -72,6 +72,8 @@ ATTRIBUTES = {
     "values": "the first of what `topk(x, k)` or `mode(x)` gives; `sort` and `max` give nothing else",
 }
 """Of tensors alone: of a name that nothing has they would say too much."""
+SAME_METHODS = {"view": "reshape"}
+"""Methods of tensors that take the same under another name here."""
 FOREIGN_PARAMETERS = {
     "device": "`with device(gpu):` stands around what is to run there",
     "generator": "`seed=` or `key=` gives a draw numbers of its own",

@@ -12,7 +12,7 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text
 from tesserac.check.model.operator_use import Use
-from tesserac.check.operators.mismatch import suggest_renaming
+from tesserac.check.operators.mismatch import suggest_divisors, suggest_renaming
 from tesserac.check.provenance.sides import Side, show_origin, show_steps
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
@@ -38,6 +38,9 @@ def check_join(
     first, second = Side.of(body, use, mismatch.left), Side.of(body, use, mismatch.right)
     if body.sizes.first_telling(first.dim, second.dim):
         draft = _explain(body, op, first, second, axis, callee)
+        beside = enumerate(zip(first.dims, second.dims, strict=True))
+        joined = op.axis % len(first.dims) if isinstance(op, Concat) else None
+        suggest_divisors(body, draft, [pair for place, pair in beside if place != joined])
         _suggest_axis(body, draft, types, axis, callee, (first, second))
     return False
 

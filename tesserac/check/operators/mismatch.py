@@ -6,6 +6,7 @@ labels, the declarations the sizes came from, the steps between, and fixes. Dtyp
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import permutations
 
 from tesserac.check.model import typed
@@ -41,6 +42,8 @@ from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import TensorType
 
 _MOST_AXES = 5
+_MOST_DIVISOR = 64
+"""Six halvings of an image: what a size must be a multiple of is not looked for beyond."""
 
 
 def explain(body: Body, use: Use, mismatch: Mismatch) -> None:
@@ -172,6 +175,26 @@ def _suggest_fact(body: Body, draft: Draft, left: Side, right: Side) -> None:
     draft.fix(title, Edit(body.declared.where_at.span, insertion))
 
 
+def suggest_divisors(body: Body, draft: Draft, pairs: Iterable[tuple[Dim, Dim]]) -> None:
+    """`H` meets `2*(H // 2)`: they are equal where 2 divides H. For all pairs that differ, or for none."""
+    facts = [_divisor(body, *pair) for pair in pairs if not body.facts.same(*pair)]
+    where = body.declared.where_at
+    if where is None or not all(facts):
+        return
+    stated = ", ".join(dict.fromkeys(fact for fact in facts if fact))
+    draft.fix(f"if they are equal by design, say `where {stated}`", Edit(where.span, where.text.format(fact=stated)))
+
+
+def _divisor(body: Body, left: Dim, right: Dim) -> str | None:
+    """The least number that a size must be a multiple of for both dims to be equal, as a fact."""
+    for name in sorted(left.symbols() & right.symbols()):
+        for divisor in range(2, _MOST_DIVISOR + 1):
+            multiple = {name: Dim.sym(name) * divisor}
+            if body.facts.same(left.substitute(multiple), right.substitute(multiple)):
+                return f"{name} % {divisor} == 0"
+    return None
+
+
 def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:
     short, long = (first, second) if len(first.dims) <= len(second.dims) else (second, first)
     draft = body.sink.error(
@@ -188,6 +211,7 @@ def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:
     show_origin(body, draft, long)
     show_steps(body, draft, short, long)
     draft.remark(_alignment(short, long))
+    suggest_divisors(body, draft, zip(short.dims, long.dims[-len(short.dims) :], strict=True))
     if len(short.dims) == len(long.dims):
         suggest_renaming(body, draft, short, long)
     else:

@@ -89,7 +89,9 @@ def sort_arguments(
     ordered = [arg for arg in args if arg.name is None]
     if len(ordered) > len(positional):
         many = f"`{callee.name}` takes {_count(len(positional))}, {len(ordered)} were given"
-        body.sink.error(E0205, at=ordered[len(positional)].value.span, problem=many)
+        draft = body.sink.error(E0205, at=ordered[len(positional)].value.span, problem=many)
+        if slots:
+            draft.remark(_listed(slots))
         return None
     given.update({name: arg.value for name, arg in zip(positional, ordered, strict=False)})
     for arg in args:
@@ -122,6 +124,12 @@ def _put(
     elif name not in names:
         draft.did_you_mean(name, names, arg.span)
     return False
+
+
+def _listed(slots: Sequence[Slot]) -> str:
+    """What a function takes, by its names."""
+    placed, named = (", ".join(f"`{s.name}`" for s in slots if s.keyword_only is only) for only in (False, True))
+    return "; ".join(text for text in (placed and f"it takes {placed}", named and f"by name {named}") if text)
 
 
 def _count(number: int) -> str:
