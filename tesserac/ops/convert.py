@@ -159,13 +159,15 @@ class Wide(Operator):
 
 @register
 class StopGradient(Operator):
-    """x as a constant to differentiation: the value is the same, its derivative is 0.
+    """x as a constant to differentiation: the value is the same, its derivative is 0. A struct, tuple or list is one
+    whose tensors are constants all.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return grad(lambda v: sum(v * stop_gradient(v)))(x)
     """
 
     name = "stop_gradient"
+    of_trees = True
     again = True
     batching = "leading"
     signatures = ("(x: E[*s]) -> E[*s]",)

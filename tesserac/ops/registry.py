@@ -73,6 +73,8 @@ class Operator(ABC):
     """Options that a function of the library around the operator has, and its name: a call with one is a call of it."""
     of_integers: ClassVar[str | None] = None
     """The function of the library that takes integers, where it does not itself: a call with some is a call of it."""
+    of_trees: ClassVar[bool] = False
+    """Whether a struct, tuple or list may be its only operand: a call with one is a call with each tensor of it."""
     others: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """What other libraries call its operands and options."""
     mixes_fp8: ClassVar[bool] = False

@@ -32,6 +32,12 @@ def norm(m: Net[D], x: Tensor[D, f64]) -> Tensor[f64]:
         total = total + sum(leaf * leaf)
     return sqrt(total)
 
+def frozen(m: Net[D], x: Tensor[D, f64]):
+    return grad(lambda n: loss(Net(first=stop_gradient(n.first), rest=n.rest, steps=n.steps, heads=4), x))(m)
+
+def all_frozen(m: Net[D], x: Tensor[D, f64]):
+    return grad(lambda n: loss(stop_gradient(n), x) + sum(n.first.w))(m)
+
 def unlike(a: Net[D], b: Layer[D]):
     return tree_map(lambda u, v: u + v, a, b)
 """
@@ -49,6 +55,17 @@ def net(program: tessera.Module, rng: np.random.Generator) -> object:
 
 def slopes(m: object, x: np.ndarray) -> list[np.ndarray]:
     return [x * np.sum(m.rest[0].w), np.full(3, np.sum(m.first.w * x)), 8 * m.rest[1].w]
+
+
+@pytest.mark.one_in(2)
+def test_gradients_stop_at_a_tree(program: tessera.Module) -> None:
+    rng = np.random.default_rng(3)
+    m, x = net(program, rng), rng.normal(size=3)
+    part, none = program.frozen(m, x), program.all_frozen(m, x)
+    assert not part.first.w.any()
+    np.testing.assert_allclose(part.rest[0].w, slopes(m, x)[1])
+    np.testing.assert_array_equal(none.first.w, np.ones(3))
+    assert not none.rest[0].w.any() and not none.rest[1].w.any()
 
 
 @pytest.mark.one_in(2)

@@ -20,6 +20,7 @@ from tesserac.types.dims import Dim
 from tesserac.types.ty import Aggregate, ErrorType, ListType, NoneType, StructType, TupleType, Type, parts
 
 Call = Callable[[Body, typed.Expr, Sequence[Arg], Callee], typed.Expr]
+Apply = Callable[[Sequence[typed.Expr]], typed.Expr]
 
 
 def tree_map(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
@@ -33,15 +34,18 @@ def tree_map(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typ
     def apply(found: Sequence[typed.Expr]) -> typed.Expr:
         return call(body, function, [Arg(None, leaf.span, leaf) for leaf in found], callee)
 
+    return map_leaves(body, trees, callee, apply)
+
+
+def map_leaves(body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Apply) -> typed.Expr:
+    """What `apply` makes of the leaves at the same place in all trees, as a tree."""
     mapped = _map(body, trees, callee, apply)
     if mapped is None:
         return body.error(callee.span)
     return mapped[0] if len(mapped) == 1 else make_tuple(mapped, callee.span)
 
 
-def _map(
-    body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Callable[[Sequence[typed.Expr]], typed.Expr]
-) -> list[typed.Expr] | None:
+def _map(body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Apply) -> list[typed.Expr] | None:
     """One tree per value that the function gives for a leaf; None after a diagnostic."""
     first = trees[0]
     if isinstance(first.type, ErrorType) or not _alike(body, trees, callee):
@@ -65,11 +69,7 @@ def _map(
 
 
 def _map_any(
-    body: Body,
-    trees: Sequence[typed.Expr],
-    count: Dim,
-    callee: Callee,
-    apply: Callable[[Sequence[typed.Expr]], typed.Expr],
+    body: Body, trees: Sequence[typed.Expr], count: Dim, callee: Callee, apply: Apply
 ) -> list[typed.Expr] | None:
     """The same for lists whose length only a call knows, with one item for all of them."""
     items = [any_item(body, tree, tree.span) for tree in trees]

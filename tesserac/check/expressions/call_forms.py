@@ -15,7 +15,7 @@ from tesserac.check.calls.builtins import call_builtin
 from tesserac.check.calls.construct import construct, read_sizes
 from tesserac.check.calls.function_values import call_closure, call_declared
 from tesserac.check.calls.functions import call_function
-from tesserac.check.calls.trees import tree_leaves, tree_map
+from tesserac.check.calls.trees import map_leaves, tree_leaves, tree_map
 from tesserac.check.declarations.schedules import call_schedule_method, make_schedule, with_schedule
 from tesserac.check.expressions.attributes import (
     container_of,
@@ -61,10 +61,12 @@ from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dtype import BOOL
 from tesserac.types.ty import (
+    Aggregate,
     DictType,
     ErrorType,
     FloatType,
     FunctionType,
+    ListType,
     OperatorType,
     RecordType,
     StructType,
@@ -199,14 +201,8 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
     match meaning:
         case FunctionRef():
             return call_function(body, meaning, args, callee)
-        case OperatorRef(op) if op.name in EXTREMES and are_numbers(args):
-            return extreme(body, op.name, args, callee)
-        case OperatorRef(op) if op.name in EXTREMES and _are_values(args):
-            return _of_two(body, op.name, args, callee)
-        case OperatorRef(op) if (fuller := _with_options(body, op, args, callee)) is not None:
-            return call_function(body, fuller, args, callee)
         case OperatorRef(op):
-            return call_operator(body, op, args, callee)
+            return _call_op(body, op, args, callee)
         case BuiltinRef(name):
             return _call_known(body, name, args, callee)
         case StructRef():
@@ -218,6 +214,28 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
         case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
             body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
     return body.error(callee.span)
+
+
+def _call_op(body: Body, op: type[Operator], args: list[Arg], callee: Callee) -> typed.Expr:
+    """A call of a tensor operator, or of what stands for it with these arguments."""
+    if op.name in EXTREMES and are_numbers(args):
+        return extreme(body, op.name, args, callee)
+    if op.name in EXTREMES and _are_values(args):
+        return _of_two(body, op.name, args, callee)
+    if (fuller := _with_options(body, op, args, callee)) is not None:
+        return call_function(body, fuller, args, callee)
+    if op.of_trees and len(args) == 1 and isinstance(args[0].value.type, Aggregate | ListType):
+        return _of_leaves(body, op, args[0], callee)
+    return call_operator(body, op, args, callee)
+
+
+def _of_leaves(body: Body, op: type[Operator], tree: Arg, callee: Callee) -> typed.Expr:
+    """The operator of every tensor of a tree."""
+
+    def apply(leaves: Sequence[typed.Expr]) -> typed.Expr:
+        return call_operator(body, op, [Arg(tree.name, leaf.span, leaf) for leaf in leaves], callee)
+
+    return map_leaves(body, [tree.value], callee, apply)
 
 
 def _with_options(body: Body, op: type[Operator], args: Sequence[Arg], callee: Callee) -> FunctionRef | None:
