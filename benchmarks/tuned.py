@@ -123,7 +123,8 @@ def measured(
 def _row(
     bench: Bench, pool: Executor, name: str, task: Task, args: Sequence[object], budget: float
 ) -> tuple[str, float]:
-    tried = run_candidates(bench, pool, task, [], args, budget, lambda done, count: None)  # type: ignore[arg-type]
+    run = run_candidates(bench, pool, task, [], args, budget, lambda done, count: None)  # type: ignore[arg-type]
+    tried = run.tried
     good = [(found.ms, number) for number, (_, found) in enumerate(tried) if isinstance(found, Measured)]
     best = tried[min(good)[1]][0]
     default, fastest = tried[0][1], tried[min(good)[1]][1]
@@ -132,7 +133,7 @@ def _row(
         entries = [(), (task.entry(best),)]
         codes = [compile_candidate(task.source, task.function.name, e, bench.target) for e in entries]
         calls = [bench.load(code, args) for code in codes if isinstance(code, bytes)]  # type: ignore[arg-type]
-        default, fastest = measure([bench.timed(call) for call in calls], budget)
+        default, fastest = measure([bench.timed(call) for call in calls], budget).measured
     ratio = default.ms / fastest.ms
     shown = " ".join(f"{key}={value}" for key, value in best.items()) or "the compiler's"
     left_out = sum(isinstance(found, str) for _, found in tried)

@@ -200,10 +200,12 @@ def _tune_function(
     budget = (wanted.budget_ms or said or DEFAULT_BUDGET) / len(tasks)
     before: list[Entry] = []
     for task in tasks:
-        tried = run_candidates(place.bench, place.pool, task, before, args, budget, bar)
-        report, entry = _decide(task, wanted.sizes, tried)
+        run = run_candidates(place.bench, place.pool, task, before, args, budget, bar)
+        report, entry = _decide(task, wanted.sizes, run.tried)
         before += [] if entry is None else [entry]
         yield report, [] if entry is None else [(entry, task.cache)]
+        if run.interrupted:
+            raise KeyboardInterrupt  # what it found is kept now
 
 
 def _decide(task: Task, sizes: Mapping[str, int], times: Sequence[Tried]) -> tuple[str, Entry | None]:

@@ -15,6 +15,7 @@ from multiprocessing import get_context
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.commands.select import select_one
 from tesserac.commands.targets import CpuTarget, find_target
@@ -22,7 +23,7 @@ from tesserac.commands.tuning_tasks import Task
 from tesserac.driver.refusals import ProgramError
 from tesserac.driver.session import Session
 from tesserac.schedule.machine import Machine
-from tesserac.tune.measure import Measured, Timed, measure
+from tesserac.tune.measure import Measured, Timed, Times, measure
 from tesserac.tune.schedules import Entry, Schedules
 from tesserac.tune.space import Settings
 
@@ -37,6 +38,14 @@ Call = Callable[[], object]
 Tried = tuple[Settings, "Measured | str"]
 BATCH_MS = 0.5
 """What one run on a GPU takes at least: as many calls, so that starting them does not show."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The candidates of a task, the compiler's choice first, and whether the user had no patience for more runs."""
+
+    tried: list[Tried]
+    interrupted: bool = False
 
 
 class Bench(Protocol):
@@ -151,8 +160,8 @@ def run_candidates(
     args: Sequence[np.ndarray],
     budget: float,
     bar: Bar,
-) -> list[Tried]:
-    """The compiler's choice first. `known` is what earlier tasks of the function have found."""
+) -> Run:
+    """`known` is what earlier tasks of the function have found."""
     every: list[Settings] = [{}, *task.tried]
     wanted_entries = [(*known, *([task.entry(settings)] if settings else [])) for settings in every]
     codes = _compiled(bench, pool, task, wanted_entries, bar)
@@ -169,10 +178,10 @@ def run_candidates(
         if bits == wanted:
             running.append((number, bench.timed(call)))
         found.append((settings, "" if bits == wanted else "its results differ"))
-    times = measure([timed for _, timed in running], budget) if running else []
-    for (number, _), measured in zip(running, times, strict=True):
+    times = measure([timed for _, timed in running], budget) if running else Times([])
+    for (number, _), measured in zip(running, times.measured, strict=True):
         found[number] = found[number][0], measured
-    return found
+    return Run(found, times.interrupted)
 
 
 def _first_call(bench: Bench, code: bytes, args: Sequence[np.ndarray]) -> tuple[Call, bytes] | str:

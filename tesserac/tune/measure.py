@@ -34,18 +34,32 @@ class Measured:
         return self.high < other.low
 
 
-def measure(timed: Sequence[Timed], budget_ms: float) -> list[Measured]:
-    """At least ten runs of each after a warm-up; more of those that may be best while the budget lasts."""
+@dataclass(frozen=True)
+class Times:
+    """Of each function how long it takes, and whether the user had no patience for more runs."""
+
+    measured: list[Measured]
+    interrupted: bool = False
+
+
+def measure(timed: Sequence[Timed], budget_ms: float) -> Times:
+    """At least ten runs of each after a warm-up; more of those that may be best while the budget lasts. An interrupt
+    ends the budget; before the tenth run of each there is nothing to keep, and it is raised."""
     warm = [median(run() for _ in range(WARM_UP)) for run in timed]
     times: list[list[float]] = [[] for _ in timed]
     hopeful = [ms <= HOPELESS * min(warm) for ms in warm]
-    spent = 0.0
-    while len(times[0]) < LEAST_RUNS or (spent < budget_ms and len(times[0]) < MOST_RUNS):
-        for number, run in enumerate(timed):
-            if not number or hopeful[number] or len(times[number]) < LEAST_RUNS:
-                times[number].append(run())
-                spent += times[number][-1]
-    return [_measured(own) for own in times]
+    spent, interrupted = 0.0, False
+    try:
+        while len(times[0]) < LEAST_RUNS or (spent < budget_ms and len(times[0]) < MOST_RUNS):
+            for number, run in enumerate(timed):
+                if not number or hopeful[number] or len(times[number]) < LEAST_RUNS:
+                    times[number].append(run())
+                    spent += times[number][-1]
+    except KeyboardInterrupt:
+        if min(map(len, times)) < LEAST_RUNS:
+            raise
+        interrupted = True
+    return Times([_measured(own) for own in times], interrupted)
 
 
 def _measured(times: Sequence[float]) -> Measured:

@@ -16,7 +16,7 @@ from tesserac.commands import tuning
 from tesserac.commands.building import build_bundle
 from tesserac.commands.outcome import INTERRUPTED, UsageMistake
 from tesserac.commands.tuning import Wanted, arguments_for, tune
-from tesserac.commands.tuning_runs import find_bench, run_candidates
+from tesserac.commands.tuning_runs import Run, find_bench, run_candidates
 from tesserac.commands.tuning_sizes import read_tuning_sizes
 from tesserac.commands.tuning_tasks import MOST_CANDIDATES, find_tasks
 from tesserac.driver.refusals import ProgramError
@@ -143,9 +143,39 @@ def test_all_candidates_run_in_turn_and_hopeless_ones_ten_times() -> None:
     def timed(name: str, ms: float) -> Callable[[], float]:
         return lambda: ran.append(name) or ms  # type: ignore[func-returns-value]
 
-    default, good, bad = measure([timed("a", 1.0), timed("b", 0.5), timed("c", 9.0)], 135.0)
+    default, good, bad = measure([timed("a", 1.0), timed("b", 0.5), timed("c", 9.0)], 135.0).measured
     assert (default.runs, good.runs, bad.runs) == (30, 30, 10) and (good.ms, bad.ms) == (0.5, 9.0)
     assert "".join(ran).startswith("aaabbbcccabcabc"), "three runs warm up"
+
+
+@pytest.mark.parametrize(("runs", "kept"), [(12, False), (40, True)])
+def test_an_interrupt_ends_the_budget_and_keeps_what_has_ten_runs(runs: int, kept: bool) -> None:
+    left = [runs]
+
+    def timed() -> float:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return 1.0
+
+    if not kept:
+        with pytest.raises(KeyboardInterrupt):
+            measure([timed, timed], 1e9)
+        return
+    times = measure([timed, timed], 1e9)
+    assert times.interrupted and [found.runs for found in times.measured] == [17, 17]
+
+
+@pytest.mark.one_in(4)
+def test_a_task_that_is_interrupted_while_it_measures_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one behind it is not begun."""
+    fast = Run([({}, Measured(2.0, 1.9, 2.1, 10)), ({"n": 64}, Measured(1.0, 0.9, 1.1, 10))], interrupted=True)
+    ran = list[object]()
+    monkeypatch.setattr(tuning, "run_candidates", lambda *_: ran.append(_) or fast)  # type: ignore[func-returns-value]
+    path = tmp_path / "m.tess"
+    path.write_text("def f(x: Tensor[S, 8, f32]): return sum(x, axis=0), max(x, axis=0)\n")
+    outcome = tune(Session(), Wanted(f"{path}:f", {"S": 64}, 1, None, None), lambda done, count: None)
+    assert outcome.status == INTERRUPTED and "taken: n=64" in outcome.output and len(ran) == 1
 
 
 def test_products_take_what_was_found_for_their_kind() -> None:
@@ -243,7 +273,7 @@ def test_every_kind_of_work_is_a_task_on_every_machine() -> None:
 
 @pytest.mark.one_in(12)
 def test_what_was_found_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = [({}, Measured(1.0, 0.9, 1.1, 10)), ({"n": 64}, Measured(1.0, 0.9, 1.1, 10))]
+    measured = Run([({}, Measured(1.0, 0.9, 1.1, 10)), ({"n": 64}, Measured(1.0, 0.9, 1.1, 10))])
     monkeypatch.setattr(tuning, "run_candidates", lambda *_: measured)
     path = tmp_path / "m.tess"
     path.write_text("def f(x: Tensor[S, 8, f32]): return sum(x, axis=0)\n")
@@ -259,7 +289,7 @@ def test_what_was_found_is_looked_for_again(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.one_in(4)
 def test_what_was_found_before_an_interrupt_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two kinds of work the second is interrupted."""
-    fast = [({}, Measured(2.0, 1.9, 2.1, 10)), ({"n": 64}, Measured(1.0, 0.9, 1.1, 10))]
+    fast = Run([({}, Measured(2.0, 1.9, 2.1, 10)), ({"n": 64}, Measured(1.0, 0.9, 1.1, 10))])
     answers: list[object] = [fast]
 
     def run(*_: object) -> object:
@@ -307,7 +337,7 @@ def test_a_candidate_that_does_not_run_is_left_out() -> None:
     (task,) = find_tasks(source, function, forms, AARCH64, {"S": 64})
     tried = replace(task, tried=[{"n": n} for n in (1, 2, 3, 4)])
     found = run_candidates(Bench(), Pool(), tried, [], [], 1.0, lambda done, count: None)  # type: ignore[arg-type]
-    said = [one if isinstance(one, str) else "measured" for _, one in found]
+    said = [one if isinstance(one, str) else "measured" for _, one in found.tried]
     assert said == ["measured", "error[E0931]: no room", "its results differ", "impossible", "measured"]
 
 
