@@ -103,6 +103,7 @@ def test_the_context_has_the_settings_of_the_schedule() -> None:
     ("code", "text"),
     [
         ("E0507", "s = Schedule(8)"),
+        ("E0507", "s = Schedule(BM=16, BM=32)"),
         ("E0507", "s = Schedule(warps=3)"),
         ("E0507", "s = Schedule(block=(0, 64))"),
         ("E0507", "s = Schedule(block=(64, 64, 64, 64))"),
@@ -160,6 +161,12 @@ def test_a_target_that_is_misspelt_has_a_fix(name: str, meant: str) -> None:
     [problem] = check_text(f"s = Schedule().on('{name}', warps=4)\n").diagnostics
     [fix] = problem.fixes
     assert [edit.replacement for edit in fix.edits] == [f'"{meant}"']
+
+
+def test_a_block_number_that_stands_for_a_size_is_said_where_it_belongs() -> None:
+    text = KERNEL.format(decorator="@kernel").replace("tile.load(a, None, k)", "tile.load(a, rows=T.m, cols=k)")
+    [problem] = check_text(text).diagnostics
+    assert problem.code == "E0502" and "`tile.load(x, None, j)`" in problem.notes[0]
 
 
 def test_a_pipeline_applies_one_function_after_the_other() -> None:

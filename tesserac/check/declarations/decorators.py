@@ -20,6 +20,7 @@ from tesserac.check.declarations.schedules import (
     pinned_blocks,
     space_entries,
     space_options,
+    value_text,
 )
 from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import ALSO, FORM_OF, STRUCTURES, WORDS
@@ -174,7 +175,7 @@ def _given(body: Body, node: ast.Call, names: Sequence[str]) -> dict[str, ast.Ex
 
 
 def _wrong(body: Body, at: ast.Expr, name: str, takes: str, found: Type) -> None:
-    body.sink.error(E0508, at=at.span, problem=f"`{name}` takes {takes}, not {type_text(found)}")
+    body.sink.error(E0508, at=at.span, problem=f"`{name}` takes {takes}, not {value_text(found)}")
 
 
 # ---------------------------------------------------------------------------------------------------------- kernels

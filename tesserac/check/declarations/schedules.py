@@ -103,6 +103,8 @@ _SIZES = [BLOCK_NAMES[name] for name in "mnk"]
 def make_schedule(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """`Schedule(block=(128, 128, 64), warps=8)`."""
     made = RecordType(SCHEDULE)
+    if not _said_once(body, [(arg.name or "", arg.span) for arg in args if arg.name is not None]):
+        return body.error(callee.span)
     for arg in args:
         if arg.name is None:
             body.sink.error(E0507, at=arg.value.span, problem="settings of a schedule are given by name")
@@ -112,6 +114,17 @@ def make_schedule(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr
             return body.error(callee.span)
         made = changed
     return typed.Static(made, callee.span)
+
+
+def _said_once(body: Body, settings: Sequence[tuple[str, Span]]) -> bool:
+    """Whether no setting is said twice in one place: which of the two is meant, no one can tell."""
+    first: dict[str, Span] = {}
+    for name, at in settings:
+        if first.setdefault(name, at) is not at:
+            draft = body.sink.error(E0507, at=at, problem=f"`{name}` is said twice")
+            draft.note(first[name], "it is said here before")
+            return False
+    return True
 
 
 def call_schedule_method(
@@ -263,18 +276,19 @@ def space_entries(space: RecordType, at: Span) -> list[tuple[str, Span, typed.Ex
 
 
 def _no_fit(body: Body, name: str, value: Type, at: Span) -> None:
-    problem = f"`{name}` takes {SETTINGS[name].takes}, not {_value_text(value)}"
+    problem = f"`{name}` takes {SETTINGS[name].takes}, not {value_text(value)}"
     body.sink.error(E0507, at=at, problem=problem)
 
 
-def _value_text(value: Type) -> str:
+def value_text(value: Type) -> str:
+    """What was given for a setting, as one would write it."""
     match value:
         case IntType(value=size):
             return str(size)
         case StrType(value=text):
             return repr(text)
         case TupleType(items=items):
-            return f"({', '.join(map(_value_text, items))})"
+            return f"({', '.join(map(value_text, items))})"
     return type_text(value)
 
 
@@ -284,6 +298,8 @@ def _value_text(value: Type) -> str:
 def check_space(body: Body, entries: Sequence[tuple[str, Span, typed.Expr]]) -> RecordType | None:
     """A schedule of the first values of a space: `dict(BM=[64, 128], warps=[4, 8])`; None after a diagnostic."""
     first = RecordType(SCHEDULE)
+    if not _said_once(body, [(name, at) for name, at, _ in entries]):
+        return None
     for name, at, value in entries:
         if isinstance(value.type, RecordType):
             problem = f"a space says nothing for `{name}` alone: each machine is tuned by itself"
@@ -326,7 +342,7 @@ def check_tile_shape(body: Body, value: typed.Expr) -> bool:
     if SETTINGS["block"].fits(value.type):
         ask(body, value.span, NOT_TILED, "tile_shape=")  # unless the product has launches of its own
         return True
-    problem = f"`tile_shape` takes {SETTINGS['block'].takes}, not {_value_text(value.type)}"
+    problem = f"`tile_shape` takes {SETTINGS['block'].takes}, not {value_text(value.type)}"
     body.sink.error(E0507, at=value.span, problem=problem)
     return False
 
@@ -344,7 +360,7 @@ def check_hints(body: Body, given: Mapping[str, typed.Expr]) -> bool:
             continue
         value = given[name]
         if not setting.fits(value.type):
-            problem = f"`{name}` takes {setting.takes}, not {_value_text(value.type)}"
+            problem = f"`{name}` takes {setting.takes}, not {value_text(value.type)}"
             body.sink.error(E0507, at=value.span, problem=problem)
             return False
         ask(body, value.span, why, f"{name}=")
@@ -385,4 +401,4 @@ def _own_settings(schedule: RecordType) -> dict[str, int | str]:
 
 def _plain(value: Type) -> int | str:
     number = value.value.constant if isinstance(value, IntType) else None
-    return number if number is not None else _value_text(value)
+    return number if number is not None else value_text(value)

@@ -132,7 +132,10 @@ def _extent(body: Body, kernel: Kernel, size: Dim, extent: typed.Expr) -> Dim | 
         return found
     label = f"neither a block nor {dim_text(size)}"
     draft = body.sink.error(E0502, at=extent.span, label=label, of=f"a dim of size {dim_text(size)}")
-    draft.remark("a block is `T.m`, `T.n`, `T.k` or `T.d` of `T = tile.context()`, or the whole dim")
+    if found is not None and (found.symbol or "") in kernel.counters:
+        draft.remark("this is the number of a block: it stands behind the tensor, as in `tile.load(x, None, j)`")
+    else:
+        draft.remark("a block is `T.m`, `T.n`, `T.k` or `T.d` of `T = tile.context()`, or the whole dim")
     return None
 
 
