@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.printer import print_attr
@@ -13,9 +13,14 @@ NAMES = ("sym_name", "reason", "copied")
 
 def meaning(kernel: Op) -> str:
     """Text that is equal for kernels that do the same, and for launches that do the same with their operands."""
+    return part_meaning(kernel, kernel.operands)
+
+
+def part_meaning(op: Op, outside: Sequence[Value]) -> str:
+    """The same for an operation that reads, in its regions too, values from outside, which are told by their order."""
     text = _Text()
-    text.lines.append(text.define(kernel.operands))
-    text.op(kernel)
+    text.lines.append(text.define(outside))
+    text.op(op)
     return "\n".join(text.lines)
 
 

@@ -13,7 +13,7 @@ structured control flow in `flow.py`; here is what is around them: functions, gl
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, LType, Value, array, pointer
@@ -96,6 +96,7 @@ class Module:
         self._functions: list[Function] = []
         self._named: dict[str, Function] = {}
         self._shared: dict[str, Function] = {}
+        self._asked: dict[str, Function] = {}
         self._globals: dict[str, str] = {}
         self.tables: dict[str, tuple[bytes, int]] = {}
         """Bytes and their alignment, by the names of constants that the text only declares."""
@@ -120,6 +121,13 @@ class Module:
         self._functions.append(made)
         self._named.setdefault(name, made)
         return made
+
+    def asked_for(self, meaning: str, write: Callable[[], Function]) -> Function:
+        """The function of a text that says all that its code depends on: that of an earlier one, or what is written
+        now."""
+        if meaning not in self._asked:
+            self._asked[meaning] = write()
+        return self._asked[meaning]
 
     def share(self, function: Function, stem: str) -> Function:
         """The function that says the same as one without a name: an earlier one, or that itself under a new name."""

@@ -9,7 +9,8 @@
 
 Enters: an operation with regions, outside of loops over elements, and how its code is written. Leaves: a call. What the
 part reads from around it becomes an argument, and so do the sizes of its memory, which differ from kernel to kernel
-where the code does not; other constants stay what they are.
+where the code does not; other constants stay what they are. Most parts are known by what they mean and read before
+their code is written: the gradient of a small model has seven hundred, of which a hundred differ.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import replace
 
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
+from tesserac.ir.meaning import part_meaning
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.emit import Function
 from tesserac.target.llvm_types import VOID, Value
@@ -58,48 +60,87 @@ def _only_elements(op: Op) -> bool:
 
 def emit_shared(frame: Frame, op: Op, emit: Callable[[Frame, Op], None]) -> None:
     """Writes an operation as a call of the function that does it."""
-    outside = _outside(op)
-    memories = {value: frame.memories[value] for value in outside if value in frame.memories}
-    entries = {value: frame.value(value) for value in outside if value not in memories}
-    dims = {dim: frame.dim(dim) for dim in _dims(op)}
-    sizes = [size for memory in memories.values() for size in (*memory.dims, *memory.strides)]
-    given = _arguments([*(memory.start for memory in memories.values()), *sizes, *entries.values(), *dims.values()])
-    numbers = {(value, place): size for value, memory in memories.items() for place, size in _numbers(memory)}
-    taken = [*given, *numbers.values()]
-    function = Function(frame.module, "", VOID, [value.type for value in taken], linkage="internal")
-    inside = dict(zip((value.text for value in given), function.args, strict=False))
-    sized = dict(zip(numbers, function.args[len(given) :], strict=True))
+    outside, sizes = _read(op)
+    around = _Around(frame, outside, sizes)
+    said = [part_meaning(op, outside), frame.target.name, "rare" if frame.is_rare else "", *around.said()]
+    part = frame.module.asked_for("\n".join(said), lambda: _written(frame, op, emit, around))
+    frame.b.call(part, around.arguments)
 
-    def moved(value: Value) -> Value:
-        return inside.get(value.text, value)
 
-    inner = frame.within(function.builder, {dim: moved(value) for dim, value in dims.items()})
+def _written(frame: Frame, op: Op, emit: Callable[[Frame, Op], None], around: _Around) -> Function:
+    """The function of a part, or one written before that came out the same: of a product with other symbols."""
+    function = Function(frame.module, "", VOID, [value.type for value in around.arguments], linkage="internal")
+    inner = around.seen_from(function)
     inner.shares = op.name == SUMS
-    for value, memory in memories.items():
-        own = {place: arg for (of, place), arg in sized.items() if of is value}
-        inner.memories[value] = _moved_memory(memory, moved, own)
-    inner.entries.update({value: moved(entry) for value, entry in entries.items()})
     function.computes = computes(op) and not frame.is_rare
     emit(inner, op)
     function.builder.ret()
     shared = frame.module.share(function, "part")
     shared.computes |= function.computes
-    frame.b.call(shared, taken)
+    return shared
 
 
-def _outside(op: Op) -> list[IRValue]:
-    """The values that an operation reads and does not make itself, in the order of its text."""
-    made = {value for inner in op.walk() for value in inner.results}
-    made |= {arg for inner in op.walk() for region in inner.regions for arg in region.block.args}
-    read = (value for inner in op.walk() for value in inner.operands)
-    return list(dict.fromkeys(value for value in read if value not in made))
+class _Around:
+    """What a part reads from around it: memory, values and sizes, and which of these are its arguments."""
+
+    def __init__(self, frame: Frame, outside: Iterable[IRValue], sizes: Iterable[Dim]) -> None:
+        self._frame = frame
+        self._memories = {value: frame.memories[value] for value in outside if value in frame.memories}
+        self._entries = {value: frame.value(value) for value in outside if value not in self._memories}
+        self._dims = {dim: frame.dim(dim) for dim in sizes}
+        each = self._memories.items()
+        self._numbers = {(value, place): size for value, memory in each for place, size in _numbers(memory)}
+        self._given = _arguments(self._values())
+
+    def _values(self) -> Iterator[Value]:
+        yield from (memory.start for memory in self._memories.values())
+        yield from (size for memory in self._memories.values() for size in (*memory.dims, *memory.strides))
+        yield from self._entries.values()
+        yield from self._dims.values()
+
+    @property
+    def arguments(self) -> list[Value]:
+        return [*self._given, *self._numbers.values()]
+
+    def said(self) -> Iterator[str]:
+        """All that the code of the part depends on: arguments by their places, everything else by what it is."""
+        places = {value.text: f"#{place}" for place, value in enumerate(self._given)}
+        for value, memory in self._memories.items():
+            own = {place for of, place in self._numbers if of is value}
+            sizes = zip(_places(memory), (*memory.dims, *memory.strides), strict=True)
+            shape = [f"size {place}" if place in own else places.get(size.text, size.text) for place, size in sizes]
+            yield f"{memory.dtype} {memory.element} {places.get(memory.start.text, memory.start.text)} {shape}"
+        for known in (*self._entries.values(), *self._dims.values()):
+            yield f"{known.type} {places.get(known.text, known.text)}"
+
+    def seen_from(self, function: Function) -> Frame:
+        """The frame in which the part is written, as the code of its function."""
+        inside = dict(zip((value.text for value in self._given), function.args, strict=False))
+        sized = dict(zip(self._numbers, function.args[len(self._given) :], strict=True))
+
+        def moved(value: Value) -> Value:
+            return inside.get(value.text, value)
+
+        inner = self._frame.within(function.builder, {dim: moved(value) for dim, value in self._dims.items()})
+        for value, memory in self._memories.items():
+            own = {place: arg for (of, place), arg in sized.items() if of is value}
+            inner.memories[value] = _moved_memory(memory, moved, own)
+        inner.entries.update({value: moved(entry) for value, entry in self._entries.items()})
+        return inner
 
 
-def _dims(op: Op) -> Iterator[Dim]:
+def _read(op: Op) -> tuple[list[IRValue], list[Dim]]:
+    """The values that an operation reads and does not make itself, and the sizes that it names, in the order of its
+    text."""
+    made, read, sizes = set[IRValue](), dict[IRValue, None](), list[Dim]()
     for inner in op.walk():
+        made.update(inner.results)
+        made.update(arg for region in inner.regions for arg in region.block.args)
+        read.update(dict.fromkeys(inner.operands))
         dim = inner.attrs.get("dim")
         if isinstance(dim, Dim):
-            yield dim
+            sizes.append(dim)
+    return [value for value in read if value not in made], sizes
 
 
 def _arguments(values: Iterable[Value]) -> list[Value]:
