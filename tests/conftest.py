@@ -24,7 +24,7 @@ settings.load_profile("brief")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite golden files with what the code gives now")
     parser.addoption("--thorough", action="store_true", help="every case of every sweep, and more random programs")
-    parser.addoption("--part", type=int, help=f"which of {rotation.PARTS} parts is run of the sweeps that take turns")
+    parser.addoption("--part", type=int, help=f"which of {rotation.PARTS**2} parts of the sweeps that take turns")
     parser.addoption("--case", default="", help="only the cases of folded tests whose names contain this text")
 
 

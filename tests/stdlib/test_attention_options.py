@@ -1,4 +1,4 @@
-"""Options of attention and of rotary embeddings, each as its definition says, in f64: a sample of the cases that
+"""Options of attention and of rotary embeddings, each as its definition says, in f64: by turns all the cases that
 `tests/tools/peer_options.py` compares with PyTorch; then what no option may do at the ends of a dtype."""
 
 from __future__ import annotations
@@ -12,19 +12,27 @@ from tests.support.folding import folded
 from tests.support.source_support import compile_to_forms, normal
 from tests.support.source_support import run_both as run
 from tests.tools.peer_attention import attention_cases, rotary_cases
-from tests.tools.peer_cases import Case
+from tests.tools.peer_cases import Case, program
 
-CASES = [*list(attention_cases(np))[::8], *rotary_cases(np)]
+CASES = [*attention_cases(np), *rotary_cases(np)]
 INF, NAN = np.inf, np.nan
 
 
-@pytest.mark.one_in(8)
-@folded("case", CASES, one_in=24)
+@folded("case", CASES, one_in=1152)
 def test_options(case: Case) -> None:
+    """Values, and the slope of the sum of their squares along one direction."""
     args = list(case.operands.values())
-    forms = compile_to_forms(f"def f({case.typed}):\n    return {case.call}\n")
-    (found,) = run_function(forms, "m.f", args)
+    found, *slopes = run_function(compile_to_forms(program([case])), "m.f0", args)
     np.testing.assert_allclose(found, case.peer(*args), atol=1e-13)
+    rng, ends = np.random.default_rng(1), [list(args), list(args)]
+    slope = 0.0
+    for place, given in zip(case.wrt, slopes, strict=True):
+        along = rng.normal(size=args[place].shape)
+        slope += float(np.sum(along * given))
+        for end, side in zip(ends, (1e-6, -1e-6), strict=True):
+            end[place] = args[place] + side * along
+    rise = np.subtract(*(np.sum(np.square(case.peer(*end))) for end in ends)) / 2e-6
+    np.testing.assert_allclose(slope, rise, rtol=1e-7, atol=1e-7)
 
 
 HEAD = """def f(q: Tensor[B, H, S, D, f32], k: Tensor[B, H, T, D, f32], v: Tensor[B, H, T, E, f32], n: Tensor[B, i32],

@@ -73,7 +73,7 @@ def _chosen(cases: Cases, one_in: int) -> list[tuple[int, Any]]:
     every = list(enumerate(cases() if callable(cases) else cases))
     assert every, "there are no cases"
     turns = rotation.turns_of(len(every), one_in)
-    return every if only else [case for case in every if rotation.is_turn(case[0], turns)]
+    return every if only else [case for case in every if rotation.is_turn_in_fold(case[0], turns)]
 
 
 def _told(failures: Sequence[tuple[str, str]], count: int) -> str:
