@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
@@ -86,11 +86,20 @@ class PlaceNumbers:
         )  # fmt: skip
 
     def number(self, i: Value, tell: bool) -> Value:
-        """The number of row i's place; that behind the last where an index is bad, which is told if wanted."""
+        """The number of row i's place; that behind the last where an index is bad, which is told if wanted. An index
+        that counts from the end is as rare as a bad one: both are looked at apart from the others."""
         b, found = self.frame.b, self._indices(i, 0)
+        if self.words is None:
+            return self._row_major(found)
+        odd = reduce(partial(b.binary, "or"), map(partial(b.icmp, "uge"), found, self.sizes))
+        return choose(
+            b, odd, lambda: [self._looked_at(found, tell)], lambda: [self._row_major(found)], rare=True
+        )[0]
+
+    def _looked_at(self, found: Sequence[Value], tell: bool) -> Value:
+        b = self.frame.b
         number, good = self._numbers(found, tell=False)
-        if good is None:
-            return number
+        assert good is not None
         if not tell:
             return b.select(good, number, self.count)
         return choose(b, good, lambda: [number], lambda: self._told(found))[0]
@@ -106,16 +115,22 @@ class PlaceNumbers:
 
     def _numbers(self, found: Sequence[Value], tell: bool) -> tuple[Value, Value | None]:
         b, good = self.frame.b, None
-        lanes = found[0].type.lanes
-        number = b.splat(const_i64(0), lanes)
+        if self.words is None:
+            return self._row_major(found), None
+        known, lanes = [], found[0].type.lanes
         for position, (index, dim) in enumerate(zip(found, self.sizes, strict=True)):
-            size = b.splat(dim, lanes)
-            if self.words is not None:
-                word = b.gep(I64, self.words, position) if tell else None
-                index, fits = checked(self.frame, self.wraps, index, size, word)
-                good = fits if good is None else b.binary("and", good, fits)
-            number = b.add(b.mul(number, size), index)
-        return number, good
+            word = b.gep(I64, self.words, position) if tell else None
+            index, fits = checked(self.frame, self.wraps, index, b.splat(dim, lanes), word)
+            good = fits if good is None else b.binary("and", good, fits)
+            known.append(index)
+        return self._row_major(known), good
+
+    def _row_major(self, known: Sequence[Value]) -> Value:
+        b, lanes = self.frame.b, known[0].type.lanes
+        number = b.splat(const_i64(0), lanes)
+        for index, dim in zip(known, self.sizes, strict=True):
+            number = b.add(b.mul(number, b.splat(dim, lanes)), index)
+        return number
 
     def _indices(self, i: Value, lanes: int) -> list[Value]:
         b, read = self.frame.b, []
