@@ -53,6 +53,7 @@ from tesserac.schedule.memory import assign_slots
 from tesserac.schedule.near_functions import near_functions
 from tesserac.schedule.normal import normal_pass
 from tesserac.schedule.place_folds import sort_folds
+from tesserac.schedule.row_loops import row_loops
 from tesserac.schedule.sequential import sequential
 from tesserac.schedule.short_folds import short_folds_pass
 from tesserac.schedule.short_products import short_products_pass
@@ -110,6 +111,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         launch_pass(machine),  # how each launch walks its space, and why
         *((invariant_packs,) if machine.packs_operands else ()),  # once for all iterations, where none changes them
         *((sequential,) if machine.compiles_loops else ()),  # loops of small launches are compiled as one
+        *((row_loops,) if machine.compiles_loops else ()),  # of others threads take rows that never meet
         join_pass(machine),  # the same for several tensors is one launch; none of those loops has any
         assign_slots,  # buffers whose lives do not overlap share memory
     )

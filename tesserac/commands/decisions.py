@@ -17,6 +17,7 @@ from tesserac.ir.calls import CALLED, callee_of, is_called
 from tesserac.ir.core import Module, Op
 from tesserac.schedule.dialect import (
     CALL,
+    ROWS,
     Loop,
     launch_keep,
     launch_kind,
@@ -43,6 +44,8 @@ def describe_schedule(module: Module) -> str:
             lines.append(f"kept from call to call where its operand is frozen: {memory(op.result)}")
     for op in (op for op in module.walk() if "sequential" in op.attrs):
         lines.append(f"{_loop(op)} is compiled as one: {op.attrs['sequential']}")
+    for op in (op for op in module.walk() if op.name == "schedule.loop" and ROWS in op.attrs):
+        lines.append(f"{_loop(op)} goes by rows: threads take some of {op.attrs[ROWS]} each through all iterations")
     launches = (op for op in module.walk() if op.name == "schedule.launch")
     for number, launch in enumerate(launches, start=1):
         lines += _describe(launch, number)

@@ -26,12 +26,11 @@ schedule.guard() {guard}
     Ends the call with a status unless the guard holds. All guards stand first.
 schedule.buffer() {role, slot, of} : memref
     Memory of the call. `output`: slot is the position of the result, whose memory the caller gives; where there is an
-    `of`, it is the memory of that argument (`donate.py`). `workspace`:
-    buffers of one slot share memory, since their lives do not overlap; a slot is as large as the largest of them, by
-    the target's byte count of the memref. `status`: words in which kernels tell of bad indices, see schedule.check.
-    `constant`: what the attribute `table` says, kept beside the code and never written. `register`: a few elements
-    with memory of their own, which shares nothing and never changes hands: a swap exchanges what they hold. `kept`: see
-    schedule.kept. All buffers stand before the first launch.
+    `of`, it is the memory of that argument (`donate.py`). `workspace`: buffers of one slot share memory, since their
+    lives do not overlap; a slot is as large as the largest of them, by the target's byte count of the memref. `status`:
+    words in which kernels tell of bad indices, see schedule.check. `constant`: what the attribute `table` says, kept
+    beside the code and never written. `register`: a few elements whose memory shares nothing and never changes hands: a
+    swap exchanges what they hold. `kept`: see schedule.kept. All buffers stand before the first launch.
 schedule.box(mem) {offset} : memref
     A part of other memory: it begins `offset` elements into it and has strides of its own.
 schedule.parts(mem) : memref
@@ -45,8 +44,7 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
               pack      lays an operand of a later contraction out as `panels`
               scan      running folds along the folded axis
               sort      the order of the elements along the folded axis
-              folds     rows along the folded axis are folded into memory that was written before, at places that
-                        integers say
+              folds     rows along the folded axis are folded into memory written before, at places that integers say
               runs      folds of runs; the first axis numbers them
               program   one form.kernel; the space is its programs and the dims that it cuts into blocks
               scatter   replaces elements of memory that was written before; the space is that of the new elements, and
@@ -55,8 +53,7 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     places    per operation of the body, the axis of the space that each dim of its result follows
     loops     how the space is walked, outermost first; the axes of a loop are neighbours walked as one
     keep      positions in the body of results kept in scratch between the passes over folded axes
-    stages    operands of the contraction, or of the program's products, that are copied nearer to the computing unit,
-              and how
+    stages    operands of the contraction, or of the program's products, that are copied nearer to the computing unit
     units     what runs one program
     reason    why it was decided so, for people
     portion   of rows that are long and few: so many blocks of a row are one program, and what they give passes through
@@ -77,10 +74,11 @@ schedule.kept(source, packed) {where, layout, sizes} { ^(): ... schedule.end } {
     If the predicate `where` holds and nothing writes `source` any more, `packed`, a buffer of role `kept`, lives as
     long, and the second region runs, which reads it; before it the first, if no call has filled it yet. Else the third
     runs. What is in `packed` follows from the source, the `layout` and the values of the `sizes`.
-schedule.loop(low, high) {counter, sequential} { ^(i: index): ... schedule.end }
+schedule.loop(low, high) {counter, sequential, rows} { ^(i: index): ... schedule.end }
     Counts up. Inside, dims may mention the symbol `counter`, whose value is the count. What the loop carries lives in
     buffers that its body overwrites, or exchanges for others. Where it is `sequential`, all that it launches is a few
-    elements, and the loop with all inside it is compiled as one; the attribute says how much that is, for people.
+    elements, and the loop with all inside it is compiled as one; the attribute says how much that is, for people. Where
+    it has `rows`, so many go through all iterations apart from each other: each launch has programs for every one.
 schedule.last()
     This iteration of the loop around it is the last: all others would leave what it carries as it is.
 schedule.swap(mem, mem)
@@ -121,6 +119,7 @@ BRANCHES = ("schedule.cond", "schedule.select")
 LENGTH, LENGTHS = "tensor.length", "lengths"
 """The symbol in the body of a launch over several tensors, and the attribute that has its values."""
 FOLLOWS, TOGETHER, MOVES, PACKS = "follows", "together", "moves", "packs"  # programs in turn: `row_chains.py`
+ROWS = "rows"  # of a loop: `row_loops.py`
 SMALL_LAUNCH = 64
 """The most points of a space that a loop which is compiled as one walks for one of its launches."""
 
@@ -389,9 +388,10 @@ def _verify_kept(op: Op) -> None:
 
 def _verify_loop(op: Op) -> None:
     require(len(op.operands) == 2 and isinstance(op.attrs.get("counter"), str), "counts from low to high", op)
-    bounds = [v.type for v in (*op.operands, *op.body.args)]
-    require(all(isinstance(t, IndexType) for t in bounds), "counts with indices", op)
+    require(all(isinstance(v.type, IndexType) for v in (*op.operands, *op.body.args)), "counts with indices", op)
     _verify_sequential(op)
+    launches = [inner for inner in op.walk() if inner.name == "schedule.launch" and ROWS in op.attrs]
+    require(all(launch_loops(launch)[0].block == 1 for launch in launches), "has programs of several rows", op)
 
 
 def _verify_sequential(op: Op) -> None:

@@ -23,6 +23,7 @@ from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.dialect import (
     LENGTH,
     LENGTHS,
+    ROWS,
     Loop,
     launch_loops,
     launch_outs,
@@ -56,8 +57,10 @@ def join_pass(machine: Machine) -> Pass:
 
 
 def _blocks(op: Op) -> Iterator[Block]:
-    """The blocks of a host program, but not of loops that are compiled as one."""
-    for region in op.regions if op.name != "schedule.launch" and "sequential" not in op.attrs else ():
+    """The blocks of a host program, but not of loops that are compiled as one, or go by rows."""
+    if op.name == "schedule.launch" or "sequential" in op.attrs or ROWS in op.attrs:
+        return
+    for region in op.regions:
         yield region.block
         for inner in region.block.ops:
             yield from _blocks(inner)

@@ -39,6 +39,7 @@ from tesserac.target.cpu.kept_packs import emit_kept
 from tesserac.target.cpu.launch_functions import WRITTEN_OUT, LaunchFunctions
 from tesserac.target.cpu.launches import INLINE_ELEMENTS
 from tesserac.target.cpu.pool import MAX_THREADS
+from tesserac.target.cpu.row_loops import run_by_rows
 from tesserac.target.cpu.runners import PoolRunner, elements_touched
 from tesserac.target.cpu.sequential import LoopModule
 from tesserac.target.cpu.status import HostSite, Sites, return_status
@@ -176,7 +177,8 @@ class _Host:
             b, self.kernels, self.values, self.symbols, runner, room.scratch, room.per_worker, leave,
             self.program.sites, status, stop, apart, known_sizes=self.kernel_sizes,
             invoke=partial(self._invoke, replace(room, workspace=inside), end),
-            keep=partial(emit_kept, self.program.buffer_bytes), launch_functions=self._launch_functions(room),
+            keep=partial(emit_kept, self.program.buffer_bytes), by_rows=run_by_rows,
+            launch_functions=self._launch_functions(room),
         )  # fmt: skip
         program.prepare(self.func)
         program.run(self.func.body)

@@ -16,7 +16,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, attr, attr_tuple
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
-from tesserac.schedule.dialect import BRANCHES, KEPT, LENGTH, LENGTHS, Predicate, memory
+from tesserac.schedule.dialect import BRANCHES, KEPT, LENGTH, LENGTHS, ROWS, Predicate, memory
 from tesserac.target.cpu.chains import chain_from, chain_table, in_turn
 from tesserac.target.cpu.checks import emit_guard, emit_predicate, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
@@ -82,6 +82,8 @@ class HostProgram:
     """Writes a call of another function; there is none in a loop that is compiled as one."""
     keep: Callable[[HostProgram, Op], None] | None = None
     """Writes what reads a pack that is kept; likewise."""
+    by_rows: Callable[[HostProgram, Op], None] | None = None
+    """Writes a loop whose rows go apart; likewise."""
     launch_functions: LaunchWriter | None = None
     """Where there are many launches, those that are alike call one function."""
     done: set[Op] = field(default_factory=set)
@@ -132,6 +134,8 @@ class HostProgram:
             self.values[op.result] = self._index(op)
         elif "sequential" in op.attrs and self.apart is not None:
             self.apart(self, op)
+        elif ROWS in op.attrs and op.name == "schedule.loop" and self.by_rows is not None:
+            self.by_rows(self, op)
         elif op.name not in DECLARATIONS:
             _RULES[op.name](self, op)
 
@@ -298,7 +302,7 @@ class HostProgram:
     def _flag(self, value: IRValue) -> Value:
         return self.b.icmp("ne", self.b.load(I8, self.address(value), 1), const_int(I8, 0))
 
-    def _loop(self, op: Op) -> None:
+    def loop(self, op: Op) -> None:
         counter = attr(op, "counter", str)
         low, high = (self.values[v] for v in op.operands)
 
@@ -379,7 +383,7 @@ _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.select": HostProgram._select,
     KEPT: HostProgram._kept,
     "schedule.cond": HostProgram._cond,
-    "schedule.loop": HostProgram._loop,
+    "schedule.loop": HostProgram.loop,
     "schedule.last": HostProgram._last,
     "schedule.while": HostProgram._while,
 }
