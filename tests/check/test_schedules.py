@@ -169,6 +169,11 @@ def test_a_block_number_that_stands_for_a_size_is_said_where_it_belongs() -> Non
     assert problem.code == "E0502" and "`tile.load(x, None, j)`" in problem.notes[0]
 
 
+def test_conditions_of_a_kernel_are_where_and_not_when() -> None:
+    problem = check_text(KERNEL.format(decorator="@kernel(implements=matmul, when=M > 4)")).diagnostics[0]
+    assert problem.code == "E0508" and "`where M % 8 == 0`" in problem.notes[1]
+
+
 def test_a_pipeline_applies_one_function_after_the_other() -> None:
     text = """
 def double(x: Tensor[N, f32]): return x * 2.0

@@ -137,8 +137,31 @@ def test_within_a_tolerance_it_is_a_rewrite_that_the_program_decides(tmp_path: P
     m = tessera.compile(only_some)
     assert np.array_equal(m.small(x), interpreted(text, "small", x))  # 16 rows are known to fit
     assert np.array_equal(m.f(x), tessera.compile(rows()).f(x))  # here only a run knows, which does not decide
-    with pytest.raises(tessera.TesseraError, match="`rows_tiled` gives to 1e-06 the values of `rows`"):
+    with pytest.raises(tessera.TesseraError, match="gives the values of `rows`, which it implements, to within 1e-06"):
         tessera.compile(rows(", within=1e-6", eps="1e-3")).f(x)
+
+
+BOTH = """
+def twice(x: Tensor[M, N]): return x + x
+
+@kernel(implements=twice, within=1e-3)
+def near(x: KTile[M, N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    return tile.load(x, rows=T.m, cols=T.n) * 2.0001
+
+@kernel(implements=twice)
+def exact(x: KTile[M, N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    return tile.load(x, rows=T.m, cols=T.n) * 2.0
+
+def f(x: Tensor[M, N, f32]): return twice(x)
+"""
+
+
+def test_what_a_kernel_is_compared_with_is_no_kernel(tmp_path: Path) -> None:
+    """A debug build computes the meaning beside the one that is taken, and says nothing of kernels for that."""
+    taken = [line for line in told(BOTH, tmp_path) if "takes kernel" in line]
+    assert taken == ["`main.twice` takes kernel `near`: it is within its tolerance"]
 
 
 @pytest.mark.one_in(2)

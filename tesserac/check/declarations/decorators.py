@@ -171,6 +171,8 @@ def _given(body: Body, node: ast.Call, names: Sequence[str]) -> dict[str, ast.Ex
         what = "no argument by position" if argument.name is None else f"no `{argument.name}`"
         draft = body.sink.error(E0508, at=argument.span, problem=f"`@{shown}` takes {what}")
         draft.remark(f"it takes {', '.join(f'`{name}=`' for name in names)}")
+        if argument.name == "when":
+            draft.remark("what it asks of sizes stands behind its parameters: `where M % 8 == 0`")
     return given
 
 

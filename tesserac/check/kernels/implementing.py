@@ -70,8 +70,8 @@ def implementing(
         expected = _with_pattern(body, function, expected, body.rules.text(meaning.span))
     if of_library(function.span.file):
         return function  # its own tests compare the two
-    bits = "the bits" if tolerance is None else f"to {tolerance:g} the values"
-    said = f"`{function.name}` gives {bits} of `{body.rules.text(meaning.span)}`, which it implements"
+    what, how = ("bits", "") if tolerance is None else ("values", f", to within {tolerance:g}")
+    said = f"`{function.name}` gives the {what} of `{body.rules.text(meaning.span)}`, which it implements{how}"
 
     def checks(result: typed.Expr) -> Iterator[typed.Stmt]:
         name = "meaning$"

@@ -52,7 +52,8 @@ from tesserac.graph.passes.choose_rewrites import refusal, tell
 from tesserac.graph.passes.inline import erase_unreached, inline_call
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Attr, Module, Op, Region
+from tesserac.ir.core import OPDEFS, Attr, Module, Op, Region, Value
+from tesserac.ir.effects import COMPARES
 from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
@@ -69,11 +70,22 @@ def match_kernels(module: Module) -> Module:
     patterns = _merged(module, [pattern for pattern in patterns if is_expression(pattern)])
     for function in [f for f in module.ops if f.attrs["entry"] is True]:
         for op in list(function.walk()):
-            if op.parent is not None and len(op.results) == 1:
+            if op.parent is not None and len(op.results) == 1 and not _is_only_compared(op.result):
                 _replace(module, function, op, patterns)
     erase_unreached(module)
     order_effects(module)
     return module
+
+
+def _is_only_compared(value: Value) -> bool:
+    """Whether a debug build computes a value for nothing but to compare it with what a kernel gives: that is the
+    meaning itself, never another kernel of it."""
+    users = [user for user, _ in value.uses]
+    return bool(users) and all(COMPARES in user.attrs or _leads_to_comparisons(user) for user in users)
+
+
+def _leads_to_comparisons(op: Op) -> bool:
+    return len(op.results) == 1 and not op.regions and _is_only_compared(op.result)
 
 
 def is_expression(pattern: Op) -> bool:
