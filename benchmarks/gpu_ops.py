@@ -5,7 +5,7 @@
 
 So are random programs and gradients, as many as are asked for. Operators are compared with the interpreter, programs
 with the CPU's code, each result with that of a second run. The report goes to DIR/gpu_ops.json. Work is dealt to
-processes; one that dies costs the case it was at.
+processes (`benchmarks.dealing`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import inspect
-import json
-import subprocess
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -31,8 +27,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 import numpy as np  # noqa: E402
 
 from benchmarks.bits import Array, digest, run_on_gpu  # noqa: E402
+from benchmarks.dealing import Lost, Row, add_options, deal, report, run_share  # noqa: E402
 
-Row = dict[str, Any]
 SMALL = {"B": 2, "M": 3, "N": 5, "K": 4}
 """Of the library's examples."""
 SIZES: dict[str, list[dict[str, int]]] = {
@@ -52,89 +48,44 @@ SIZES: dict[str, list[dict[str, int]]] = {
 def main() -> None:
     options = _options()
     if options.inside is not None:
-        for row in run_some(options):
-            print("ROW " + json.dumps(row), flush=True)
-        return
-    started, rows, lock = time.perf_counter(), list[Row](), threading.Lock()
-    deals = [threading.Thread(target=_deal, args=(number, options, rows, lock)) for number in range(options.jobs)]
-    for thread in deals:
-        thread.start()
-    for thread in deals:
-        thread.join()
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "gpu_ops.json").write_text(json.dumps(sorted(rows, key=lambda r: str(r["case"])), indent=1))
-    outcomes = [row["outcome"] for row in rows]
-    counted = {name: outcomes.count(name) for name in dict.fromkeys(outcomes)}
-    print(f"{len(rows)} cases in {time.perf_counter() - started:.0f} s: {counted}")
-    for row in rows:
-        if row["outcome"] != "equal":
-            print(f"{row['outcome']:10} {row['case']}: {row.get('problem', '')[-600:]}")
+        run_share(chosen(options), lambda case: case[0], lambda case: run_one(case[1], options.repeat), options)
+    else:
+        report(deal("benchmarks.gpu_ops", options), options.out / "gpu_ops.json", ["equal"])
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path())
     parser.add_argument("--arch", default="sm_90a")
-    parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--only", default="")
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--random", type=int, default=0)
     parser.add_argument("--gradients", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="the first seed of random programs and gradients")
-    parser.add_argument("--limit", type=float, default=600.0)
-    parser.add_argument("--inside", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
+    add_options(parser, limit=600.0)
     return parser.parse_args()
-
-
-def _deal(number: int, options: argparse.Namespace, rows: list[Row], lock: threading.Lock) -> None:
-    """One share of the cases; after a process that died another goes on behind the case it was at."""
-    done, end = 0, time.monotonic() + options.limit
-    while time.monotonic() < end:
-        command = [sys.executable, "-m", "benchmarks.gpu_ops", "--inside", str(number), "--skip", str(done)]
-        command += ["--arch", options.arch, "--jobs", str(options.jobs), "--only", options.only]
-        command += ["--repeat", str(options.repeat), "--random", str(options.random)]
-        command += ["--gradients", str(options.gradients), "--first", str(options.first)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
-        killer = threading.Timer(end - time.monotonic(), process.kill)
-        killer.start()
-        assert process.stdout is not None
-        at, said = "start", []
-        for line in process.stdout:
-            if line.startswith("AT "):
-                at, done = line[3:].strip(), done + 1
-            elif line.startswith("ROW "):
-                with lock:
-                    rows.append(json.loads(line[4:]))
-            else:
-                said.append(line)
-        killer.cancel()
-        if process.wait() == 0:
-            return
-        with lock:
-            late = time.monotonic() >= end
-            rows.append({"case": at, "outcome": "no time" if late else "died", "problem": "".join(said[-5:])})
 
 
 # --- in a process of its own ----------------------------------------------------------------------------------------
 
 
-def run_some(options: argparse.Namespace) -> Iterator[Row]:
-    every = (*cases(options.arch), *random_cases(options))
-    chosen = [case for case in every if any(text in case[0] for text in options.only.split(","))]
-    for name, check in chosen[options.inside :: options.jobs][options.skip :]:
-        print(f"AT {name}", flush=True)
-        try:
-            problem = check(options.repeat)
-            yield {"case": name, "outcome": "differs" if problem else "equal", "problem": problem}
-        except Exception:
-            yield {"case": name, "outcome": "failed", "problem": traceback.format_exc()}
-            if "CUDA" in traceback.format_exc() or "cu" in repr(sys.exc_info()[1])[:8]:
-                sys.exit(3)  # the device is of no use to this process any more
-
-
 Check = Callable[[int], str]
 """Runs a case so many times; gives what is wrong with it."""
+
+
+def chosen(options: argparse.Namespace) -> list[tuple[str, Check]]:
+    every = (*cases(options.arch), *random_cases(options))
+    return [case for case in every if any(text in case[0] for text in options.only.split(","))]
+
+
+def run_one(check: Check, repeat: int) -> Row:
+    try:
+        problem = check(repeat)
+    except Exception as error:
+        row = {"outcome": "failed", "problem": traceback.format_exc()}
+        if "CUDA" in row["problem"] or "cu" in repr(error)[:8]:
+            raise Lost(row) from error  # the device is of no use to this process any more
+        return row
+    return {"outcome": "differs" if problem else "equal", "problem": problem}
 
 
 def cases(arch: str) -> Iterator[tuple[str, Check]]:

@@ -4,23 +4,18 @@
         [--jobs 8] [--limit SECONDS] [--part 0/4] [--out DIR]
 
 Kinds and operations are those whose name has the TEXT, or one of several between commas; part 0/4 is every fourth
-program. Programs are dealt to processes, operation by operation, so that what had no time is of all kinds; one that
-ends its process costs the program it was at. On a GPU, in f32 unless said, operations between
-commas are one program, of those that a kind has what they need for, and `+` begins another; it gives the bits that it
-gives on the CPU. The report goes to DIR/operator_sweep.json.
+program. Programs are dealt to processes (`benchmarks.dealing`), operation by operation, so that what had no time is of
+all kinds. On a GPU, in f32 unless said, operations between commas are one program, of those that a kind has what they
+need for, and `+` begins another; it gives the bits that it gives on the CPU. The report goes to
+DIR/operator_sweep.json.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
 import sys
-import threading
-import time
 import traceback
 import warnings
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +24,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 
 import numpy as np  # noqa: E402
 
+from benchmarks.dealing import add_options, deal, report, run_share  # noqa: E402
 from tests.support.operator_kinds import KINDS, NUMPY  # noqa: E402
 from tests.support.operator_methods import METHODS  # noqa: E402
 from tests.support.operator_sweep import OPERATIONS, judged_of, lacks, outcome_of, together  # noqa: E402
@@ -39,23 +35,12 @@ ASKED = OPERATIONS | METHODS
 
 def main() -> None:
     options = _options()
-    if options.inside is not None:
-        _run_share(options)
+    if options.inside is None:
+        rows = deal("benchmarks.operator_sweep", options)
+        report(rows, options.out / "operator_sweep.json", ["right", "refused"])
         return
-    every, rows, lock = cases(options), list[dict[str, str]](), threading.Lock()
-    started = time.perf_counter()
-    deals = [threading.Thread(target=_deal, args=(number, options, rows, lock)) for number in range(options.jobs)]
-    for thread in deals:
-        thread.start()
-    for thread in deals:
-        thread.join()
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "operator_sweep.json").write_text(json.dumps(rows, indent=0))
-    counted = dict(Counter(row["outcome"] for row in rows))
-    print(f"{len(rows)} of {len(every)} programs in {time.perf_counter() - started:.0f} s: {counted}")
-    for row in rows:
-        if row["outcome"] not in ("right", "refused"):
-            print(f"{row['outcome']:8} {row['case']}: {row.get('problem', '')[:700]}")
+    warnings.simplefilter("ignore")  # of NumPy, about matrices without an inverse
+    run_share(cases(options), ", ".join, lambda case: _run_one(case, options.device), options)
 
 
 def _options() -> argparse.Namespace:
@@ -64,12 +49,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--kinds", default="")
     parser.add_argument("--operations", default="")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--jobs", type=int, default=8)
-    parser.add_argument("--limit", type=float, default=3600.0)
     parser.add_argument("--part", default="0/1")
-    parser.add_argument("--out", type=Path, default=Path())
-    parser.add_argument("--inside", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--skip", type=int, default=0, help=argparse.SUPPRESS)
+    add_options(parser, limit=3600.0)
     return parser.parse_args()
 
 
@@ -87,39 +68,7 @@ def _named(table: dict[str, Any], text: str) -> list[str]:
     return [name for name in table if any(part in name for part in text.split(","))]
 
 
-def _deal(number: int, options: argparse.Namespace, rows: list[dict[str, str]], lock: threading.Lock) -> None:
-    """One share of the programs; after a process that ended early another goes on behind the one it was at."""
-    done, end = 0, time.monotonic() + options.limit
-    while time.monotonic() < end:
-        command = [sys.executable, "-m", "benchmarks.operator_sweep", *sys.argv[1:]]
-        command += ["--inside", str(number), "--skip", str(done)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
-        killer = threading.Timer(end - time.monotonic(), process.kill)
-        killer.start()
-        at, said = "start", list[str]()
-        for line in process.stdout or ():
-            if line.startswith("AT "):
-                at, done = line[3:].strip(), done + 1
-            elif line.startswith("ROW "):
-                with lock:
-                    rows.append(json.loads(line[4:]))
-            else:
-                said.append(line)
-        killer.cancel()
-        if process.wait() == 0 or time.monotonic() >= end:
-            return
-        with lock:
-            rows.append({"case": at, "outcome": "died", "problem": "".join(said[-5:])})
-
-
 # --- in a process of its own ----------------------------------------------------------------------------------------
-
-
-def _run_share(options: argparse.Namespace) -> None:
-    warnings.simplefilter("ignore")  # of NumPy, about matrices without an inverse
-    for case in cases(options)[options.inside :: options.jobs][options.skip :]:
-        print("AT " + ", ".join(case), flush=True)
-        print("ROW " + json.dumps({"case": ", ".join(case), **_run_one(case, options.device)}), flush=True)
 
 
 def _run_one(case: Case, device: str) -> dict[str, str]:
