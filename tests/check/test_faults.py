@@ -65,6 +65,14 @@ def test_what_a_fault_left_unfinished_is_done_by_the_next_program(
     assert any(symbol.startswith("ruled.forward.f64_1d") for symbol in reached)
 
 
+def test_an_instance_whose_rule_is_refused_late_is_refused_to_every_program() -> None:
+    narrow = RULED.replace("return 2.0 * x * change", "return cast(2.0 * x * change, f32)")
+    scope = (*library(), checked(narrow, "narrow", library()))
+    for called in ("by_guest", "whole"):
+        result = checked(f"def f(x: Tensor[N, f64]):\n    return {called}(x)\n", called, scope)
+        assert [d.code for d in result.diagnostics] == ["E0217"], called
+
+
 def test_a_constant_that_was_read_when_the_checker_failed_does_not_depend_on_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

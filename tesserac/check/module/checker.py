@@ -227,25 +227,31 @@ class ModuleChecker(ModuleScope):
             return Instance(None, recursive=True)
         if opened.total() >= MAX_CALLS:
             raise TooComplex(f"more than {MAX_CALLS} calls stand in one another")
-        with self._under_way.or_nothing(lambda: (self._known, *(guest._known for guest in self._guests.values()))):
+        with self._under_way.or_nothing(lambda: (self._known, *(g._known for g in self._guests.values()))) as forget:
             self._known.instances[name, types] = None
             with self._under_way.instance(name):
                 self._known.instances[name, types] = instance = self._check(name, types)
-            if self._under_way.waiting and self._under_way.is_free:
-                self._known.instances[name, types] = instance = self._settled(name, types, instance)
+            late = self._settled()
+            if late:
+                forget()
+                self._known.instances[name, types] = instance = self._refused(name, types, instance, late)
         return instance
 
-    def _settled(self, name: str, types: tuple[Type, ...], instance: Instance) -> Instance:
-        """What waited until nothing else is under way; an instance that this shows to be wrong is none."""
+    def _settled(self) -> tuple[Diagnostic, ...]:
+        """What is wrong with what waited until nothing else is under way."""
         late = Sink()
-        while self._under_way.waiting:
+        while self._under_way.waiting and self._under_way.is_free:
             self._under_way.waiting.pop()(late)
-        if not late.has_errors:
-            return instance
+        return late.diagnostics if late.has_errors else ()
+
+    def _refused(
+        self, name: str, types: tuple[Type, ...], instance: Instance, late: tuple[Diagnostic, ...]
+    ) -> Instance:
+        """An instance that is shown late to be wrong is none."""
         if types in self.representatives(name):
-            self._found += late.diagnostics
+            self._found += late
             return Instance(None)
-        return Instance(None, (*instance.diagnostics, *late.diagnostics))
+        return Instance(None, (*instance.diagnostics, *late))
 
     def _check(self, name: str, types: tuple[Type, ...]) -> Instance:
         """Diagnostics of a definition belong to the module, those of another instance to the call that made it."""

@@ -66,14 +66,19 @@ class UnderWay:
             self.rechecks -= 1
 
     @contextmanager
-    def or_nothing(self, tables: Callable[[], Iterable[Tables]]) -> Iterator[None]:
+    def or_nothing(self, tables: Callable[[], Iterable[Tables]]) -> Iterator[Callable[[], None]]:
         """What is found inside is found as a whole. After a fault it is forgotten with what still waits: an instance
-        whose rules were never looked at is not one to keep. Its code stays, since others may call it."""
+        whose rules were never looked at is not one to keep. Its code stays, since others may call it. Gives what
+        forgets it, for one whose rules turn out to be wrong."""
         waiting, known = len(self.waiting), {table: len(table.instances) for table in tables()}
-        try:
-            yield
-        except BaseException:
+
+        def forget() -> None:
             del self.waiting[waiting:]
             for table in tables():
                 table.forget_after(known.get(table, 0))
+
+        try:
+            yield forget
+        except BaseException:
+            forget()
             raise
