@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 400
 """Characters of an expression; a longer one is computed, so that a loop does not make ever longer programs."""
+_EXPRESSION = "operator_expression"
+"""What errors and warnings call the function that computes one."""
 
 
 @lru_cache(maxsize=512)
@@ -37,7 +39,8 @@ def _function(text: str, count: int, device: str) -> Callable[..., object]:
     import tessera
 
     names = ", ".join(f"x{i}" for i in range(count))
-    return cast("Callable[..., object]", tessera.compile(f"def f({names}): return {text}\n", device=device)["f"])
+    program = tessera.compile(f"def {_EXPRESSION}({names}): return {text}\n", device=device)
+    return cast("Callable[..., object]", program[_EXPRESSION])
 
 
 def _computed(text: str, values: tuple[object, ...]) -> object:
@@ -120,8 +123,10 @@ class Operator:
         return self._shape
 
     @property
-    def dtype(self) -> np.dtype[np.generic]:
-        """That of its matrix; `op.eye(n)` has none of its own."""
+    def dtype(self) -> np.dtype[np.generic] | None:
+        """That of its matrix; None of one without numbers of its own, as `op.eye(n)`."""
+        if self._do("{0}.dtype is None"):
+            return None
         return cast("Array", self._do("zeros(0, dtype={0}.dtype)")).dtype
 
     @property
