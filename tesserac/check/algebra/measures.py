@@ -376,7 +376,7 @@ def condition(use: Use, tree: Kind) -> typed.Expr:
         case Kronecker(left=left, right=right):
             return use.call("measures._multiply", *(_as_tensor(use, tree, condition(use, p)) for p in (left, right)))
     values = _magnitudes(use, tree)
-    return use.call("measures._over", use.call("_largest", values), use.call("measures._least_magnitude", values))
+    return use.call("measures._condition", use.call("_largest", values), use.call("measures._least_magnitude", values))
 
 
 def _magnitudes(use: Use, tree: Kind) -> typed.Expr:

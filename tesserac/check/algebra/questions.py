@@ -25,6 +25,7 @@ from tesserac.check.model import typed
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_tuple
+from tesserac.types.dims import ONE
 from tesserac.types.ty import BoolType, ErrorType
 
 Question = Callable[[Body, Callee, Given], typed.Expr]
@@ -95,8 +96,7 @@ def solve(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 
 def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
-    """Proven where the laws make both the same, refuted where they differ by a multiple of the identity or in size;
-    otherwise the matrices are compared when the program runs."""
+    """Proven where the laws make both the same, refuted where they differ by a multiple of the identity; otherwise the matrices are compared when the program runs."""
     if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
         return body.error(callee.span)
     pool = Pool(body)
@@ -126,12 +126,20 @@ def _known_equal(pool: Pool, left: Kind, right: Kind) -> bool | None:
     rest = added(pool, [left, scaled(pool, -1.0, (), right)])
     if isinstance(rest, Zero):
         return True
-    return False if isinstance(rest, Eye) or (isinstance(rest, Scaled) and _is_number(rest)) else None
+    return False if _is_number(rest) and _has_entries(pool, rest) else None
 
 
-def _is_number(tree: Scaled) -> bool:
+def _is_number(tree: Kind) -> bool:
     """Whether it is a multiple of the identity that is not 0."""
-    return isinstance(tree.of, Eye) and not tree.factors and tree.coefficient != 0.0
+    if isinstance(tree, Scaled):
+        return isinstance(tree.of, Eye) and not tree.factors and tree.coefficient != 0.0
+    return isinstance(tree, Eye)
+
+
+def _has_entries(pool: Pool, tree: Kind) -> bool:
+    """Whether its vectors certainly have some: on those without, all operators are equal."""
+    size = tree.shape(pool.types)[0]
+    return size is None or pool.body.facts.surely_at_least(size, ONE)
 
 
 # ----------------------------------------------------------------------------------------------------------- flags

@@ -23,7 +23,7 @@ from tesserac.diag.codes.operators import E0802
 from tesserac.ops.compare import BitNot
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, OperatorType, StrType, TupleType
+from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, NoneType, OperatorType, StrType, TupleType
 
 _MINUS_ONE = Dim.const(-1)
 Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
@@ -196,10 +196,9 @@ def _shape(body: Body, type_: OperatorType, callee: Callee) -> typed.Expr:
 
 
 def _dtype(pool: Pool, tree: Kind, callee: Callee) -> typed.Expr:
+    """None of an operator that takes the numbers it meets: it has none of its own."""
     found = number_dtype(pool, tree, not is_real(pool, tree))
-    if found is None:
-        return refuse(pool.body, callee, callee.span, "this operator has no numbers of its own: any dtype will do")
-    return typed.Static(DTypeType(found), callee.span)
+    return typed.Static(NoneType() if found is None else DTypeType(found), callee.span)
 
 
 def _part_of_form(pool: Pool, tree: Kind, callee: Callee) -> typed.Expr:
