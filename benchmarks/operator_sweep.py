@@ -27,7 +27,7 @@ import numpy as np  # noqa: E402
 from benchmarks.dealing import add_options, deal, report, run_share  # noqa: E402
 from tests.support.operator_kinds import KINDS, NUMPY  # noqa: E402
 from tests.support.operator_methods import METHODS  # noqa: E402
-from tests.support.operator_sweep import OPERATIONS, judged_of, lacks, outcome_of, together  # noqa: E402
+from tests.support.operator_sweep import NOT_ASKED, OPERATIONS, judged_of, lacks, outcome_of, together  # noqa: E402
 
 Case = tuple[str, str, str]
 ASKED = OPERATIONS | METHODS
@@ -82,7 +82,7 @@ def _run_one(case: Case, device: str) -> dict[str, str]:
 def _on_cpu(case: Case) -> tuple[str, str]:
     """The code of an error, and what is wrong."""
     kind, operation, dtype = KINDS[case[0]], ASKED[case[1]], case[2]
-    if lacks(kind, operation, dtype) in ("regular", "real"):
+    if lacks(kind, operation, dtype) in NOT_ASKED:
         return "", ""
     code, found = outcome_of(kind, operation, dtype)
     return code, judged_of(kind, operation, dtype, code, found)

@@ -102,9 +102,13 @@ def adjoint(m: Any) -> Any:
 
 
 def exponential(m: Any) -> Any:
-    w, v = la.eig(m)
-    found = (v * np.exp(w)) @ la.inv(v)
-    return found if np.iscomplexobj(m) else found.real
+    """By the series of a part of m, squared again and again: m may have too few eigenvectors."""
+    halvings = 8
+    term = found = np.eye(len(m), dtype=m.dtype)
+    for n in range(1, 24):
+        term = term @ m / (n * 2**halvings)
+        found = found + term
+    return la.matrix_power(found, 2**halvings)
 
 
 _WIDE, _TWICE, _GRID = ("N", "M"), ("2*Q", "2*Q"), ("P*Q", "P*Q")

@@ -25,12 +25,13 @@ SLACK = 64
 SMALLEST = 0.01
 """Of a result, for its error: all numbers are near 1."""
 REFUSALS = {
-    "square": {"E0801"},
+    "square": {"E0801", "E0309"},
     "an inverse": {"E0804", "E0925", "E0933"},
     "self-adjoint": {"E0804"},
     "not negative": {"E0933"},
 }
-"""By what an operator lacks. Of one that is not "regular" or "real" a method may give a number: it is not asked."""
+NOT_ASKED = ("regular", "independent columns", "real")
+"""By what an operator lacks, or E0217, which is told of a lambda, with the reason; of one that lacks what is not asked a method may give a number."""
 
 
 def _one(m: Any) -> float:
@@ -186,6 +187,7 @@ def lacks(kind: Kind, operation: Operation, dtype: str) -> str | None:
         "self-adjoint": not kind.is_own(dtype),
         "not negative": kind.is_own(dtype) and la.eigvalsh(m).min() < -1e-6,
         "regular": kind.singular or not m.any(),
+        "independent columns": la.matrix_rank(m) < m.shape[1],
         "real": np.iscomplexobj(m) or dtype.startswith("c"),
     }
     return next((need for need in operation.needs if missing[need]), None)
@@ -248,10 +250,11 @@ def judged(kind_name: str, operation_name: str, dtype: str, code: str, found: An
 
 def judged_of(kind: Kind, operation: Operation, dtype: str, code: str, found: Any) -> str:
     missing = lacks(kind, operation, dtype)
-    if missing is not None and missing not in REFUSALS:
+    if missing in NOT_ASKED:
         return ""
     if missing is not None:
-        return "" if code in REFUSALS[missing] else f"{code or 'no error'}, though it is not {missing}: {found}"
+        told = code in REFUSALS[missing] or (code == "E0217" and missing in found)
+        return "" if told else f"{code or 'no error'}, though it is not {missing}: {found}"
     if code:
         return f"refused: {found}"
     wanted, given = np.asarray(expected(kind, operation, dtype)), np.asarray(found)
