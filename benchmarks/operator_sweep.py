@@ -1,18 +1,19 @@
 """Runs every kind of operator under every operation and compares it with its matrix, or a GPU's bits with the CPU's.
 
     python -m benchmarks.operator_sweep [--dtypes f32,c64] [--kinds TEXT] [--operations TEXT] [--device cuda]
-        [--jobs 8] [--limit SECONDS] [--part 0/4] [--out DIR]
+        [--jobs 8] [--limit SECONDS] [--part 0/4] [--out DIR] [--known REPORT,...]
 
 Kinds and operations are those whose name has the TEXT, or one of several between commas; part 0/4 is every fourth
-program. Programs are dealt to processes (`benchmarks.dealing`), operation by operation, so that what had no time is of
-all kinds. On a GPU, in f32 unless said, operations between commas are one program, of those that a kind has what they
-need for, and `+` begins another; it gives the bits that it gives on the CPU. The report goes to
-DIR/operator_sweep.json.
+program; those that earlier reports call right are left out. Programs are dealt to processes (`benchmarks.dealing`),
+operation by operation, so that what had no time is of all kinds. On a GPU, in f32 unless said, operations between
+commas are one program, of those that a kind has what they need for, and `+` begins another; it gives the bits that it
+gives on the CPU. The report goes to DIR/operator_sweep.json.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import traceback
 import warnings
@@ -31,13 +32,14 @@ from tests.support.operator_sweep import NOT_ASKED, OPERATIONS, judged_of, lacks
 
 Case = tuple[str, str, str]
 ASKED = OPERATIONS | METHODS
+GOOD = ("right", "refused")
 
 
 def main() -> None:
     options = _options()
     if options.inside is None:
         rows = deal("benchmarks.operator_sweep", options)
-        report(rows, options.out / "operator_sweep.json", ["right", "refused"])
+        report(rows, options.out / "operator_sweep.json", GOOD)
         return
     warnings.simplefilter("ignore")  # of NumPy, about matrices without an inverse
     run_share(cases(options), ", ".join, lambda case: _run_one(case, options.device), options)
@@ -50,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--operations", default="")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--part", default="0/1")
+    parser.add_argument("--known", default="")
     add_options(parser, limit=3600.0)
     return parser.parse_args()
 
@@ -61,7 +64,12 @@ def cases(options: argparse.Namespace) -> list[Case]:
         operations = options.operations.split("+")
     every = [(kind, operation, dtype) for operation in operations for dtype in dtypes for kind in kinds]
     first, step = map(int, options.part.split("/"))
-    return every[first::step]
+    known = {name for path in options.known.split(",") if path for name in _right(Path(path))}
+    return [case for case in every[first::step] if ", ".join(case) not in known]
+
+
+def _right(report: Path) -> list[str]:
+    return [row["case"] for row in json.loads(report.read_text()) if row["outcome"] in GOOD]
 
 
 def _named(table: dict[str, Any], text: str) -> list[str]:
@@ -91,7 +99,7 @@ def _on_cpu(case: Case) -> tuple[str, str]:
 def _on_both(case: Case, device: str) -> tuple[str, str]:
     kind_name, names, dtype = case
     kind = KINDS[kind_name]
-    operation = together(kind, names.split(","), dtype)
+    operation = together(kind, [ASKED[name] for name in names.split(",")], dtype)
     if not operation.text:
         return "", ""
     ours = outcome_of(kind, operation, dtype)

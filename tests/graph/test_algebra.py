@@ -107,7 +107,7 @@ def test_every_kind_is_its_matrix() -> None:
 
 BEFORE = """
 def laws(M: Tensor[N, N, f32], B: Tensor[N, N, f32], C: Tensor[N, N, c64], U: Tensor[N, K, f32], d: Tensor[N, f32],
-         p: Tensor[P, P, f32], c: Tensor[c64]):
+         p: Tensor[P, P, f32], c: Tensor[c64]) where N >= K + 1:
     A, b, z, D, I = op.dense(M), op.dense(B), op.dense(C), op.diag(d), op.eye(N)
     O, S, T = op.dense(B, unitary=True), op.dense(M, self_adjoint=True), op.dense(p)
     F, G = op.fft(N), op.ifft(N)

@@ -31,7 +31,8 @@ REFUSALS = {
     "not negative": {"E0933"},
 }
 NOT_ASKED = ("regular", "independent columns", "real")
-"""By what an operator lacks, or E0217, which is told of a lambda, with the reason; of one that lacks what is not asked a method may give a number."""
+"""Refusals are by what an operator lacks, or E0217, which is told of a lambda, with the reason. Of one that lacks what
+is not asked a method may give a number."""
 
 
 def _one(m: Any) -> float:
@@ -172,9 +173,9 @@ OPERATIONS: dict[str, Operation] = {
 }  # fmt: skip
 
 
-def together(kind: Kind, names: Sequence[str], dtype: str) -> Operation:
+def together(kind: Kind, operations: Sequence[Operation], dtype: str) -> Operation:
     """Several operations as one, of those that the kind has what they need for: a program has all of their results."""
-    chosen = [OPERATIONS[name] for name in names if lacks(kind, OPERATIONS[name], dtype) is None]
+    chosen = [operation for operation in operations if lacks(kind, operation, dtype) is None]
     return Operation(", ".join(one.text for one in chosen), lambda m, z: tuple(one.expected(m, z) for one in chosen))
 
 

@@ -57,7 +57,10 @@ class Zero(Kind):
         return Zero(self.codomain, self.domain)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
-        return x if self.codomain is None else use.call("_zero", x, use.value(self.codomain))
+        if not isinstance(x.type, TensorType):
+            return x  # an error, told where it is
+        rows = use.size(x.type.dims[0]) if self.codomain is None else use.value(self.codomain)
+        return use.call("_zero", x, rows)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,11 @@ def proven(pool: Pool, tree: Kind, flag: str) -> bool:
 
 
 def refuted(pool: Pool, tree: Kind, flag: str) -> bool:
-    """Whether an operator certainly is not so: what is not square is none of these."""
-    return flag not in ("lower", "upper") and not is_square(pool, tree)
+    """Whether an operator certainly is not so: what is not square for any sizes is none of these."""
+    domain, codomain = tree.shape(pool.types)
+    if flag in ("lower", "upper") or domain is None or codomain is None:
+        return False
+    return pool.body.facts.refutes("equal", domain, codomain)
 
 
 def flags_of(pool: Pool, tree: Kind) -> tuple[str, ...]:
@@ -173,3 +176,5 @@ CHECKS = {
     "upper": "measures._is_upper",
 }
 """What computes a flag of a matrix, up to rounding."""
+OF_SQUARES = ("self_adjoint", "normal", "psd", "diagonal")
+"""Those that are computed of square matrices only; of any other, which is none of them, sizes tell."""

@@ -14,7 +14,7 @@ from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind, Use
 from tesserac.check.algebra.combined import Eye, Scaled, Zero, added, canonical, inverse, scaled
 from tesserac.check.algebra.constructors import Given
-from tesserac.check.algebra.flags import CHECKS, proven, refuted
+from tesserac.check.algebra.flags import CHECKS, OF_SQUARES, proven, refuted
 from tesserac.check.algebra.operands import lacks_size, read_both, refuse, require_fit
 from tesserac.check.algebra.operations import applied
 from tesserac.check.algebra.pool import Pool
@@ -96,7 +96,8 @@ def solve(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 
 def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
-    """Proven where the laws make both the same, refuted where they differ by a multiple of the identity; otherwise the matrices are compared when the program runs."""
+    """Proven where the laws make both the same, refuted where they differ by a multiple of the identity; otherwise the
+    matrices are compared when the program runs."""
     if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
         return body.error(callee.span)
     pool = Pool(body)
@@ -151,10 +152,19 @@ def flag(use: Application, tree: Kind, name: str) -> typed.Expr:
         return typed.Static(BoolType(True), use.span)
     if refuted(use.pool, tree, name):
         return typed.Static(BoolType(False), use.span)
-    if lacks_size(tree):
+    unknown = _SIZE if lacks_size(tree) else _may_be_square(use.pool, tree) if name in OF_SQUARES else ""
+    if unknown:
         problem = f"whether this operator is `{name}` is neither proven nor refuted"
-        return refuse(use.pool.body, use.callee, use.span, problem, _SIZE)
+        return refuse(use.pool.body, use.callee, use.span, problem, unknown)
     return use.call(CHECKS[name], use.dense(tree))
+
+
+def _may_be_square(pool: Pool, tree: Kind) -> str:
+    """What to write where only a call tells whether an operator is square; nothing where it is known to be."""
+    if is_square(pool, tree):
+        return ""
+    domain, codomain = tree.shape(pool.types)
+    return f"it takes {domain} and gives {codomain}, which may be equal: say so by `where {domain} == {codomain}`"
 
 
 def is_unitary(body: Body, callee: Callee, given: Given) -> typed.Expr:
