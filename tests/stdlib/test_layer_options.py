@@ -162,7 +162,8 @@ def resizing(n: int, m: int, mode: str, corners: bool, antialias: bool, step: fl
         elif mode.startswith("nearest"):
             w[o, int((o + (0.5 if mode == "nearest-exact" else 0)) * step)] = 1
         elif antialias:
-            width, centre = max(step, 1), (o + 0.5) * step
+            apart = (n - 1) / (m - 1) if corners else step
+            width, centre = max(apart, 1), (o + 0.5) * apart
             reach = width * (2 if mode == "cubic" else 1)
             for j in range(max(int(centre - reach + 0.5), 0), min(int(centre + reach + 0.5), n)):
                 d = (j + 0.5 - centre) / width
@@ -185,7 +186,7 @@ RESIZED = [
     for mode, corners, antialias in [
         *((mode, False, False) for mode in ("nearest", "nearest-exact", "area")),
         *((mode, corners, False) for mode in ("linear", "cubic") for corners in (False, True)),
-        *((mode, False, True) for mode in ("linear", "cubic")),
+        *((mode, corners, True) for mode in ("linear", "cubic") for corners in (False, True)),
     ]
 ]
 

@@ -117,8 +117,7 @@ def _modes(dims: int) -> Iterator[dict[str, Any]]:
     yield from ({"mode": mode} for mode in ("nearest", "nearest-exact", "area"))
     smooth = {1: ("linear",), 2: ("bilinear", "bicubic"), 3: ("trilinear",)}[dims]
     for mode, corners, anti in product(smooth, FLAGS, FLAGS if dims == 2 else (False,)):
-        if not (corners and anti):
-            yield {"mode": mode, "align_corners": corners, **({"antialias": anti} if dims == 2 else {})}
+        yield {"mode": mode, "align_corners": corners, **({"antialias": anti} if dims == 2 else {})}
 
 
 def _resized(torch: Any, x: np.ndarray, options: dict[str, Any]) -> Case:
