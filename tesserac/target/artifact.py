@@ -51,7 +51,7 @@ Locate = Callable[[Span], tuple[str, int, int]]
 
 
 def build_artifact(
-    module: Module,
+    write_kernels: Callable[[], Module],
     functions: Sequence[Op],
     kernels: Mapping[str, Op],
     machine: Machine,
@@ -62,24 +62,23 @@ def build_artifact(
     name: str,
     returns_tuple: bool,
 ) -> Artifact:
-    """Adds the host code to `module`, which holds the kernels' code under their names, and links it. The last of
-    `functions` is the entry, the others are what it calls; `shared` is code of kernels that many programs have, in the
-    module or made before; `name` is what it is called in messages."""
-    func = functions[-1]
-    loops = LoopModule(Module("tessera.loops", module.triple, module.layout))
-    host, workers = _host_module(module, functions, kernels), Workers()
-    objects = [shared_code(code, module, machine, workers) for code in shared]
-    if host is not module:
-        objects += _kernels_begun(module, machine, workers, waits=False)
+    """Links host code and the module that `write_kernels` gives, which holds the kernels' code under their names. The
+    last of `functions` is the entry, the others are what it calls; `shared` is code of kernels that many programs have,
+    in the module or made before; `name` is what it is called in messages. Host code that is apart is begun first: its
+    long function is the one thing that cores cannot share, and is ready when the last kernels are."""
+    func, workers = functions[-1], Workers()
+    apart = _host_module(functions, kernels, machine)
+    host = apart or write_kernels()
+    loops = LoopModule(Module("tessera.loops", host.triple, host.layout))
     sites = emit_host(host, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
     emit_method(host, name)
     shapes = Shapes(tuple(_inputs(func)), tuple(_outputs(func)), returns_tuple, tuple(taken.items()), takes_out)
-    if host is not module:
-        objects.append(workers.start(Job(str(host), replace(machine, level=NO_OPTIMISATION))).object)
-    else:
-        objects += _kernels_begun(module, machine, workers, waits=True)
+    begun = [] if apart is None else [workers.start(Job(str(apart), replace(machine, level=NO_OPTIMISATION))).object]
+    module = host if apart is None else write_kernels()
+    objects = [shared_code(code, module, machine, workers) for code in shared]
+    objects += [*_kernels_begun(module, machine, workers), *begun]
     objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine, workers))
     optimised = [] if loops.is_empty else [emit_optimised(str(loops.module), machine)]
     code = link([*optimised, *(made() for made in objects)], host.tables | module.tables)
@@ -88,24 +87,24 @@ def build_artifact(
     return Artifact(signature, code, pool, returned)
 
 
-def _kernels_begun(module: Module, machine: Machine, workers: Workers, *, waits: bool) -> list[Making]:
-    """Begins with the code of kernels, and of what many programs have of it. Where this thread only `waits` for it, it
-    makes the first part itself."""
+def _kernels_begun(module: Module, machine: Machine, workers: Workers) -> list[Making]:
+    """Begins with the code of kernels, and of what many programs have of it. This thread only waits for it, so it makes
+    the first part itself."""
     common = common_objects(module, machine, workers)
     jobs = [Job(text, machine) for text in module.parts(PART, MOST_PARTS)]
-    for job in jobs[1:] if waits else jobs:
+    for job in jobs[1:]:
         workers.start(job)
     return [*common, *(job.object for job in jobs)]
 
 
-def _host_module(module: Module, functions: Sequence[Op], kernels: Mapping[str, Op]) -> Module:
-    """Where the host code goes: beside that of the kernels, or apart where there are many launches. LLVM is told not to
-    optimise it, but would still share registers out among all its values as it does in kernels, which takes the longer
-    the more of them live in one function; apart it does not."""
+def _host_module(functions: Sequence[Op], kernels: Mapping[str, Op], machine: Machine) -> Module | None:
+    """Where the host code goes if it is apart from that of the kernels, as it is where there are many launches. LLVM is
+    told not to optimise it, but would still share registers out among all its values as it does in kernels, which takes
+    the longer the more of them live in one function; apart it does not."""
     launches = [op for func in functions for op in func.walk() if op.name == "tile.launch"]
     if len(launches) <= WRITTEN_OUT:
-        return module
-    host = Module("tessera.host", module.triple, module.layout)
+        return None
+    host = Module("tessera.host", machine.triple, data_layout(machine))
     for name in dict.fromkeys(code_of(kernels[kernel_name(launch)]) for launch in launches):
         host.declare(name, VOID, [PTR, I64, I64, I64], visibility="hidden")
     return host

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
 from tesserac.ir.passes import run_passes
-from tesserac.target.cpu.build import PLATFORMS, CpuPlatform, cpu_pass, kernel_code
+from tesserac.target.cpu import shared
+from tesserac.target.cpu.build import AARCH64, PLATFORMS, CpuPlatform, cpu_pass, kernel_code
+from tesserac.target.emit import Function, Module
 from tests.support.source_support import normal, run_both
 
 TWO_PRODUCTS = """
 def f(x: Tensor[N, K, f32], v: Tensor[K, M, f32], w: Tensor[K, M, f32]) -> Tensor[N, M, f32]:
     return tanh(x @ v) * relu(x @ w)
+"""
+FOUR_PRODUCTS = """
+def f(a: Tensor[N, N, f32], b: Tensor[N, N, f32], c: Tensor[N, N, f32]):
+    return tanh(a @ b), (a @ c) * 2.0, exp(c @ a), c @ b
 """
 NO_PRODUCT = """
 def f(x: Tensor[N, M, f32]) -> Tensor[N, f32]:
@@ -63,3 +71,26 @@ def test_other_kernels_stay_whole() -> None:
 def test_shared_sums_have_the_bits_of_the_oracle(depth: int) -> None:
     """No sum, one block, two and several, which are put together in shared loops over scratch."""
     run_both(TWO_PRODUCTS, normal(0, 9, depth), normal(1, depth, 11), normal(2, depth, 11))
+
+
+@pytest.mark.one_in(4)
+def test_parts_that_mean_the_same_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what they mean says all that their code depends on: it is the same where each is written."""
+    session, source = Session(), SourceFile("m.tess", FOUR_PRODUCTS)
+    levels = session.levels(source, session.function(source, "f"), AARCH64.schedule)
+    lowered = run_passes(levels.tile, [AARCH64.lowering], verify=False)
+    written: list[Function] = []
+
+    def counted(*args: Any) -> Function:
+        written.append(write(*args))
+        return written[-1]
+
+    def every_time(module: Module, meaning: str, write: Callable[[], Function]) -> Function:
+        return write()
+
+    write = shared._written
+    monkeypatch.setattr(shared, "_written", counted)
+    text, needed = str(kernel_code(lowered, AARCH64)), len(written)
+    monkeypatch.setattr(Module, "asked_for", every_time)
+    assert str(kernel_code(lowered, AARCH64)) == text
+    assert needed < (len(written) - needed) / 2, "of four products that differ in what is done with their results"

@@ -126,7 +126,7 @@ def artifact(
     functions, kernels = reached_functions(lowered, entry, CALL), kernels_of(lowered)
     launched = {name for func in functions for name in launched_outside_loops(func)}
     return build_artifact(
-        kernel_code(lowered, cpu, launched),
+        lambda: kernel_code(lowered, cpu, launched),
         functions,
         kernels,
         cpu.code,
