@@ -14,11 +14,11 @@ NOTHING = "no law changes this function: its linear algebra is computed as it is
 def show_rewrites(session: Session, functions: list[TypedFunction], symbol: str) -> Outcome:
     """Each expression that a law changed, with its costs: how many products and sums, as polynomials in the sizes; and
     each function of a matrix that was taken for its structure."""
-    blocks = [_block(session, step) for step in rewrites_of(functions, symbol)]
-    return Outcome("\n".join(dict.fromkeys(blocks)) or NOTHING)
+    told = [(step, lines) for step in rewrites_of(functions, symbol) if (lines := lines_of(step))]
+    return Outcome("\n".join(dict.fromkeys(_block(session, step, lines) for step, lines in told)) or NOTHING)
 
 
-def _block(session: Session, step: Found) -> str:
+def _block(session: Session, step: Found, lines: list[str]) -> str:
     file, line, _ = session.locate(step.op.span)
     what = str(step.before) if isinstance(step, Rewrite) else step.called
-    return f"{file}:{line}: {what}\n" + "".join(f"    {line}\n" for line in lines_of(step))
+    return f"{file}:{line}: {what}\n" + "".join(f"    {line}\n" for line in lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.model.library_annotations import (
     APPLIED,
@@ -52,12 +53,16 @@ def rewrites_of(functions: Sequence[TypedFunction], symbol: str, *, derivatives:
 
 
 def lines_of(step: Found) -> list[str]:
-    """What was done, and what was not and when that would be cheaper."""
+    """What was done, and what was not and when that would be cheaper: nothing of the library's own orders, of which a
+    program cannot say more."""
+    is_own = not of_library(step.op.span.file)
     match step:
         case Spared():
             return [step.law]
         case Chosen():
             return [f"{_seen(step.structure)}: computed by `{_form_name(step.form)}`", *_decided(step.facts, step)]
+        case Left() if not is_own:
+            return []
         case Left():
             seen = f"as a whole: {_seen(step.structure)}, by which it costs {step.cost} instead of {step.whole}"
             return [seen, *_cheaper(step.whole - step.cost)]
@@ -65,7 +70,7 @@ def lines_of(step: Found) -> list[str]:
     if step.steps:
         lines.append(f"cost: {step.before.cost} before, {step.after.cost} after")
         lines += _decided(step.facts, step)
-    return lines + [line for choice in step.choices for line in _not_taken(choice)]
+    return lines + [line for choice in step.choices if is_own for line in _not_taken(choice)]
 
 
 def told_at(functions: Sequence[TypedFunction], symbol: str, inside: Span) -> list[str]:

@@ -47,6 +47,9 @@ def whole(d: Tensor[N, f32], u: Tensor[N, K, f32], y: Tensor[N, f32]):
 @sizes(N=2, M=64, P=2, Q=64)
 def grid(a: Tensor[N, M, f32], b: Tensor[P, Q, f32], x: Tensor[M*Q, f32]):
     return kron(a, b) @ x
+
+def factored(a: Tensor[N, N, f32]):
+    return qr(a)
 """
 
 
@@ -55,7 +58,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     path: Path = tmp_path_factory.mktemp("sizes") / "f.tess"
     path.write_text(TEXT, encoding="utf-8")
     session = Session()
-    names = ("told", "open", "calling", "knowing", "mapped", "update", "whole", "grid")
+    names = ("told", "open", "calling", "knowing", "mapped", "update", "whole", "grid", "factored")
     return {name: rewrites(session, f"{path}:{name}").output for name in names}
 
 
@@ -67,6 +70,7 @@ def test_expected_sizes_decide_and_are_told(shown: dict[str, str]) -> None:
     assert "associativity" in shown["calling"] and "by `@sizes`: P=1024, Q=1024, R=8" in shown["calling"]
     assert "associativity" not in shown["knowing"]  # its own sizes, of which it knows more
     assert "associativity" in shown["mapped"]
+    assert "as written" not in shown["factored"]  # of the library's own orders a program cannot say more
 
 
 @pytest.mark.one_in(2)
