@@ -106,6 +106,9 @@ METHODS: dict[str, Operation] = {
     "power_iteration, mapped": Operation(
         f"vmap(lambda w: {_STRETCHED.format('w')})({_FACTORS})", _twice(_squared_norm), _REGULAR, lambda m: 200.0
     ),
+    "power_iteration, slope": Operation(
+        f"grad(lambda w: real({_STRETCHED.format('w')}))(2.0 * abs(x[0]))", _squared_norm, _REGULAR, lambda m: 2000.0
+    ),
     "randomized_svd, mapped": Operation(
         f"vmap(lambda w: {_FOUND.format('w')})({_FACTORS})", _twice(_two_values), _REGULAR, _norm
     ),
