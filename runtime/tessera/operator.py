@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 from tessera.descriptor import NAMES, Descriptor, Representation, describe
 from tessera.devices import CPU
-from tessera.errors import WRONG_KIND, TesseraError, failure
+from tessera.errors import WRONG_KIND, failure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,11 +180,7 @@ class Operator:
             return factor
         import numpy as np
 
-        try:
-            own = self.dtype
-        except TesseraError:
-            own = np.dtype("f4")
-        return np.asarray(factor, np.result_type(own, "c8"))
+        return np.asarray(factor, np.result_type(self.dtype or "f4", "c8"))
 
     def __neg__(self) -> Operator:
         return self._with("(-{0})")
@@ -218,8 +214,24 @@ class Operator:
     def norm(self) -> object:
         return self._do("norm({0})")
 
-    def spectral(self) -> object:
-        return self._do("spectral({0})")
+    def spectral(self) -> Operator:
+        """The operator by its eigenvalues, or singular values: U diag(S) V.H."""
+        return cast("Operator", self._do("spectral({0})"))
+
+    @property
+    def U(self) -> object:
+        """Of a spectral form: the left vectors, as columns."""
+        return self._do("{0}.U")
+
+    @property
+    def S(self) -> object:
+        """Of a spectral form: the values."""
+        return self._do("{0}.S")
+
+    @property
+    def V(self) -> object:
+        """Of a spectral form: the right vectors, as columns."""
+        return self._do("{0}.V")
 
     def to_scipy(self) -> object:
         """A matrix of SciPy's in COO, with the stored entries of an operator that is sparse, block-sparse or diagonal,

@@ -62,6 +62,17 @@ def test_promises_are_made_by_name_and_looked_at() -> None:
         tessera.op.dense(matrix, unitary=True)
 
 
+@pytest.mark.one_in(24)
+def test_parts_of_a_spectral_form_and_numbers_of_what_has_none() -> None:
+    matrix, I = np.array([[1, 2, 0], [3, 4, 1]], "f4"), tessera.op.eye(3)
+    form: Any = tessera.op.dense(matrix).spectral()
+    assert np.allclose((form.U * form.S) @ form.V.T, matrix, atol=1e-5)
+    turned: Any = (2j * I) @ np.ones(3, "f4")
+    assert I.dtype is None and turned.dtype == np.complex64
+    with pytest.raises(tessera.TesseraError, match="this operator is none"):
+        _ = I.U
+
+
 @pytest.mark.one_in(8)
 def test_an_expression_of_python_is_one_expression(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = np.array([[1, 2], [3, 4]], "f4")
