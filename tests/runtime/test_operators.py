@@ -64,13 +64,13 @@ def test_promises_are_made_by_name_and_looked_at() -> None:
 
 @pytest.mark.one_in(24)
 def test_parts_of_a_spectral_form_and_numbers_of_what_has_none() -> None:
-    matrix, I = np.array([[1, 2, 0], [3, 4, 1]], "f4"), tessera.op.eye(3)
+    matrix, eye = np.array([[1, 2, 0], [3, 4, 1]], "f4"), tessera.op.eye(3)
     form: Any = tessera.op.dense(matrix).spectral()
     assert np.allclose((form.U * form.S) @ form.V.T, matrix, atol=1e-5)
-    turned: Any = (2j * I) @ np.ones(3, "f4")
-    assert I.dtype is None and turned.dtype == np.complex64
+    turned: Any = (2j * eye) @ np.ones(3, "f4")
+    assert eye.dtype is None and turned.dtype == np.complex64
     with pytest.raises(tessera.TesseraError, match="this operator is none"):
-        _ = I.U
+        _ = eye.U
 
 
 @pytest.mark.one_in(8)
