@@ -27,7 +27,6 @@ from tesserac.diag.codes.runtime import E0949
 from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
-from tesserac.driver.growth import too_many_operators
 from tesserac.driver.refusals import (
     NoSuchFunction,
     ProgramError,
@@ -281,6 +280,8 @@ class Session:
         except NotDifferentiable as problem:
             raise one_error(E0702, problem.span, what=problem.what, why=problem.why) from None
         except TooManyOperators as problem:
+            from tesserac.driver.growth import too_many_operators
+
             raise ProgramError(too_many_operators(function, problem)) from None
         except TooComplex as problem:
             raise one_error(E0316, function.span, label=str(problem)) from None

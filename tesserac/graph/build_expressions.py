@@ -42,7 +42,6 @@ from tesserac.graph.dialect import (
     operator_attrs,
 )
 from tesserac.graph.rng_keys import KEY, RngKeys
-from tesserac.graph.scaled import dequantise, quantise
 from tesserac.graph.stochastic_rounding import rounded_stochastically
 from tesserac.ir import forms
 from tesserac.ir.builder import Builder
@@ -230,6 +229,8 @@ class Expressions:
         return self._apply(expression.op, operands, expression.type)
 
     def _apply_scaled(self, operator: Operator, operand: typed.Expr, ty: Type, names: Names) -> Built:
+        from tesserac.graph.scaled import dequantise, quantise
+
         leaves = leaves_of(self.expression(operand, names))
         assert isinstance(ty, TensorType) and isinstance(operand.type, TensorType)
         if isinstance(operator, Permute):

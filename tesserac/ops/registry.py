@@ -205,7 +205,8 @@ O = TypeVar("O", bound=type[Operator])  # noqa: E741
 
 
 def register(cls: O) -> O:
-    """Adds an operator, or refuses it: a rule that is missing must not wait for a user to find it."""
+    """Adds an operator, or refuses it: a rule that is missing must not wait for a user to find it. That it has cases is
+    for the test that walks the registry to see: to make those of all takes a fifteenth of the compiler's start."""
     missing = [part for part in ("name", "signatures") if not hasattr(cls, part)]
     missing += sorted(getattr(cls, "__abstractmethods__", ()))
     if "def " not in (cls.__doc__ or ""):
@@ -217,8 +218,6 @@ def register(cls: O) -> O:
     cls.parsed = tuple(parse_signature(text) for text in cls.signatures)
     if (fault := _rule_fault(cls) or _batching_fault(cls)) is not None:
         raise TypeError(f"operator {cls.name} {fault}")
-    if not cls.cases():
-        raise TypeError(f"operator {cls.name} has no test cases")
     OPERATORS[cls.name] = cls
     return cls
 

@@ -14,7 +14,6 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.check.names.resolve import LIBRARY_PATHS
 from tesserac.project.layout import PACKAGE, SUFFIX, Project, module_file
-from tesserac.project.manifest import find_manifest, read_project
 from tesserac.syntax import ast
 
 
@@ -36,6 +35,8 @@ class Places:
     _projects: dict[str, tuple[tuple[str, ...], Project]] = field(default_factory=dict)
 
     def project_of(self, path: str) -> Project | None:
+        from tesserac.project.manifest import find_manifest, read_project
+
         manifest = find_manifest(os.path.dirname(os.path.abspath(path)))
         if manifest is None:
             return None

@@ -30,7 +30,6 @@ from tesserac.schedule.primitives.keep import keep
 from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.merge import refusal as merge_refusal
 from tesserac.schedule.primitives.split import split
-from tesserac.schedule.programs import schedule_program
 from tesserac.schedule.reason import because
 from tesserac.schedule.row_chains import schedule_row_chains
 from tesserac.schedule.row_lengths import (
@@ -424,6 +423,12 @@ def _keep_values(launch: Op) -> None:
             because(launch, f"%{name} is computed in {count} passes: cheaper than keeping it")
 
 
+def _schedule_program(launch: Op, machine: Machine) -> None:
+    from tesserac.schedule.programs import schedule_program  # of no use to launches of the compiler's own
+
+    schedule_program(launch, machine)
+
+
 _SCHEDULES: dict[str, Callable[[Op, Machine], None]] = {
     "map": _schedule_map,
     "lines": _schedule_map,
@@ -435,5 +440,5 @@ _SCHEDULES: dict[str, Callable[[Op, Machine], None]] = {
     "folds": _schedule_folds,
     "runs": _schedule_runs,
     "contract": schedule_product,
-    "program": schedule_program,
+    "program": _schedule_program,
 }

@@ -26,7 +26,6 @@ from tesserac.syntax.lalr import Machine, SyntaxFailure
 from tesserac.syntax.lexer import Lexed, tokenize
 from tesserac.syntax.placement import module_items, typed_statements
 from tesserac.syntax.split import split_items
-from tesserac.syntax.syntax_errors import report_failure
 from tesserac.syntax.tables import load_tables
 from tesserac.syntax.walk import moved
 
@@ -222,6 +221,8 @@ class _ItemParser:
             line = _line(failure)
             self.spoiled.append(line)
             if not any(fault in line for fault in lexed.faults):  # the lexer has not said it already
+                from tesserac.syntax.syntax_errors import report_failure
+
                 report_failure(failure, self.source, self.sink)
 
         return _machine().run(start, lexed.tokens, self.builder.make, report)

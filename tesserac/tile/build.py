@@ -35,40 +35,22 @@ from tesserac.schedule.machine import Machine
 from tesserac.schedule.one_pass import ONE_PASS
 from tesserac.schedule.row_lengths import row_parts
 from tesserac.tile.build_contract import build_contract
-from tesserac.tile.build_folds import build_folds
-from tesserac.tile.build_held_rows import build_held_rows
-from tesserac.tile.build_lines import build_lines
-from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
 from tesserac.tile.build_map import build_map
-from tesserac.tile.build_one_pass import build_one_pass
 from tesserac.tile.build_rows import build_rows
-from tesserac.tile.build_runs import build_runs
-from tesserac.tile.build_scan import build_scan
-from tesserac.tile.build_scatter import build_scatter
-from tesserac.tile.build_sort import build_sort
 from tesserac.tile.dialect import TENSORS
 from tesserac.tile.frame import Frame
 from tesserac.tile.merge import merge_maps
 from tesserac.tile.share import share_kernels
-from tesserac.tile.sized_lines import SizedFrame
 from tesserac.tile.status import add_status, add_workspace, check_attrs, checked_forms
 from tesserac.types.dims import ZERO, Dim, product
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
 
-BUILDERS = {
-    "map": build_map,
-    "lines": build_lines,
-    "pack": build_map,
-    "rows": build_rows,
-    "contract": build_contract,
-    "scatter": build_scatter,
-    "scan": build_scan,
-    "sort": build_sort,
-    "folds": build_folds,
-    "runs": build_runs,
-}
+Build = Callable[[Frame], None]
+
+BUILDERS: dict[str, Build] = {"map": build_map, "pack": build_map, "rows": build_rows, "contract": build_contract}
+"""Of the kinds of launches that most programs have; `_rare_builder` imports the others."""
 
 
 Holds = Callable[[str], bool]
@@ -135,10 +117,46 @@ def _made(launch: Op) -> Frame | Program:
     return frame
 
 
-def _builder(launch: Op) -> Callable[[Frame], None]:
+def _builder(launch: Op) -> Build:
     if row_parts(launch):
+        from tesserac.tile.build_held_rows import build_held_rows
+
         return build_held_rows
-    return build_one_pass if ONE_PASS in launch.attrs else BUILDERS[launch_kind(launch)]
+    if ONE_PASS in launch.attrs:
+        from tesserac.tile.build_one_pass import build_one_pass
+
+        return build_one_pass
+    kind = launch_kind(launch)
+    return BUILDERS[kind] if kind in BUILDERS else _rare_builder(kind)
+
+
+def _rare_builder(kind: str) -> Build:
+    match kind:
+        case "lines":
+            from tesserac.tile.build_lines import build_lines
+
+            return build_lines
+        case "scatter":
+            from tesserac.tile.build_scatter import build_scatter
+
+            return build_scatter
+        case "scan":
+            from tesserac.tile.build_scan import build_scan
+
+            return build_scan
+        case "sort":
+            from tesserac.tile.build_sort import build_sort
+
+            return build_sort
+        case "folds":
+            from tesserac.tile.build_folds import build_folds
+
+            return build_folds
+        case "runs":
+            from tesserac.tile.build_runs import build_runs
+
+            return build_runs
+    raise AssertionError(f"no launch is of the kind {kind}")
 
 
 def _build(launch: Op, name: str) -> _Built:
@@ -156,6 +174,8 @@ def _in_loop(launch: Op) -> bool:
 
 def _sized(launch: Op, name: str, sized: dict[str, Op], holds: Holds) -> _Built:
     """A kernel whose code is that of one without sizes, which is built once, if nobody has it."""
+    from tesserac.tile.sized_lines import SizedFrame
+
     frame = SizedFrame(launch)
     if frame.name in sized or holds(frame.name):
         frame.enter_grid()
@@ -181,6 +201,8 @@ def _build_with(builder: Callable[[Frame], None], launch: Op, name: str) -> _Bui
 
 def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], name: str) -> None:
     """Parts of rows, and what joins them."""
+    from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
+
     said, builder = meaning(launch), Builder.before(launch)
     held = [add_workspace(host, type_) for type_ in partial_types(launch)]
     parts = _once(built, f"parts {said}", partial(_build_with, build_parts, launch, f"{name}.parts"))

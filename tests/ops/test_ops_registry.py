@@ -122,6 +122,10 @@ def test_facts_may_make_sizes_equal() -> None:
     assert Add().infer([read_type("f32[F]"), read_type("f32[H]")], same).dims == (Dim.sym("F"),)
 
 
+def test_every_operator_has_cases() -> None:
+    assert not [name for name, operator in OPERATORS.items() if not operator.cases()]
+
+
 def test_the_registry_refuses_what_is_incomplete() -> None:
     with pytest.raises(TypeError, match="lacks"):
 

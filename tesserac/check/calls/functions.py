@@ -17,7 +17,6 @@ from tesserac.check.declarations.decorators import is_kernel
 from tesserac.check.devices.collectives import axes_of_call
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.instances.binding import CallBinding, Reason, substitute_type
-from tesserac.check.instances.errors import report_instance
 from tesserac.check.kernels.extents import within
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK
@@ -176,6 +175,8 @@ def _call(
             pass
         else:
             types = _in_caller_terms(signature, binding, solver.values())
+            from tesserac.check.instances.errors import report_instance
+
             report_instance(body, ref, instance, types, values, callee)
         return body.error(callee.span)
     _pass_on_warnings(body, instance, callee, values)

@@ -15,7 +15,6 @@ from tesserac.check.calls.builtins import call_builtin
 from tesserac.check.calls.construct import construct, read_sizes
 from tesserac.check.calls.function_values import call_closure, call_declared
 from tesserac.check.calls.functions import call_function
-from tesserac.check.calls.trees import map_leaves, tree_leaves, tree_map
 from tesserac.check.declarations.schedules import call_schedule_method, make_schedule, with_schedule
 from tesserac.check.expressions.attributes import (
     container_of,
@@ -231,6 +230,7 @@ def _call_op(body: Body, op: type[Operator], args: list[Arg], callee: Callee) ->
 
 def _of_leaves(body: Body, op: type[Operator], tree: Arg, callee: Callee) -> typed.Expr:
     """The operator of every tensor of a tree."""
+    from tesserac.check.calls.trees import map_leaves
 
     def apply(leaves: Sequence[typed.Expr]) -> typed.Expr:
         return call_operator(body, op, [Arg(tree.name, leaf.span, leaf) for leaf in leaves], callee)
@@ -261,8 +261,12 @@ def _call_known(body: Body, name: str, args: list[Arg], callee: Callee) -> typed
     if name == "pipeline":
         return _pipeline(body, args, callee)
     if name == "tree_map":
+        from tesserac.check.calls.trees import tree_map
+
         return tree_map(body, args, callee, _call_value_of)
     if name == "leaves":
+        from tesserac.check.calls.trees import tree_leaves
+
         return tree_leaves(body, args, callee)
     if name in TRANSFORMS:
         from tesserac.check.transforms.dispatch import make_transform  # ten modules that most programs do not ask for

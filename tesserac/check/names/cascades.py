@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tesserac.base.source import SourceFile, Span
-from tesserac.check.names.unread import one_per_line, unread_of
 from tesserac.diag.codes.names import E0201, E0204, E0217
 from tesserac.diag.codes.precision import E0407
 from tesserac.diag.codes.shapes import E0312
@@ -42,6 +41,8 @@ def without_cascades(diagnostics: Sequence[Diagnostic], functions: Iterable[ast.
 def all_said(source: SourceFile, syntax: Sequence[Diagnostic], checked: Iterable[Diagnostic]) -> list[Diagnostic]:
     """What is wrong with a file: its text, and its meaning without what that lacks because of the text."""
     if any(d.severity is Severity.ERROR for d in syntax):
+        from tesserac.check.names.unread import one_per_line, unread_of
+
         unread = unread_of(source, syntax)
         checked = [d for d in checked if not unread.explains(d)]
         syntax = one_per_line(source, syntax)

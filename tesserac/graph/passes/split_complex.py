@@ -39,9 +39,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from tesserac.graph.built import Unsupported
-from tesserac.graph.complex_contract import complex_product
-from tesserac.graph.complex_lines import split_lines
-from tesserac.graph.complex_products import is_complex_product, spell_out
 from tesserac.graph.complex_scalars import Pair, PartsWriter, Scalar
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE, is_called
@@ -65,6 +62,8 @@ from tesserac.types.dtype import DType, component
 def split_complex(module: Module) -> Module:
     for function in module.ops:
         if any(_is_complex(v) for op in function.walk() for v in (*op.results, *_arguments(op))):
+            from tesserac.graph.complex_products import is_complex_product, spell_out
+
             for op in [op for op in function.walk() if is_complex_product(op)]:
                 spell_out(op)
             _Splitter().function(function)
@@ -207,6 +206,8 @@ class _Splitter:
 
     def _lines(self, builder: Builder, op: Op) -> Pair | Value:
         """Where the numbers go to the caller as they are, their parts are written in a row, as he sees them."""
+        from tesserac.graph.complex_lines import split_lines
+
         in_a_row = _is_returned(op.result)
         whole = split_lines(builder, op, self.pairs, self.rows, in_a_row)
         if not _is_complex(op.result):
@@ -258,6 +259,8 @@ class _Splitter:
         return Pair(*made)
 
     def _contract(self, builder: Builder, op: Op) -> Pair:
+        from tesserac.graph.complex_contract import complex_product
+
         left, right = (self.pairs[v] for v in op.operands)
         return complex_product(builder, op, left, right)
 

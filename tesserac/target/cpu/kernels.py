@@ -11,28 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 
 from tesserac.ir.core import Block, Op, attr
 from tesserac.target.cpu.accesses import align_of
 from tesserac.target.cpu.bodies import emit_simple
-from tesserac.target.cpu.few_places import emit_fold_few
 from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.group_panels import emit_pack_groups
 from tesserac.target.cpu.groups import emit_vector_loop, short_loop
 from tesserac.target.cpu.micro import Walk, call_micro_kernel, packed_walk
 from tesserac.target.cpu.panels import LINE_BYTES, emit_pack
-from tesserac.target.cpu.place_folds import emit_fold_at
 from tesserac.target.cpu.row_products import emit_row_product
 from tesserac.target.cpu.running_chains import emit_chains
 from tesserac.target.cpu.shared import computes, emit_shared, has_sums, is_shared
-from tesserac.target.cpu.sorts import emit_sort
-from tesserac.target.cpu.tile_panels import emit_pack_tiles
-from tesserac.target.cpu.tile_products import emit_tile_product
 from tesserac.target.cpu.trees import emit_running, emit_tree
 from tesserac.target.cpu.turned import emit_turn
-from tesserac.target.cpu.window_products import emit_window_product
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_else, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
@@ -111,7 +104,7 @@ def emit_ops(frame: Frame, block: Block) -> list[Value]:
     """The operations of a region, outside of loops over elements; gives what it yields."""
     saved, frame.memo = frame.memo, {}  # what is made in one region may not be visible in the next
     for op in block.ops[:-1]:
-        emit = _REGION_OPS.get(op.name)
+        emit = _emitter(op.name)
         if emit is not None and frame.shares and is_shared(op):
             emit_shared(frame, op, emit)
             continue
@@ -280,7 +273,9 @@ def _panel_sum(frame: Frame, op: Op) -> None:
     b.store(total, place, align)
 
 
-_REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
+Emit = Callable[[Frame, Op], None]
+
+_REGION_OPS: dict[str, Emit] = {
     "cpu.scratch": _scratch,
     "cpu.part": _part,
     "cpu.loop": _loop,
@@ -292,15 +287,44 @@ _REGION_OPS: dict[str, Callable[[Frame, Op], None]] = {
     "cpu.turn": emit_turn,
     "cpu.chains": emit_chains,
     "cpu.pack": emit_pack,
-    "cpu.pack_groups": emit_pack_groups,
-    "cpu.sort": emit_sort,
-    "cpu.fold_at": emit_fold_at,
-    "cpu.fold_few": emit_fold_few,
     "cpu.micro_kernel": _micro_kernel,
     "cpu.finished_block": _finished_block,
-    "cpu.pack_tiles": emit_pack_tiles,
-    "cpu.tile_product": emit_tile_product,
     "cpu.row_product": emit_row_product,
-    "cpu.window_product": emit_window_product,
     "cpu.panel_sum": _panel_sum,
 }
+
+
+@cache
+def _emitter(name: str) -> Emit | None:
+    """How an operation is written that is more than one instruction. Rooms of what few programs have are imported when
+    one has it."""
+    match name:
+        case "cpu.pack_groups":
+            from tesserac.target.cpu.group_panels import emit_pack_groups
+
+            return emit_pack_groups
+        case "cpu.sort":
+            from tesserac.target.cpu.sorts import emit_sort
+
+            return emit_sort
+        case "cpu.fold_at":
+            from tesserac.target.cpu.place_folds import emit_fold_at
+
+            return emit_fold_at
+        case "cpu.fold_few":
+            from tesserac.target.cpu.few_places import emit_fold_few
+
+            return emit_fold_few
+        case "cpu.pack_tiles":
+            from tesserac.target.cpu.tile_panels import emit_pack_tiles
+
+            return emit_pack_tiles
+        case "cpu.tile_product":
+            from tesserac.target.cpu.tile_products import emit_tile_product
+
+            return emit_tile_product
+        case "cpu.window_product":
+            from tesserac.target.cpu.window_products import emit_window_product
+
+            return emit_window_product
+    return _REGION_OPS.get(name)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op, tuple_of
-from tesserac.target.cpu.column_products import ColumnProduct
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.registers import memory_type, register_type, widen
 from tesserac.target.emit import Function
@@ -68,6 +67,8 @@ def _row_product(frame: Frame, left: DType, right: DType, accum: DType, by_colum
     function = frame.module.function(name, VOID, list(_PARAMETERS), attributes=attributes, linkage="internal")
     function.is_common = True
     if by_columns:
+        from tesserac.target.cpu.column_products import ColumnProduct
+
         return ColumnProduct(function, left, right, accum, lanes).build()
     return _RowProduct(function, left, right, accum, lanes).build()
 

@@ -29,12 +29,9 @@ from tesserac.tile.cpu.indexed import coordinates, gathered, lower_scatter
 from tesserac.tile.cpu.loops import lower_for, lower_tree
 from tesserac.tile.cpu.matrix_products import store_tiles
 from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
-from tesserac.tile.cpu.place_folds import lower_fold_at
 from tesserac.tile.cpu.products import lower_dot, store_panels
 from tesserac.tile.cpu.reuse import copies_beside, kept_operands, note_costly
 from tesserac.tile.cpu.running import lower_running
-from tesserac.tile.cpu.scans import lower_scan
-from tesserac.tile.cpu.sorts import lower_sort
 from tesserac.tile.cpu.target import CpuTarget, held, tiled_bytes
 from tesserac.tile.cpu.tiles import (
     Axis,
@@ -191,12 +188,18 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
             pending.flush()
             lower_scatter(ctx, op)
         case "tile.scan":
+            from tesserac.tile.cpu.scans import lower_scan
+
             pending.flush()
             lower_scan(ctx, op)
         case "tile.sort":
+            from tesserac.tile.cpu.sorts import lower_sort
+
             pending.flush()
             lower_sort(ctx, op)
         case "tile.fold_at":
+            from tesserac.tile.cpu.place_folds import lower_fold_at
+
             pending.flush()
             lower_fold_at(ctx, op)
         case "tile.reduce":
