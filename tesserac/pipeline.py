@@ -58,6 +58,7 @@ from tesserac.schedule.sequential import sequential
 from tesserac.schedule.short_folds import short_folds_pass
 from tesserac.schedule.short_products import short_products_pass
 from tesserac.schedule.sink import sink_views
+from tesserac.schedule.sorted_elements import sorted_elements
 from tesserac.schedule.write_out_calls import write_out_calls
 from tesserac.tile.build import Holds, holds_nothing, tile_pass
 from tesserac.tile.trial import tiles_of
@@ -103,6 +104,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         *((near_functions,) if machine.kind == "gpu" else ()),  # while every function has a map of its own
         *((sum_iterations,) if machine.carries_sums else ()),  # a loop that only adds products is one launch
         *(() if machine.folds_places else (sort_folds, fold_views)),  # folds into places by a sort, and its views
+        *((sorted_elements,) if machine.kind == "gpu" else ()),  # what is only put in order needs no places
         short_folds_pass(machine),  # reductions over a few elements are maps, which fusion then takes
         short_products_pass(machine),  # so are products over a few terms that share nothing
         sink_views,  # views of what a loop carries go behind its updates, so that these happen in place

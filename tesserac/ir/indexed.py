@@ -15,10 +15,11 @@
         the indices, all of which have one dim: the rows that name a place are folded in their order through the aligned
         tree, in the accumulation type, and what stands there is joined with the fold. With `at_once` elements that name
         one place are equal, so that none has to be the last.
-    form.sort(x) {axis, descending, below}
+    form.sort(x) {axis, descending, below, elements}
         The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
         places, also where `descending`. -0 and +0 are equal; NaN comes last either way. With `below`, which is for
-        integers in ascending order alone, other numbers than those from 0 up to that dim may stand anywhere.
+        integers in ascending order alone, other numbers than those from 0 up to that dim may stand anywhere. With
+        `elements` it gives x in that order instead.
     form.runs(v, order, low, high) {kind, accum}
         Folds of runs: element j of the result folds v[order[i]] for i from low[j] to high[j], one by one through the
         aligned tree; the identity where there are none. All places are in range by construction. The result has the
@@ -126,6 +127,11 @@ def sorted_axis(op: Op) -> int:
     return attr(op, "axis", int)
 
 
+def gives_elements(op: Op) -> bool:
+    """Whether a sort, of whatever level, gives elements in order and not their places."""
+    return op.attrs.get("elements") is True
+
+
 def _verify_sort(op: Op) -> None:
     values = (*op.operands, *op.results)
     require(len(values) == 2 and all(isinstance(v.type, TensorType) for v in values), "takes one tensor", op)
@@ -136,7 +142,8 @@ def _verify_sort(op: Op) -> None:
     if "below" in op.attrs:
         plain = x.dtype.is_integer and op.attrs["descending"] is False
         require(plain and isinstance(op.attrs["below"], Dim), "only integers in ascending order have a bound", op)
-    require(result == TensorType(x.dims, I64), "gives places as i64", op)
+    expected = x if gives_elements(op) else TensorType(x.dims, I64)
+    require(result == expected, "gives places as i64, or elements as they are", op)
 
 
 def _verify_runs(op: Op) -> None:

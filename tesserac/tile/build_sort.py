@@ -1,4 +1,4 @@
-"""Sort kernels: each program finds the order of one row.
+"""Sort kernels: each program finds the order of one row, or puts it in order.
 
     tile.kernel {grid = [`B`]} { ^(p, x, places): tile.sort x[p, 0 ...] into places[p, 0 ...] }
 """
@@ -23,6 +23,6 @@ def build_sort(frame: Frame) -> None:
         row = (frame.memory_of(source), *frame.coordinates(source))
         places = (frame.memory_of(target), *frame.coordinates(target))
         dims = (source.loops.index(fold), target.loops.index(fold))
-        attrs: dict[str, Attr] = {key: op.attrs[key] for key in ("descending", "below") if key in op.attrs}
+        attrs: dict[str, Attr] = {key: op.attrs[key] for key in ("descending", "below", "elements") if key in op.attrs}
         attrs["dims"] = dims
         frame.builder.op("tile.sort", (*row, *places), (), attrs)

@@ -36,7 +36,7 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
                                                  running folds along a dim of at most one block, ascending from the
                                                  identity, and the last of them; both have the accumulation type
     tile.index(tile) : index                     one integer, a tile without dims, as an index
-    tile.sort(mem, at..., out, at...) {dims, descending, below}
+    tile.sort(mem, at..., out, at...) {dims, descending, below, elements}
                                                  the order of a whole row of `mem` along its dim `dims[0]`, as form.sort
                                                  has it, written to `out` along `dims[1]`; both from the coordinates on
     tile.fold_at(rows, at..., x, at..., (index, at...)..., first, behind, status?) {kind, bounds, along, columns}
@@ -70,7 +70,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, attr_tuple, define_op, tuple_of
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS, indices, operand_maps
-from tesserac.ir.indexed import BOUNDS
+from tesserac.ir.indexed import BOUNDS, gives_elements
 from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileType
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Free
@@ -302,7 +302,7 @@ def _verify_index(op: Op) -> None:
 
 
 def sort_operands(op: Op) -> tuple[Value, tuple[Value, ...], Value, tuple[Value, ...]]:
-    """The memory that is sorted and where its row begins, and the same of where the places go."""
+    """The memory that is sorted and where its row begins, and the same of where places or elements go."""
     rank = len(memref_type(op.operands[0]).dims)
     mem, out = op.operands[0], op.operands[1 + rank]
     return mem, op.operands[1 : 1 + rank], out, op.operands[2 + rank :]
@@ -313,7 +313,8 @@ def _verify_sort(op: Op) -> None:
     source, target = memref_type(mem), memref_type(out)
     require(len(to) == len(target.dims), "needs one coordinate per dim", op)
     require(all(isinstance(v.type, IndexType) for v in (*at, *to)), "takes indices", op)
-    require(target.dtype == I64, "gives places as i64", op)
+    expected = source.dtype if gives_elements(op) else I64
+    require(target.dtype == expected, "gives places as i64, or elements as they are", op)
     dims = indices(op, "dims")
     require(len(dims) == 2 and source.dims[dims[0]] == target.dims[dims[1]], "sorts one dim into an equal one", op)
     require(isinstance(op.attrs.get("below", ZERO), Dim), "is bounded by a dim", op)

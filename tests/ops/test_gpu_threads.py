@@ -41,6 +41,9 @@ def order(x: Tensor[M, N, f32]):
 def narrow_order(x: Tensor[M, N, bf16]):
     return argsort(x, axis=1)
 
+def in_order(x: Tensor[N, M, bf16]):
+    return sort(x, axis=0, descending=True)
+
 def rows_at(x: Tensor[N, D, f32], i: Tensor[K, i32]):
     return x[i]
 
@@ -159,26 +162,46 @@ def test_orders_are_stable(size: int) -> None:
     compare("order", numbers(1, size))
 
 
-@pytest.mark.one_in(12)
-def test_long_rows_go_digit_by_digit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several blocks, two digits, one of which all elements share; equal keys keep their order, NaN comes last."""
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of 300 elements go digit by digit, in blocks of 256."""
     for room in (tile_radix, nvptx_radix):
         monkeypatch.setattr(room, "ITEMS", 1)
         monkeypatch.setattr(room, "BLOCK", 256)
     monkeypatch.setattr(tile_radix, "LONG", 300)
-    values = numbers(2, 600).astype(ml_dtypes.bfloat16)
+
+
+def with_equals(*shape: int) -> np.ndarray:
+    """Rows with many equal elements, zeros of both signs and NaN."""
+    values = numbers(*shape).astype(ml_dtypes.bfloat16)
     values[:, ::5] = 1.0
     values[0, 7], values[1, 9], values[1, 11] = np.nan, -0.0, 0.0
-    compare("narrow_order", values)
+    return values
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.usefixtures("small_blocks")
+def test_long_rows_go_digit_by_digit() -> None:
+    """Several blocks, two digits, one of which all elements share; equal keys keep their order, NaN comes last."""
+    compare("narrow_order", with_equals(2, 600))
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.usefixtures("small_blocks")
+def test_elements_go_themselves() -> None:
+    """Also along another axis than the last, and from the end: -0 and +0 keep their order and their signs."""
+    compare("in_order", np.ascontiguousarray(with_equals(2, 600).T))
+
+
+@pytest.mark.one_in(12)
+def test_elements_of_short_rows() -> None:
+    compare("in_order", np.ascontiguousarray(with_equals(2, 45).T))
 
 
 @pytest.mark.one_in(48)
-def test_many_places_go_by_the_digits_of_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("small_blocks")
+def test_many_places_go_by_the_digits_of_their_bound() -> None:
     """Two digits of eight for places below 2^16; places count from the end too."""
-    for room in (tile_radix, nvptx_radix):
-        monkeypatch.setattr(room, "ITEMS", 1)
-        monkeypatch.setattr(room, "BLOCK", 256)
-    monkeypatch.setattr(tile_radix, "LONG", 300)
     compare("put", numbers(400, 1), places(400, 310), numbers(310, 1))
 
 

@@ -16,6 +16,7 @@ from tesserac.pipeline import schedule_passes, target_passes, tile_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.schedule.near_functions import near_functions
 from tesserac.schedule.place_folds import sort_folds
+from tesserac.schedule.sorted_elements import sorted_elements
 from tesserac.target.cpu import build as cpu
 from tesserac.target.nvptx import build as gpu
 from tests.conftest import Golden
@@ -54,6 +55,9 @@ RECURRENCE = """def f(x: Tensor[N, i64]) -> i64:
 FOLDS = """def f(x: Tensor[N, f32], i: Tensor[K, i64], v: Tensor[K, f32]) -> Tensor[N, f32]:
     return scatter_add(x, i, v)
 """
+ORDER = """def f(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
+    return sort(x)
+"""
 NARROW = """def f(x: Tensor[N, bf16]) -> Tensor[N, bf16]:
     return cast(1.0 / (1.0 + exp(cast(x, f32))), bf16)
 """
@@ -90,7 +94,7 @@ def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
     shared = [name for name in list(SHOWN)[1:12] if name not in ("invariant_packs", "sequential", "row_loops")]
-    own = ["write_out_calls", "near_functions", "sort_folds", "fold_views"]
+    own = ["write_out_calls", "near_functions", "sort_folds", "fold_views", "sorted_elements"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 
 
@@ -110,6 +114,12 @@ def test_the_picture_of_a_fold_into_places_on_a_gpu(golden: Golden) -> None:
     before = compile_to_forms(FOLDS)
     after = run_passes(before, chosen(schedule_passes(SM_80.schedule), sort_folds), verify=True)
     check_picture("sort_folds", FOLDS, before, after, golden)
+
+
+def test_the_picture_of_elements_in_order_on_a_gpu(golden: Golden) -> None:
+    before = compile_to_forms(ORDER)
+    after = run_passes(before, chosen(schedule_passes(SM_80.schedule), sorted_elements), verify=True)
+    check_picture("sorted_elements", ORDER, before, after, golden)
 
 
 def test_the_picture_of_functions_of_narrow_numbers_on_a_gpu(golden: Golden) -> None:

@@ -16,6 +16,7 @@ from tesserac.graph.interp_indexed import follow, stable_order
 from tesserac.graph.interp_scalar import Space, evaluate_body, store
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import indices, operand_maps
+from tesserac.ir.indexed import gives_elements
 from tesserac.ir.types import AxisType, MemRefType, TileType
 from tesserac.numerics.exact import fma
 from tesserac.numerics.narrow import convert, round_to_tf32, storage
@@ -285,8 +286,9 @@ class _Program:
         size = source.dims[dims[0]].evaluate(self.sizes)
         at[dims[0]], to[dims[1]] = Axis(at[dims[0]], size, size), Axis(to[dims[1]], size, size)
         row = mem[self._addresses(source, at)]
-        row = convert(row, F32) if source.dtype.is_float and source.dtype.bits < 32 else row
-        out[self._addresses(target, to)] = stable_order(row, op.attrs["descending"])
+        keys = convert(row, F32) if source.dtype.is_float and source.dtype.bits < 32 else row
+        order = stable_order(keys, op.attrs["descending"])
+        out[self._addresses(target, to)] = np.take_along_axis(row, order, -1) if gives_elements(op) else order
         return []
 
     def tile_scan(self, op: Op, args: list[object]) -> list[object]:

@@ -2,7 +2,8 @@
 
 A warp has 512 keys of a block, 32 side by side at a time. Where keys are moved, lanes with equal digits find each other
 by ballots; each has its rank among them, behind those that the warp has counted before. So ranks follow the order of
-the keys. Where they are counted alone, counters have no order, and all lanes add to them at once.
+the keys. Where they are counted alone, counters have no order, and all lanes add to them at once. What goes from room
+to room is a word: the key of an element, beside its place, or the element itself.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import indices
+from tesserac.ir.indexed import gives_elements
 from tesserac.target import flow
 from tesserac.target.llvm_types import I32, I64, VOID, Value, const_i64, const_int
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import barrier
+from tesserac.target.nvptx.fragments import shuffle
 from tesserac.target.nvptx.line import Line
 from tesserac.target.sort_keys import sort_key
 from tesserac.tile.gpu.radix import BLOCK, COUNTERS, DIGITS, ITEMS, WARPS
@@ -28,11 +31,11 @@ from tesserac.types.dtype import F32
 
 @dataclass(frozen=True)
 class _Item:
-    """One key of a thread: its place in the row, whether there is one, its digit, its rank in the warp."""
+    """One word of a thread: its place in the row, whether there is one, its digit, its rank in the warp."""
 
     place: Value
     exists: Value
-    key: Value
+    word: Value
     digit: Value
     rank: Value
 
@@ -49,22 +52,24 @@ class _Operands:
         self.ctx, self.b = ctx, ctx.b
         rank = len(memory(op.operands[1]).dims)
         self.block, self.rest = ctx.indices[op.operands[0]], op.operands[2 + rank :]
-        self.first, self.dims = op.attrs["first"] is True, indices(op, "dims")
+        self.first, self.dims, self.elements = op.attrs["first"] is True, indices(op, "dims"), gives_elements(op)
         self.descending, self.shift = op.attrs["descending"] is True, integer(op, "shift")
         at = [ctx.indices[v] for v in op.operands[2 : 2 + rank]]
         dim = self.dims[0] if self.first else 1
         self.source, self.size = Line(ctx, op.operands[1], at, dim), ctx.dim(memory(op.operands[1]).dims[dim])
 
-    def key(self, i: Value) -> Value:
-        stored, dtype = self.source.load(i), self.source.dtype
-        if not self.first:
-            return stored
+    def word(self, i: Value) -> Value:
+        stored = self.source.load(i)
+        return self._key(stored) if self.first and not self.elements else stored
+
+    def _key(self, stored: Value) -> Value:
+        dtype = self.source.dtype
         number = convert(self.b, stored, dtype, F32) if dtype.is_float and dtype.bits < 32 else stored
         key = sort_key(self.b, number, dtype, self.descending)
         return key if dtype.bits > 32 else self.b.cast("trunc", key, I32)
 
-    def digit(self, key: Value) -> Value:
-        b = self.b
+    def digit(self, word: Value) -> Value:
+        b, key = self.b, self._key(word) if self.elements else word
         digit = b.binary("and", b.binary("lshr", key, const_int(key.type, self.shift)), const_int(key.type, DIGITS - 1))
         return digit if digit.type == I32 else b.cast("trunc", digit, I32)
 
@@ -82,18 +87,18 @@ class _Ranks:
 
     def items(self) -> list[_Item]:
         """Keys in the order of the row, lane by lane; behind it all counters are complete."""
-        items = [self._ranked(*key) for key in self._keys()]
+        items = [self._ranked(*word) for word in self._words()]
         barrier(self.ctx)
         return items
 
     def count(self) -> None:
         """All digits: the hardware joins lanes that add one to the same counter."""
-        for _, exists, key in self._keys():
-            digit = self.b.select(exists, self.given.digit(key), const_int(I32, DIGITS))
+        for _, exists, word in self._words():
+            digit = self.b.select(exists, self.given.digit(word), const_int(I32, DIGITS))
             self.mine.increase(wide(self.ctx, digit))
         barrier(self.ctx)
 
-    def _keys(self) -> list[tuple[Value, Value, Value]]:
+    def _words(self) -> list[tuple[Value, Value, Value]]:
         """Those of the thread; behind it all counters are zero."""
         ctx, b = self.ctx, self.b
 
@@ -105,16 +110,16 @@ class _Ranks:
         barrier(ctx)
         start = b.add(b.mul(self.given.block, const_i64(BLOCK)), b.mul(self.warp, const_i64(32 * ITEMS)))
         first = b.add(start, wide(ctx, ctx.lane))
-        return [self._key(b.add(first, const_i64(32 * i))) for i in range(ITEMS)]
+        return [self._word(b.add(first, const_i64(32 * i))) for i in range(ITEMS)]
 
-    def _key(self, place: Value) -> tuple[Value, Value, Value]:
-        """An absent key is that of the first element, which is read instead."""
+    def _word(self, place: Value) -> tuple[Value, Value, Value]:
+        """An absent word is that of the first element, which is read instead."""
         exists = self.b.icmp("slt", place, self.given.size)
-        return place, exists, self.given.key(self.b.select(exists, place, const_i64(0)))
+        return place, exists, self.given.word(self.b.select(exists, place, const_i64(0)))
 
-    def _ranked(self, place: Value, exists: Value, key: Value) -> _Item:
+    def _ranked(self, place: Value, exists: Value, word: Value) -> _Item:
         b = self.b
-        digit = b.select(exists, self.given.digit(key), const_int(I32, DIGITS))
+        digit = b.select(exists, self.given.digit(word), const_int(I32, DIGITS))
         same = self._equal_lanes(digit)
         below, at = self._bits(b.binary("and", same, self.earlier)), wide(self.ctx, digit)
         before = self.mine.load(at)
@@ -122,7 +127,7 @@ class _Ranks:
         more = b.add(before, self._bits(same))
         flow.if_then(b, b.icmp("eq", below, const_int(I32, 0)), lambda: self.mine.store(more, at))
         self._together()
-        return _Item(place, exists, key, digit, b.add(before, below))
+        return _Item(place, exists, word, digit, b.add(before, below))
 
     def _equal_lanes(self, digit: Value) -> Value:
         """A bit for each lane with this digit, found bit by bit: a match of whole words asks for one word after the
@@ -196,7 +201,7 @@ def emit_offsets(ctx: Context, op: Op) -> None:
 
 def emit_places(ctx: Context, op: Op) -> None:
     given = _Operands(ctx, op)
-    counts, totals, row, counters, room, keys, places, *moved = given.rest
+    counts, totals, row, counters, room, *moved = given.rest
     ranks = _Ranks(ctx, given, counters)
     items = ranks.items()
     b, digit, number = ctx.b, wide(ctx, ctx.thread), ctx.indices[row]
@@ -207,10 +212,9 @@ def emit_places(ctx: Context, op: Op) -> None:
     words.store(b.sub(start, here), digit)
     barrier(ctx)
     moves = _Moves(ctx, op, given, moved, number)
-    held = Line(ctx, keys), Line(ctx, places)
-    moves.put_in_order(items, ranks.mine, *held)
+    moves.put_in_order(items, ranks.mine)
     barrier(ctx)
-    moves.write(words, *held)
+    moves.write(words)
 
 
 def _starts_in_block(ctx: Context, ranks: _Ranks, words: Line) -> Value:
@@ -230,43 +234,48 @@ def _starts_in_block(ctx: Context, ranks: _Ranks, words: Line) -> Value:
 
 
 class _Moves:
-    """Keys and their places to where they belong; of the last digit, places alone. They go through an order of the
-    block's own, so that keys with one digit are written side by side."""
+    """Words, and places beside keys, to where they belong; of the last digit, places or elements. They go through an
+    order of the block's own, so that those with one digit are written side by side."""
 
     def __init__(self, ctx: Context, op: Op, given: _Operands, moved: Sequence[IRValue], row: Value) -> None:
         self.ctx, self.b, self.given, self.last = ctx, ctx.b, given, op.attrs["last"] is True
-        at = (row, const_i64(0))
-        self.before = None if given.first else Line(ctx, moved[0], at, 1)
-        target, *rest = moved if given.first else moved[1:]
-        self.keys = None if self.last else Line(ctx, target, at, 1)
+        rest, at = list(moved), (row, const_i64(0))
+        self.words = Line(ctx, rest.pop(0))
+        self.places = None if given.elements else Line(ctx, rest.pop(0))
+        """Those of the block in its own order."""
+        self.before = None if given.elements or given.first else Line(ctx, rest.pop(0), at, 1)
         if self.last:
-            self.places = Line(ctx, target, [ctx.indices[v] for v in rest], given.dims[1])
+            targets = [Line(ctx, rest[0], [ctx.indices[v] for v in rest[1:]], given.dims[1])]
         else:
-            self.places = Line(ctx, rest[0], at, 1)
+            targets = [Line(ctx, target, at, 1) for target in rest]
+        self.word_target = None if self.last and not given.elements else targets[0]
+        self.place_target = None if given.elements else targets[-1]
 
-    def put_in_order(self, items: list[_Item], starts: Line, keys: Line, places: Line) -> None:
+    def put_in_order(self, items: list[_Item], starts: Line) -> None:
         for item in items:
-            flow.if_then(self.b, item.exists, partial(self._put, item, starts, keys, places))
+            flow.if_then(self.b, item.exists, partial(self._put, item, starts))
 
-    def _put(self, item: _Item, starts: Line, keys: Line, places: Line) -> None:
+    def _put(self, item: _Item, starts: Line) -> None:
         b = self.b
         to = wide(self.ctx, b.add(starts.load(wide(self.ctx, item.digit)), item.rank))
-        place = b.cast("trunc", item.place, I32) if self.before is None else self.before.load(item.place)
-        keys.store(item.key, to)
-        places.store(place, to)
+        self.words.store(item.word, to)
+        if self.places is not None:
+            place = b.cast("trunc", item.place, I32) if self.before is None else self.before.load(item.place)
+            self.places.store(place, to)
 
-    def write(self, apart: Line, keys: Line, places: Line) -> None:
-        """`apart` is how far the keys of a digit stand from where they belong."""
+    def write(self, apart: Line) -> None:
+        """`apart` is how far the words of a digit stand from where they belong."""
         b, ctx = self.b, self.ctx
         present = b.sub(self.given.size, b.mul(self.given.block, const_i64(BLOCK)))
 
         def one(at: Value) -> None:
-            key = keys.load(at)
-            to = wide(ctx, b.add(apart.load(wide(ctx, self.given.digit(key))), b.cast("trunc", at, I32)))
-            place = places.load(at)
-            if self.keys is not None:
-                self.keys.store(key, to)
-            self.places.store(wide(ctx, place) if self.last else place, to)
+            word = self.words.load(at)
+            to = wide(ctx, b.add(apart.load(wide(ctx, self.given.digit(word))), b.cast("trunc", at, I32)))
+            place = self.places.load(at) if self.places is not None else None
+            if self.word_target is not None:
+                self.word_target.store(word, to)
+            if self.place_target is not None and place is not None:
+                self.place_target.store(wide(ctx, place) if self.last else place, to)
 
         for i in range(ITEMS):
             at = b.add(wide(ctx, ctx.thread), const_i64(i * ctx.threads))
@@ -274,15 +283,18 @@ class _Moves:
 
 
 def _scanned(ctx: Context, words: Line, value: Value) -> Value:
-    """The sum of the values of all threads up to this one, in steps of 1, 2, 4, ..."""
-    b, thread = ctx.b, wide(ctx, ctx.thread)
-    distance = 1
-    while distance < ctx.threads:
-        words.store(value, thread)
-        barrier(ctx)
-        has = b.icmp("uge", thread, const_i64(distance))
-        other = words.load(b.select(has, b.sub(thread, const_i64(distance)), thread))
-        value = b.add(value, b.select(has, other, const_int(I32, 0)))
-        barrier(ctx)
-        distance *= 2
+    """The sum of the values of all threads up to this one: in a warp those of 2, 4, 8, ... lanes, of which the upper
+    half has the lower one's before it, then the sums of the warps before."""
+    b, zero, all_ = ctx.b, const_int(I32, 0), value
+    for distance in (1, 2, 4, 8, 16):
+        other = shuffle(ctx, all_, distance)
+        upper = b.icmp("ne", b.binary("and", ctx.lane, const_int(I32, distance)), zero)
+        value, all_ = b.add(value, b.select(upper, other, zero)), b.add(all_, other)
+    warp = wide(ctx, b.binary("lshr", ctx.thread, const_int(I32, 5)))
+    flow.if_then(b, b.icmp("eq", ctx.lane, zero), lambda: words.store(all_, warp))
+    barrier(ctx)
+    for earlier in range(ctx.threads // 32 - 1):
+        before = b.icmp("ugt", warp, const_i64(earlier))
+        value = b.add(value, b.select(before, words.load(const_i64(earlier)), zero))
+    barrier(ctx)
     return value

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import indices
+from tesserac.ir.indexed import gives_elements
 from tesserac.ir.types import IndexType
 from tesserac.target import flow
 from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, undefined, vector
@@ -33,6 +34,7 @@ def emit_sort(ctx: Context, op: Op) -> None:
 class _Sort:
     def __init__(self, ctx: Context, op: Op) -> None:
         self.ctx, self.b, self.descending = ctx, ctx.b, op.attrs["descending"] is True
+        self.elements = gives_elements(op)
         rank = len(memory(op.operands[0]).dims)
         out = op.operands[1 + rank]
         width = len(memory(out).dims)
@@ -93,16 +95,19 @@ class _Sort:
     # --- elements -----------------------------------------------------------------------------------------------------
 
     def _enter(self, i: Value) -> None:
-        dtype = self.source.type.dtype
-        element = memory_type(dtype)
-        stored = self.b.load(element, self.b.gep(element, self.row, self.b.mul(i, self.step)), element.bits // 8)
+        stored, dtype = self._element(i), self.source.type.dtype
         number = convert(self.b, stored, dtype, F32) if dtype.is_float and dtype.bits < 32 else stored
         key = sort_key(self.b, number, dtype, self.descending)
         self._store(self.b.insert(self.b.insert(undefined(PAIR), key, 0), i, 1), i)
 
+    def _element(self, i: Value) -> Value:
+        element = memory_type(self.source.type.dtype)
+        return self.b.load(element, self.b.gep(element, self.row, self.b.mul(i, self.step)), element.bits // 8)
+
     def _leave(self, i: Value) -> None:
         place = self.b.extract(self._load(i), 1)
-        self.b.store(place, self.b.gep(I64, self.places, self.b.mul(i, self.place_step)), 8)
+        given = self._element(place) if self.elements else place
+        self.b.store(given, self.b.gep(given.type, self.places, self.b.mul(i, self.place_step)), given.type.bits // 8)
 
     def _load(self, i: Value) -> Value:
         return self.b.load(PAIR, self.b.gep(PAIR, self.pairs, i), 16)

@@ -35,7 +35,7 @@ Several blocks at once
     gpu.scan_rows(room, totals, axis) {dim, kind}
                                                 running folds of a block in shared memory along a dim, in place, each
                                                 row by one thread; the last of each row goes to `totals`
-    gpu.sort(mem, at..., out, at..., pairs) {dims, descending}
+    gpu.sort(mem, at..., out, at..., pairs) {dims, descending, elements}
                                                 as tile.sort; all threads of the block, with room for a pair of key and
                                                 place per element
 Loops

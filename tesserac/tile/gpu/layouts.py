@@ -331,7 +331,8 @@ def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool
 
 _RENAMED = {"tile.alloc": "gpu.scratch"}
 _KERNEL_ATTRS = (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS, ROW_PARTS, MOST_ROWS, CLUSTER)
-_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", "dims", "descending", APART)
+_SORTED = ("dims", "descending", "elements")
+_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", *_SORTED, APART)
 
 
 class _Conversion:

@@ -9,7 +9,8 @@
                                            a block puts its keys in order first, and writes runs of them
   and its launch a choice: the kernel as it was below `LONG` elements, else all digits in turn. The first reads `x`, the
   last writes `out`; between them keys and places go back and forth between two rooms. Of integers below a bound, as
-  places are, only as many digits are gone through as the bound has, in twos: the host knows it.
+  places are, only as many digits are gone through as the bound has, in twos: the host knows it. Where elements are
+  asked for, they go themselves, without keys and places: a digit is that of the key which an element has.
 
 Equal digits keep their order, so the sort is stable. Places are 32 bits on the way, hence rows are below 2**31.
 """
@@ -18,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op, define_op
 from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.indexed import gives_elements
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.schedule.dialect import Predicate
 from tesserac.tile.dialect import RESIDENT, Config, grid, memref_type
@@ -85,19 +86,6 @@ def shifts(dtype: DType) -> tuple[int, ...]:
     return tuple(range(0, bits, 8))
 
 
-@dataclass(frozen=True)
-class _Rooms:
-    """The types of what kernels hand on, and, in a host program, the memory."""
-
-    keys: tuple[MemRefType, MemRefType]
-    places: tuple[MemRefType, MemRefType]
-    counts: MemRefType
-    totals: MemRefType
-
-    def all(self) -> list[MemRefType]:
-        return [*self.keys, *self.places, self.counts, self.totals]
-
-
 class _Split:
     def __init__(self, kernel: Op, sort: Op) -> None:
         self.kernel, self.sort = kernel, sort
@@ -109,17 +97,24 @@ class _Split:
         self.few = {2: 16, 4: 32} if isinstance(below, Dim) and len(self.shifts) > 4 else {}
         """Numbers of digits that may be enough, with their bits."""
         self.below = below if isinstance(below, Dim) else ZERO
-        rows, wide = product(self.programs), I64 if self.dtype.bits > 32 else I32
-        keys, places = (MemRefType((rows, self.size), dtype) for dtype in (wide, I32))
+        self.elements = gives_elements(sort)
+        self.rooms = self._rooms()
+        """The types of what kernels hand on, by name."""
+
+    def _rooms(self) -> dict[str, MemRefType]:
+        rows = product(self.programs)
+        word = self.dtype if self.elements else I64 if self.dtype.bits > 32 else I32
+        keys, places = (MemRefType((rows, self.size), dtype) for dtype in (word, I32))
+        ways = {"keys0": keys, "keys1": keys} | ({} if self.elements else {"places0": places, "places1": places})
         counts = MemRefType((rows, Dim.const(DIGITS), self.blocks), I32)
-        self.rooms = _Rooms((keys, keys), (places, places), counts, MemRefType((rows, Dim.const(DIGITS)), I32))
+        return {**ways, "counts": counts, "totals": MemRefType((rows, Dim.const(DIGITS)), I32)}
 
     def has_sizes(self, host: Op) -> bool:
         """Whether the arguments of a host program say how large all rooms are; iterations of loops do not."""
         known = {name for arg in host.body.args for dim in memref_type(arg).dims for name in dim.symbols()}
         if not self.below.symbols() <= known:
             self.few = {}
-        return all(dim.symbols() <= known for room in self.rooms.all() for dim in room.dims)
+        return all(dim.symbols() <= known for room in self.rooms.values() for dim in room.dims)
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
@@ -144,13 +139,15 @@ class _Split:
 
     def places_kernel(self, turn: int, last: bool) -> Op:
         start = _Start(self, self.blocks)
-        words = start.scratch(WARPS * COUNTERS), start.scratch(WARPS * 32)
-        scratch = (*words, start.scratch(BLOCK, self.rooms.keys[0].dtype), start.scratch(BLOCK))
-        memory = start.memory
+        words, memory, after = (WARPS * COUNTERS, WARPS * 32), start.memory, (turn + 1) % 2
+        scratch = [*map(start.scratch, words), start.scratch(BLOCK, self.rooms["keys0"].dtype)]
+        moved, target = list[Value](), [memory[f"keys{after}"]]
+        if not self.elements:
+            scratch.append(start.scratch(BLOCK))
+            moved += [] if turn == 0 else [memory[f"places{turn % 2}"]]
+            target.append(memory[f"places{after}"])
         shared = (memory["counts"], memory["totals"], start.row, *scratch)
-        moved = () if turn == 0 else (memory[f"places{turn % 2}"],)
-        after = (turn + 1) % 2
-        target = self._target(start) if last else (memory[f"keys{after}"], memory[f"places{after}"])
+        target = self._target(start) if last else target
         operands = [start.number, *self._source(start, turn), *shared, *moved, *target]
         start.b.op(PLACES, operands, (), {**self._attrs(turn), "last": last})
         return start.finish(f"places.{turn}.last" if last else f"places.{turn}", MOVING)
@@ -174,7 +171,7 @@ class _Split:
     def choose(self, host: Op) -> None:
         """Every launch of the kernel in a host program becomes the choice."""
         for launch in [op for op in host.walk() if op.attrs.get("kernel") == self.kernel.symbol]:
-            buffers = [self._buffer(host, ty) for ty in self.rooms.all()]
+            buffers = [self._buffer(host, ty) for ty in self.rooms.values()]
             digits = [self._digits(launch, buffers, count) for count in (*self.few, len(self.shifts))]
             predicates = [Predicate("at_least", Dim.const(1 << bits), self.below) for bits in self.few.values()]
             if self.size.constant is None:
@@ -190,8 +187,8 @@ class _Split:
     def _digits(self, launch: Op, buffers: Sequence[Value], count: int) -> Block:
         arm = Block()
         b = Builder(arm, launch.span)
-        types = self.rooms.all()
-        rooms = [b.value("schedule.box", (v,), ty, {"offset": ZERO}) for v, ty in zip(buffers, types, strict=True)]
+        types = zip(buffers, self.rooms.values(), strict=True)
+        rooms = [b.value("schedule.box", (v,), ty, {"offset": ZERO}) for v, ty in types]
         for turn in range(count):
             places = f"places.{turn}.last" if turn == count - 1 else f"places.{turn}"
             for step in (f"counts.{turn}", "offsets", places):
@@ -235,9 +232,7 @@ class _Start:
         self.block = Block([v.type for v in old[:axes]], [v.name for v in old[:axes]])
         self.number = self.block.add_arg(INDEX, "block")
         rest = [self.block.add_arg(v.type, v.name) for v in old[axes:]]
-        names = ("keys0", "keys1", "places0", "places1", "counts", "totals")
-        rooms = zip(names, split.rooms.all(), strict=True)
-        self.memory = {name: self.block.add_arg(ty, name) for name, ty in rooms}
+        self.memory = {name: self.block.add_arg(ty, name) for name, ty in split.rooms.items()}
         pids = self.block.args[:axes]
         self.values: dict[Value, Value] = dict(zip(old, [*pids, *rest], strict=True))
         self.b = Builder(self.block, kernel.span)
