@@ -13,6 +13,8 @@ Enters: a name and a dtype. Leaves: a `Program`. Bounds, in units in the last pl
 |          |               | of infinities                                                                         |
 | exp_term | rounded once  | ldexp(exp_frac(x), min(exp_int(x) - m, 0)): a term of a softmax with maximum m        |
 | exp_lifted | rounded once | the same times 2**32: a term of attention                                            |
+| exp_scaled | rounded once | ldexp(exp_frac(x), exp_int(x) - m - 1) of an even m, abs(m) <= 2**18 (f64: 2**47),   |
+|          |               | where that is normal; 0 where exp_int(x) is m - 126 (f64: m - 1022); else meaningless |
 | ldexp    | rounded once  | x * 2**k for every integer k; NaN and -inf count as the lowest, +inf as the highest   |
 | log      | 1.0           | 0 gives -inf, below gives NaN                                                         |
 | log2     | 1.1           | the same; powers of two give whole numbers                                            |
@@ -64,6 +66,7 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., Ref]]] = {
     "exp_frac": (1, exponential.exp_frac),
     "exp_term": (2, exponential.exp_term),
     "exp_lifted": (2, exponential.exp_lifted),
+    "exp_scaled": (2, exponential.exp_scaled),
     "ldexp": (2, exponential_parts.ldexp),
     "log": (1, logarithm.log),
     "log2": (1, logarithm.log2),

@@ -67,6 +67,15 @@ def _term(d: Draft, x: Ref, m: Ref, bias: int) -> Ref:
     return d.when(_is_huge_or_nan(d, m), huge_term(d.dtype, bias), [x, m], term)
 
 
+def exp_scaled(d: Draft, x: Ref, m: Ref) -> Ref:
+    """A term relative to an even m that is known to be larger: n is rounded by a sum whose last bits are its exponent,
+    and as m is even, ties are those of `rint`. Nothing is cut, and nothing may be subnormal."""
+    bias = d.constant(POW2[d.dtype.bits] - 1.0) - m
+    biased = x * _log2e(d) + bias
+    power = d.step("exponent", biased)
+    return d.fma(expm1_near(d, sub_ln2(d, x, biased - bias)), power, power)
+
+
 def exp(d: Draft, x: Ref) -> Ref:
     """Beyond the cut results are 0 or inf; a NaN passes the cut and reaches the result through the polynomial."""
     f = format_of(d.dtype)

@@ -62,6 +62,7 @@ _ROWS = (
     Primitive("exp_frac", 1, "f", "same", "exp(x - n * ln2) for n = exp_int(x), near 1."),
     Primitive("exp_term", 2, "f", "same", "ldexp(exp_frac(a), min(exp_int(a) - b, 0)), rounded once."),
     Primitive("exp_lifted", 2, "f", "same", "The same times 2^32."),
+    Primitive("exp_scaled", 2, "f", "same", "e^a / 2^(b + 1) of an even b, where that is normal, 0 just below."),
     Primitive("exp_fast", 1, "f", "same", "exp to 18 bits, where numbers are fast; 0 where it is subnormal."),
     Primitive("exp2_fast", 1, "f", "same", "The same of exp2."),
     Primitive("exp_term_fast", 2, "f", "same", "The same of exp_term."),

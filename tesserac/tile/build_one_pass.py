@@ -1,25 +1,29 @@
 """Rows whose sum of exponentials is one pass: see `schedule/one_pass.py`.
 
-    %first = max of the first block;  %ref = exponent(%first) + 32;  %least = %first - 1000
-    %sum, %top, %low = tree { sum(exp_term(x, %ref)), max(x), min(x where x >= %least) }
-    %served = %low's exponent >= %ref - 125 and %top's <= %ref
+    %first = max of the first block;  %ref = exponent(%first) + 32, even
+    %floor, %least = numbers whose exponents are 126 and 190 below %ref
+    %sum, %top, %low = tree { sum(exp_scaled(max(x, %floor), %ref)), max(x), min(bits(x - %least)) }
+    %served = %low is 70 powers of two or more, and %top's exponent at most %ref, and no less than %first's
     %again = tree(%served ? 0 : blocks) { sum(exp_term(x, exponent(%top))) }
-    %total = %served ? ldexp(%sum, %ref - exponent(%top)) : %again
+    %total = %served ? ldexp(%sum, %ref + 1 - exponent(%top)) : %again
 
-Relative to %ref all terms are normal numbers then, but for those so small that they are 0 relative to both; so are they
-relative to the maximum, by which they are larger. All partial sums differ by the same power of two, and no bit shows.
+A term is then a normal number relative to %ref and to the maximum, or, from %least down, 0 relative to both: no x lies
+between. Negative numbers have larger bits than others, so that what is below %least does not count. All partial sums
+differ by the same power of two, and no bit shows.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from math import inf
+from functools import partial
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, ScalarType, TileType
+from tesserac.numerics.formats import parts
 from tesserac.numerics.order import REDUCTION
 from tesserac.schedule.one_pass import ExponentialSum, exponential_sum
 from tesserac.tile.bodies import combine_body, finished, identity_of
@@ -27,14 +31,17 @@ from tesserac.tile.build_rows import Rows
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.frame import Frame
 from tesserac.tile.points import computed_tile
-from tesserac.types.dtype import BOOL, F32, I64, DType
+from tesserac.types.dtype import BOOL, F32, I64, U32, DType
 
-ABOVE, SPAN = 32.0, 125.0
-"""How far above the first block's maximum the reference is, in powers of two, and how far below it terms are normal."""
-NOTHING = 1000.0
-"""What is so far below the maximum has a term of 0, whatever the reference is."""
+ABOVE = 32.0
+"""How far above the first block's maximum the reference is, in powers of two."""
+FLOOR = 126.0
+"""How far below the reference terms are 0."""
+LEAST, SPAN = 190.0, 70.0
+"""How far below it they are 0 relative to the maximum, too, and up to how far above that they may be subnormal."""
 LARGEST = 2.0**18
 """References up to which exponents are exact."""
+LN2 = parts("ln2", F32)[0]
 SINGLE = ScalarType(F32)
 
 Compute = Callable[..., Value]
@@ -62,9 +69,9 @@ class OnePass(Rows):
         loop = frame.loops[self.fold]
         count = frame.size(loop.size.ceil_div(loop.block))
         first = self._first_maximum()
-        reference = self._scalar((self._exponent(first),), lambda b, x: _plus(b, x, ABOVE))
-        least = self._scalar((first,), lambda b, x: _plus(b, x, -NOTHING))
-        total, top, low = self._tree(count, reference, least)
+        reference = self._scalar((self._exponent(first),), _reference)
+        floor, least = (self._scalar((reference,), partial(_below, by)) for by in (FLOOR, LEAST))
+        total, top, low = self._tree(count, reference, floor, least)
         exponent = self._exponent(top)
         again = self._scalar((reference, exponent, low), _repeats, I64)
         blocks = index_op(frame.builder, "mul", frame.builder.value("tile.index", (again,), INDEX), count)
@@ -85,49 +92,50 @@ class OnePass(Rows):
     def _exponent(self, maximum: Value) -> Value:
         return computed_tile(self.frame, self.found.exponent, [maximum], [()])
 
-    def _tree(self, count: Value, reference: Value, least: Value) -> list[Value]:
-        frame, kinds = self.frame, ("sum", "max", "min")
+    def _tree(self, count: Value, reference: Value, floor: Value, least: Value) -> list[Value]:
+        frame, kinds = self.frame, (("sum", F32), ("max", F32), ("min", U32))
         body = Block([INDEX], ["block"])
         with frame.inside(body):
-            values, numbers = self._terms(body.args[0], reference)
-            present = self._along(numbers, least)
-            lowest = self._fold(present, "min")
-            frame.builder.op("tile.yield", (values, self._reduced(self.found.tops[0]), lowest))
+            numbers, _ = self._numbers(body.args[0])
+            terms = self._along(numbers, (floor, reference), _scaled)
+            above = self._along(numbers, (least,), _bits_above, U32)
+            folded = self._fold(terms, "sum"), self._reduced(self.found.tops[0]), self._fold(above, "min")
+            frame.builder.op("tile.yield", folded)
         return self._combined(count, kinds, body)
 
     def _repeated(self, count: Value, exponent: Value) -> Value:
         body = Block([INDEX], ["block"])
         with self.frame.inside(body):
-            self.frame.builder.op("tile.yield", (self._terms(body.args[0], exponent)[0],))
-        return self._combined(count, ("sum",), body)[0]
+            numbers, dims = self._numbers(body.args[0])
+            terms = computed_tile(self.frame, self.found.term, [numbers, exponent], [dims, ()])
+            self.frame.builder.op("tile.yield", (self._fold(terms, "sum"),))
+        return self._combined(count, (("sum", F32),), body)[0]
 
-    def _combined(self, count: Value, kinds: tuple[str, ...], body: Block) -> list[Value]:
-        builder, ty = self.frame.builder, TileType((), F32)
-        empty = [builder.value("tile.full", (), ty, {"value": identity_of(kind, F32)}) for kind in kinds]
-        types = [ty] * len(kinds)
+    def _combined(self, count: Value, folds: tuple[tuple[str, DType], ...], body: Block) -> list[Value]:
+        builder, kinds = self.frame.builder, [kind for kind, _ in folds]
+        types = [TileType((), dtype) for _, dtype in folds]
+        empty = [builder.value("tile.full", (), TileType((), t), {"value": identity_of(k, t)}) for k, t in folds]
         return builder.op("tile.tree", (count, *empty), types, {}, (body, combine_body(types, kinds))).results
 
-    def _terms(self, block: Value, reference: Value) -> tuple[Value, Value]:
-        """The sum of a block's terms, and what they are terms of."""
-        frame, found = self.frame, self.found
+    def _numbers(self, block: Value) -> tuple[Value, tuple[int, ...]]:
+        """What the terms of a block are of, and the dims that it follows."""
+        frame = self.frame
         self._enter(index_op(frame.builder, "mul", block, frame.size(frame.loops[self.fold].block)))
-        numbers, dims = self._operand(found.term, 0)
-        terms = computed_tile(frame, found.term, [numbers, reference], [dims, ()])
-        return self._fold(terms, "sum"), numbers
+        return self._operand(self.found.term, 0)
 
     def _fold(self, tile: Value, kind: str) -> Value:
         attrs = {"kind": kind, "axes": (0,), **({"order": REDUCTION} if kind == "sum" else {})}
-        return self.frame.builder.value("tile.reduce", (tile, self.frame.at[self.fold]), TileType((), F32), attrs)
+        ty = TileType((), tile_type(tile).dtype)
+        return self.frame.builder.value("tile.reduce", (tile, self.frame.at[self.fold]), ty, attrs)
 
-    def _along(self, numbers: Value, least: Value) -> Value:
-        """Numbers of a block, but nothing in the place of those that are far below."""
-        block = Block([SINGLE, SINGLE])
+    def _along(self, numbers: Value, row: tuple[Value, ...], compute: Compute, dtype: DType = F32) -> Value:
+        """Of each number of a block and those that its row has."""
+        block = Block([SINGLE] * (1 + len(row)))
         b = Builder(block)
-        far = b.value("scalar.lt", block.args, ScalarType(BOOL))
-        b.op("form.yield", (b.value("scalar.select", (far, _number(b, inf), block.args[0]), SINGLE),))
-        return self.frame.builder.value(
-            "tile.map", (numbers, least), tile_type(numbers), {"maps": ((0,), ())}, (block,), numbers.name
-        )
+        b.op("form.yield", (compute(b, *block.args),))
+        attrs = {"maps": ((0,), *[()] * len(row))}
+        ty = TileType(tile_type(numbers).shape, dtype)
+        return self.frame.builder.value("tile.map", (numbers, *row), ty, attrs, (block,), numbers.name)
 
     def _scalar(self, tiles: tuple[Value, ...], compute: Compute, dtype: DType = F32) -> Value:
         block = Block([ScalarType(tile_type(tile).dtype) for tile in tiles])
@@ -135,6 +143,10 @@ class OnePass(Rows):
         b.op("form.yield", (compute(b, *block.args),))
         attrs = {"maps": ((),) * len(tiles)}
         return self.frame.builder.value("tile.map", tiles, TileType((), dtype), attrs, (block,))
+
+
+def _bits(value: float) -> int:
+    return int.from_bytes(struct.pack("<f", value), "little")
 
 
 def _number(b: Builder, value: float) -> Value:
@@ -145,15 +157,36 @@ def _plus(b: Builder, x: Value, number: float) -> Value:
     return b.value("scalar.add", (x, _number(b, number)), SINGLE)
 
 
+def _reference(b: Builder, exponent: Value) -> Value:
+    """The even number next to what is ABOVE an exponent."""
+    above = b.value("scalar.mul", (_plus(b, exponent, ABOVE), _number(b, 0.5)), SINGLE)
+    return b.value("scalar.mul", (b.value("scalar.rint", (above,), SINGLE), _number(b, 2.0)), SINGLE)
+
+
+def _below(by: float, b: Builder, reference: Value) -> Value:
+    """The number whose exponent is so far below the reference."""
+    return b.value("scalar.mul", (_plus(b, reference, -by), _number(b, LN2)), SINGLE)
+
+
+def _scaled(b: Builder, x: Value, floor: Value, reference: Value) -> Value:
+    return b.value("scalar.exp_scaled", (b.value("scalar.max", (x, floor), SINGLE), reference), SINGLE)
+
+
+def _bits_above(b: Builder, x: Value, least: Value) -> Value:
+    distance = b.value("scalar.sub", (x, least), SINGLE)
+    return b.value("scalar.bitcast", (distance,), ScalarType(U32), {"dtype": U32})
+
+
 def _repeats(b: Builder, reference: Value, exponent: Value, low: Value) -> Value:
     """1 where the reference does not serve, also where something is no number; else 0."""
-    lowest = _plus(b, reference, -SPAN)
     size = b.value("scalar.abs", (reference,), SINGLE)
-    tests = [
-        b.value("scalar.le", (exponent, reference), ScalarType(BOOL)),
-        b.value("scalar.le", (lowest, b.value("scalar.exp_int", (low,), SINGLE)), ScalarType(BOOL)),
-        b.value("scalar.le", (size, _number(b, LARGEST)), ScalarType(BOOL)),
+    ordered = [
+        (exponent, reference),
+        (_plus(b, reference, -ABOVE - 1.0), exponent),
+        (b.value("scalar.constant", (), low.type, {"value": _bits((SPAN + 1.0) * LN2)}), low),
+        (size, _number(b, LARGEST)),
     ]
+    tests = [b.value("scalar.le", pair, ScalarType(BOOL)) for pair in ordered]
     serves = tests[0]
     for test in tests[1:]:
         serves = b.value("scalar.and", (serves, test), ScalarType(BOOL))
@@ -162,9 +195,8 @@ def _repeats(b: Builder, reference: Value, exponent: Value, low: Value) -> Value
 
 
 def _chosen(b: Builder, total: Value, reference: Value, exponent: Value, again: Value, repeated: Value) -> Value:
-    up = b.value("scalar.sub", (reference, exponent), SINGLE)
+    up = b.value("scalar.sub", (_plus(b, reference, 1.0), exponent), SINGLE)
     zero = b.value("scalar.constant", (), again.type, {"value": 0})
     served = b.value("scalar.eq", (again, zero), ScalarType(BOOL))
     scaled = b.value("scalar.ldexp", (total, up), SINGLE)
     return b.value("scalar.select", (served, scaled, repeated), SINGLE)
-

@@ -295,6 +295,23 @@ def test_exp_term_is_made_of_its_parts(name: str, bias: int, dtype: str) -> None
     assert not np.signbit(term[term == 0]).any()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_scaled_exponential_is_made_of_its_parts(dtype: str) -> None:
+    """Also where x log2e lies halfway between two whole numbers; 0 at the floor of its range."""
+    kind = DTYPES[dtype]
+    lowest = {F32: -126, F64: -1022}[kind]
+    rng = np.random.default_rng(8)
+    m = (2 * rng.integers(-400, 400, 20_000)).astype(kind.numpy_name)
+    n = m + rng.integers(lowest + 2, 1, m.size)
+    x = ((n + rng.choice([-0.5, 0.0, 0.25, 0.5], m.size)) * math.log(2.0)).astype(kind.numpy_name)
+    whole = run("exp_int", x, dtype=kind)
+    inside = whole >= m + lowest + 2
+    parts = run("ldexp", run("exp_frac", x, dtype=kind), whole - m - 1, dtype=kind)
+    assert np.array_equal(run("exp_scaled", x, m, dtype=kind)[inside], parts[inside])
+    floor = ((m + lowest) * math.log(2.0)).astype(kind.numpy_name)
+    assert not run("exp_scaled", floor, m, dtype=kind).any()
+
+
 NANS = {
     F32: (np.uint32, [0x7FC00000, 0xFFC00000, 0x7FFFFFFF, 0xFFD12345]),
     F64: (np.uint64, [0x7FF8 << 48, 0xFFF8 << 48]),

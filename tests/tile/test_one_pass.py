@@ -43,12 +43,15 @@ def test_rows_that_no_program_holds_are_read_once() -> None:
 @pytest.mark.one_in(48)
 def test_hostile_rows_have_the_bits_of_the_cpu(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    x = (rng.standard_normal((9, 4501)) * 4).astype(np.float32)
+    x = (rng.standard_normal((12, 4501)) * 4).astype(np.float32)
     x[1, 4000:], x[3, :600], x[4, 4400:], x[5, 4200] = -np.inf, -np.inf, -1e9, 60
     x[2] *= 40  # terms that underflow
     x[6, 17], x[7, 4300] = np.nan, np.inf
     x[8] = x[8] * 1e-3 - 1e5
-    y = rng.integers(0, 4000, 9).astype(np.int32)
+    x[9] = np.where(np.arange(4501) < 600, -np.inf, -500.0)  # far below what an empty block refers to
+    x[10, 3000:] -= np.linspace(50, 150, 1501, dtype=np.float32)  # normal, subnormal and none
+    x[11, 3000:] -= 300
+    y = rng.integers(0, 4000, 12).astype(np.int32)
     with emulated_cuda(tmp_path):
         cpu, gpu = tessera.compile(TEXT), tessera.compile(TEXT, device="cuda")
         same_bits(gpu["entropy"](x, y), cpu["entropy"](x, y))
