@@ -128,7 +128,7 @@ def places(below: int, *shape: int) -> np.ndarray:
 
 
 @pytest.mark.one_in(48)
-@pytest.mark.parametrize("size", [0, 1, 513, 2600])
+@pytest.mark.parametrize("size", [0, 1, 2600, 17_000])
 def test_running_sums_of_several_blocks(size: int) -> None:
     compare("running", numbers(size))
 

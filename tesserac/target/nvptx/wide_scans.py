@@ -1,18 +1,20 @@
 """Running folds of many blocks in a program: all threads bring them, the first walk one each, all write them.
 
 A chain of additions waits for each of its results. The lanes of a warp walk as many chains side by side, and the other
-programs of a multiprocessor move memory meanwhile. See Note [Programs that wait for others] in `tile/gpu`.
+programs of a multiprocessor move memory meanwhile. See Note [Programs that wait for others] in `tile/gpu`. Elements
+come and go by 16 bytes, but for a program in which a row ends, and rows that do not begin at such an address.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 from tesserac.ir.core import Op
 from tesserac.ir.forms import indices
 from tesserac.target import flow
-from tesserac.target.llvm_types import I1, I64, VOID, Value, const_i64, const_int
+from tesserac.target.llvm_types import I1, I64, VOID, Value, const_i64, const_int, undefined, vector
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import constant
 from tesserac.target.nvptx.copies import WARP, barrier, wait_for_copies, warp_barrier
@@ -22,10 +24,14 @@ from tesserac.target.nvptx.scalars import emit_rule
 from tesserac.target.nvptx.told import Told
 from tesserac.tile.bodies import identity_of
 from tesserac.tile.gpu.values import integer, memory, text
-from tesserac.tile.gpu.wide_scans import LENGTH, ROW, WORD_BITS, chains
+from tesserac.tile.gpu.wide_scans import LENGTH, WORD_BITS, chains, room_row
 
 AHEAD, ROWS = 8, 8
 """Elements that a walk reads ahead, and rows that are on their way at once."""
+WIDE = 16
+"""Bytes that one instruction moves."""
+_Move: TypeAlias = Callable[[tuple[Value, Value]], None]
+"""What is done with the elements at a row and column."""
 FALSE, TRUE = const_int(I1, 0), const_int(I1, 1)
 
 
@@ -61,6 +67,10 @@ class _Scan:
         self.first = self.b.mul(self.number, const_i64(self.chains))
         self.mine = self.b.cast("zext", ctx.thread, I64)
         self.top = self.chains.bit_length() - 1
+        self.wide = vector(self.room.element, WIDE // self.dtype.bytes)
+        end = self.b.mul(self.b.add(self.first, const_i64(self.chains)), const_i64(LENGTH))
+        self.whole = self.b.icmp("sle", end, self.size)
+        """Whether the row goes on to the end of the program's blocks."""
 
     def fold(self, left: Value, right: Value) -> Value:
         return emit_rule(self.b, FOLDS[self.kind], self.dtype, [left, right])
@@ -70,54 +80,76 @@ class _Scan:
     def bring(self) -> None:
         """All blocks of the program, all at once on their way; behind the end of the row its last element."""
         b, last = self.b, self.b.sub(self.size, const_i64(1))
-        name = f"llvm.nvvm.cp.async.ca.shared.global.{self.dtype.bytes}"
 
-        def rows(start: Value, _: list[Value]) -> list[Value]:
-            for place in self._places(start):
-                source = self.source.address(b.minimum_int(self._element(*place), last))
-                b.intrinsic(name, VOID, [self.room.address(self._in_room(*place)), source])
-            return []
+        def wide(place: tuple[Value, Value]) -> None:
+            arguments = [self.room.address(self._in_room(*place)), self.source.address(self._element(*place))]
+            b.intrinsic(f"llvm.nvvm.cp.async.cg.shared.global.{WIDE}", VOID, arguments)
 
-        flow.for_loop(b, const_i64(0), const_i64(self.chains), const_i64(ROWS), [], rows)
+        def single(place: tuple[Value, Value]) -> None:
+            source = self.source.address(b.minimum_int(self._element(*place), last))
+            name = f"llvm.nvvm.cp.async.ca.shared.global.{self.dtype.bytes}"
+            b.intrinsic(name, VOID, [self.room.address(self._in_room(*place)), source])
+
+        self._each(self.source, wide, single)
         wait_for_copies(self.ctx)
         barrier(self.ctx)
 
     def write(self) -> None:
         """All running folds behind what stands before their blocks."""
         b = self.b
-        end = b.mul(b.add(self.first, const_i64(self.chains)), const_i64(LENGTH))
 
-        def rows(tested: bool, start: Value, _: list[Value]) -> list[Value]:
-            for place in self._places(start):
-                value = self.fold(self.nodes.load(place[0]), self.room.load(self._in_room(*place)))
-                self._put(value, self._element(*place), tested)
-            return []
+        def wide(place: tuple[Value, Value]) -> None:
+            before, read = self.nodes.load(place[0]), self._load_wide(self._in_room(*place))
+            values = [self.fold(before, b.extract(read, i)) for i in range(self.wide.lanes)]
+            b.store(self._joined(values), self.target.address(self._element(*place)), WIDE)
 
-        def all_rows(tested: bool) -> None:
-            flow.for_loop(b, const_i64(0), const_i64(self.chains), const_i64(ROWS), [], partial(rows, tested))
+        def single(place: tuple[Value, Value]) -> None:
+            value = self.fold(self.nodes.load(place[0]), self.room.load(self._in_room(*place)))
+            element = self._element(*place)
+            _if(self.ctx, b.icmp("slt", element, self.size), lambda: self.target.store(value, element))
 
-        flow.if_else(b, b.icmp("sle", end, self.size), partial(all_rows, False), partial(all_rows, True))
+        self._each(self.target, wide, single)
 
-    def _put(self, value: Value, element: Value, tested: bool) -> None:
-        if not tested:
-            self.target.store(value, element)
+    def _each(self, line: Line, wide: _Move, single: _Move) -> None:
+        """All elements of the program, several at once where they lie so in `line`."""
+        b = self.b
+
+        def all_of(lanes: int, move: _Move) -> None:
+            across = LENGTH // lanes
+            beside = max(1, self.ctx.threads // across)
+            row, column = (b.binary(op, self.mine, const_i64(across)) for op in ("udiv", "urem"))
+
+            def rows(start: Value, _: list[Value]) -> list[Value]:
+                for i in range(ROWS):
+                    for step in range(0, LENGTH, self.ctx.threads * lanes):
+                        at = b.add(b.mul(column, const_i64(lanes)), const_i64(step))
+                        move((b.add(b.add(start, row), const_i64(i * beside)), at))
+                return []
+
+            flow.for_loop(b, const_i64(0), const_i64(self.chains), const_i64(ROWS * beside), [], rows)
+
+        if line.step.number != 1:
+            all_of(1, single)
             return
-        _if(self.ctx, self.b.icmp("slt", element, self.size), lambda: self.target.store(value, element))
+        address = b.cast("ptrtoint", line.pointer, I64)
+        aligned = b.icmp("eq", b.binary("and", address, const_i64(WIDE - 1)), const_i64(0))
+        several = partial(all_of, self.wide.lanes, wide)
+        flow.if_else(b, b.binary("and", self.whole, aligned), several, partial(all_of, 1, single))
 
-    def _places(self, start: Value) -> list[tuple[Value, Value]]:
-        """The rows from one on, and which of their elements are a thread's."""
-        steps = range(0, LENGTH, self.ctx.threads)
-        return [
-            (self.b.add(start, const_i64(row)), self.b.add(self.mine, const_i64(step)))
-            for row in range(ROWS)
-            for step in steps
-        ]
+    def _load_wide(self, place: Value) -> Value:
+        return self.b.load(self.wide, self.room.address(place), WIDE)
+
+    def _joined(self, values: Sequence[Value]) -> Value:
+        whole = undefined(self.wide)
+        for i, value in enumerate(values):
+            whole = self.b.insert(whole, value, i)
+        return whole
 
     def _element(self, row: Value, column: Value) -> Value:
         return self.b.add(self.b.mul(self.b.add(self.first, row), const_i64(LENGTH)), column)
 
     def _in_room(self, row: Value, column: Value) -> Value:
-        return self.b.add(self.b.mul(row, const_i64(ROW)), column)
+        return self.b.add(self.b.mul(row, const_i64(room_row(self.dtype))), column)
 
     # --- folds --------------------------------------------------------------------------------------------------------
 
@@ -127,32 +159,42 @@ class _Scan:
         b = self.b
         start = b.mul(b.add(self.first, self.mine), const_i64(LENGTH))
         count = b.maximum_int(b.minimum_int(b.sub(self.size, start), const_i64(LENGTH)), const_i64(0))
-        whole = b.binary("and", count, const_i64(-AHEAD))
+        several_end = b.binary("and", count, const_i64(-AHEAD))
 
         def several(place: Value, held: list[Value]) -> list[Value]:
             total, *read = held
             following = b.minimum_int(b.add(place, const_i64(AHEAD)), const_i64(LENGTH - AHEAD))
-            ahead = self._read(following, AHEAD)
+            ahead = self._read(following)
             return [self._folded(total, place, read), *ahead]
 
         def one(place: Value, held: list[Value]) -> list[Value]:
-            return [self._folded(held[0], place, self._read(place, 1))]
+            at = self._in_room(self.mine, place)
+            total = self.fold(held[0], self.room.load(at))
+            self.room.store(total, at)
+            return [total]
 
-        held = [constant(self.dtype, identity_of(self.kind, self.dtype)), *self._read(const_i64(0), AHEAD)]
-        total, *_ = flow.for_loop(b, const_i64(0), whole, const_i64(AHEAD), held, several)
-        [total] = flow.for_loop(b, whole, count, const_i64(1), [total], one)
+        held = [constant(self.dtype, identity_of(self.kind, self.dtype)), *self._read(const_i64(0))]
+        total, *_ = flow.for_loop(b, const_i64(0), several_end, const_i64(AHEAD), held, several)
+        [total] = flow.for_loop(b, several_end, count, const_i64(1), [total], one)
         return total
 
-    def _read(self, place: Value, count: int) -> list[Value]:
-        """Elements of the block that is a thread's, from a place on."""
-        places = [self.b.add(place, const_i64(i)) for i in range(count)]
-        return [self.room.load(self._in_room(self.mine, at)) for at in places]
+    def _steps(self, place: Value) -> list[Value]:
+        """Where the elements that are read ahead stand, several at once."""
+        steps = range(0, AHEAD, self.wide.lanes)
+        return [self._in_room(self.mine, self.b.add(place, const_i64(i))) for i in steps]
 
-    def _folded(self, total: Value, place: Value, values: Sequence[Value]) -> Value:
+    def _read(self, place: Value) -> list[Value]:
+        """Elements of the block that is a thread's, from a place on."""
+        return [self._load_wide(at) for at in self._steps(place)]
+
+    def _folded(self, total: Value, place: Value, read: Sequence[Value]) -> Value:
         """The fold with these as well; what it is at each of them takes its place."""
-        for i, value in enumerate(values):
-            total = self.fold(total, value)
-            self.room.store(total, self._in_room(self.mine, self.b.add(place, const_i64(i))))
+        for at, several in zip(self._steps(place), read, strict=True):
+            folds = []
+            for i in range(self.wide.lanes):
+                total = self.fold(total, self.b.extract(several, i))
+                folds.append(total)
+            self.b.store(self._joined(folds), self.room.address(at), WIDE)
         return total
 
     def fold_blocks(self) -> None:

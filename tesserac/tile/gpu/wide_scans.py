@@ -29,8 +29,6 @@ define_op(ONCE, pure=False)
 
 LENGTH = 512
 """Elements of a block."""
-ROW = LENGTH + 1
-"""Where the next block stands in a room: lanes that walk one each read from different banks."""
 WARPS = 8
 WORD_BITS = 32
 """Of a number that is told in one word, beside that it is."""
@@ -42,6 +40,12 @@ _DTYPES = (F32, F64, I32, I64, U32, U64)
 def chains(dtype: DType) -> int:
     """Blocks of one program."""
     return 32 if dtype.bits == 32 else 16
+
+
+def room_row(dtype: DType) -> int:
+    """Where the next block stands in a room: lanes that walk one each, 16 bytes at a time, read from different
+    banks."""
+    return LENGTH + 16 // dtype.bytes
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ def places(b: Builder, at: tuple[Value, ...], values: dict[Value, Value]) -> lis
 
 def rooms(b: Builder, dtype: DType) -> list[Value]:
     """For the blocks, and for subtrees: what stands before each block, those of the program, those before it."""
-    sizes = chains(dtype) * ROW, 3 * chains(dtype) + TOLD_LEVELS
+    sizes = chains(dtype) * room_row(dtype), 3 * chains(dtype) + TOLD_LEVELS
     types = (MemRefType((Dim.const(size),), dtype, space="local") for size in sizes)
     return [b.value("tile.alloc", (), ty, hint="room") for ty in types]
 
