@@ -157,13 +157,19 @@ def _normalise_views(views: list[Op]) -> None:
 
 
 def _normalise_view(view: Op) -> None:
-    if (hoisted := hoist_view(view)) is not None:
+    if not _is_result(view) and (hoisted := hoist_view(view)) is not None:
         squeeze(hoisted)
         return
     base, views = view_source(view.result)
     if access_through(views, base) is None:
         copy = copy_of(Builder.before(view), view.operands[0])
         view.set_operand(0, copy.result)
+
+
+def _is_result(view: Op) -> bool:
+    """Whether a view only names the dims of a result otherwise: whoever computes that writes it as it is."""
+    ends = [user for user, _ in view.result.uses]
+    return keeps_memory(view) and bool(ends) and all(user.name == "func.return" for user in ends)
 
 
 def _widen_integers(op: Op) -> None:
