@@ -20,7 +20,7 @@ from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import WHOLE_WARP
-from tesserac.tile.gpu.types import FLAG
+from tesserac.tile.gpu.types import FLAG, FragmentType
 from tesserac.tile.gpu.values import fragment, integer
 from tesserac.types.dims import ZERO, Dim
 
@@ -92,7 +92,7 @@ class _Dealer:
         if self.of_warp > 1:
             other = b.value("gpu.shuffle", (part,), part.type, {"lane": self.size}, hint="other")
             part = self.apply(b, fold, part, other)
-        first, *others = self.gather(b, part)
+        [(first, *others)] = self.gather(b, [part])
         for value in others:
             first = self.apply(b, fold, first, value)
         for user, position in users:
@@ -102,17 +102,23 @@ class _Dealer:
         mapping = {fold.operands[0]: left, fold.operands[1]: right}
         return b.add(clone_op(fold, mapping)).result
 
-    def gather(self, b: Builder, value: Value) -> list[Value]:
-        """What each warp holds, as values of every thread."""
-        ty = fragment(value)
-        if ty.shape != ():
+    def gather(self, b: Builder, values: Sequence[Value]) -> list[list[Value]]:
+        """What each warp holds of each, as values of every thread. All are told before the first is heard: threads
+        wait for each other once."""
+        types = [fragment(value) for value in values]
+        if any(ty.shape != () for ty in types):
             raise LoweringError("teams exchange single numbers only")
         if self.warps == 1:
-            return [value]
+            return [[value] for value in values]
+        rooms = [self._room(ty) for ty in types]
+        for value, room in zip(values, rooms, strict=True):
+            b.op("gpu.publish", (value, room))
+        told = zip(rooms, types, strict=True)
+        return [b.op("gpu.collect", (room,), [ty] * self.warps).results for room, ty in told]
+
+    def _room(self, ty: FragmentType) -> Value:
         mem = MemRefType((Dim.const(self.warps),), ty.dtype, ty.policy, space="shared")
-        room = Builder.before(self.kernel.body.ops[0]).value("gpu.alloc", (), mem, hint="exchange")
-        b.op("gpu.publish", (value, room))
-        return b.op("gpu.collect", (room,), [ty] * self.warps).results
+        return Builder.before(self.kernel.body.ops[0]).value("gpu.alloc", (), mem, hint="exchange")
 
     def tree(self, op: Op) -> None:
         count = op.operands[0]
@@ -142,7 +148,7 @@ class _Subtree:
 
     def join(self, first: Value, values: list[Value]) -> list[Value]:
         pairs = self.within_warp(first, values) if self.dealer.of_warp > 1 else values
-        gathered = [self.dealer.gather(self.b, v) for v in pairs]
+        gathered = self.dealer.gather(self.b, pairs)
         level = [list(of_warp) for of_warp in zip(*gathered, strict=True)]
         width = self.dealer.of_warp
         while len(level) > 1:
