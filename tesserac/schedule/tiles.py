@@ -92,7 +92,8 @@ WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
 """Of 8-bit numbers: sums of as many terms are added in f32, which takes as many registers again as the result."""
 WARP_BYTE_BLOCKS = ((128, 64, 128), (64, 64, 128))
-WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16))
+WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16), (32, 32, 32))
+"""Of f32, the last where larger ones would leave multiprocessors idle: a chain of terms is never split."""
 KNOWN_WIDE_BLOCKS = ((128, 128, 32), *WIDE_BLOCKS[1:])
 """Of f32, where all sizes are known: half as many barriers. With the tree over segments beside it there is no gain."""
 BLOCK_NAMES = ("m", "n", "k")

@@ -26,7 +26,7 @@ from tesserac.tile.bodies import identity_of
 from tesserac.tile.gpu.values import integer, memory, text
 from tesserac.tile.gpu.wide_scans import LENGTH, WORD_BITS, chains, room_row
 
-AHEAD, ROWS = 8, 8
+AHEAD, ROWS = 16, 8
 """Elements that a walk reads ahead, and rows that are on their way at once."""
 WIDE = 16
 """Bytes that one instruction moves."""

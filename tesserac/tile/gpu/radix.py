@@ -36,7 +36,7 @@ BLOCK = WARPS * 32 * ITEMS
 DIGITS = 256
 COUNTERS = DIGITS + 8
 """Of one warp: digits, and what stands for keys behind the end."""
-COUNTING, MOVING = 5, 2
+COUNTING, MOVING = 5, 3
 """Programs that a multiprocessor holds at once: what they wait for is memory."""
 LONG = 8192
 """Elements of a row that one block of threads sorts more slowly than all of them do."""
