@@ -101,10 +101,12 @@ def _refuse_special(method: ast.FunctionDef, has_apply: bool, sink: Sink) -> Non
 def _check_sizes(node: ast.StructDef, names: SignatureNames, fields: tuple[FieldSpec, ...], sink: Sink) -> None:
     """Sizes of fields are the struct's, and each of the struct's sizes is that of some field."""
     parameters = [parameter.id for parameter in node.parameters]
-    for name, spans in names.spans.items():
-        if name not in parameters and name not in names.refused:
-            draft = sink.error(E0204, at=spans[0], problem=f"`{name}` is not a size of `{node.name}`")
-            draft.did_you_mean(name, parameters, spans[0])
+    missing = [name for name in names.spans if name not in parameters and name not in names.refused]
+    for name in missing:
+        at = names.spans[name][0]
+        draft = sink.error(E0204, at=at, problem=f"`{name}` is not a size of `{node.name}`")
+        draft.did_you_mean(name, parameters, at)
+        draft.remark(f"sizes stand behind the name: `struct {node.name}[{', '.join([*parameters, *missing])}]`")
     broken = any(isinstance(field.spec, ErrorSpec) for field in fields) or not names.spans.keys() <= set(parameters)
     untold = frozenset() if broken else untold_sizes(frozenset(parameters), [field.spec for field in fields])
     for parameter in node.parameters:
