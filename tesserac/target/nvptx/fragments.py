@@ -101,6 +101,20 @@ def emit_round(ctx: Context, op: Op) -> None:
     ctx.fragments[op.result] = _stored(ctx, made, ctx.fragments[op.operands[0]], fragment(op.result))
 
 
+def _rounds_last(op: Op) -> bool:
+    """Whether the body of a map ends with rounding f32 to bf16, which is then done for two elements at once."""
+    made = op.body.ops[-1].operands[0].defining_op
+    if made is None or made.name != "scalar.cast" or "narrow" in op.attrs or fragment(op.result).policy.saturate:
+        return False
+    types = (made.operands[0].type, made.result.type)
+    return types == (SINGLE, ScalarType(BF16)) and fragment(op.result).layout.count % 2 == 0
+
+
+def _computed(op: Op) -> DType:
+    """The type of what bodies give before it is rounded to that of the result."""
+    return F32_TYPE if _rounds_last(op) else scalar_of(fragment(op.result)).dtype
+
+
 def _rounded_to(op: Op) -> DType:
     """The type that what a map gives is rounded to, here or later."""
     return attr(op, "narrow", DType) if "narrow" in op.attrs else fragment(op.result).dtype
@@ -177,7 +191,7 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     """The bodies with their rare programs: one after the other through memory of the thread, so that programs that
     hardly ever run are not most of the kernel."""
     rows = _arguments(ctx, op)
-    kinds, result = [value.type for value in rows[0]], register_type(scalar_of(fragment(op.result)).dtype)
+    kinds, result = [value.type for value in rows[0]], register_type(_computed(op))
     if len(rows) < MANY or any(kind == I1 for kind in (*kinds, result)):
         return _bodies(ctx, op, None)
     b = ctx.b
@@ -189,7 +203,8 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     def body(number: Value, _: list[Value]) -> list[Value]:
         places = [b.gep(kind, room, number) for kind, room in zip(kinds, rooms, strict=True)]
         args = [b.load(kind, place, kind.bits // 8) for kind, place in zip(kinds, places, strict=True)]
-        value = emit_body(ctx, op.body.args, op.body.ops, args, Emission(stored=_rounded_to(op), terms=_near_terms(op)))
+        how = Emission(stored=_rounded_to(op), terms=_near_terms(op), unrounded=_rounds_last(op))
+        value = emit_body(ctx, op.body.args, op.body.ops, args, how)
         b.store(value, b.gep(result, made, number), result.bits // 8)
         return []
 
@@ -201,7 +216,7 @@ def _bodies(ctx: Context, op: Op, rare: Rare, true: frozenset[IRValue] = frozens
     shared = shared_divisions(op.body.ops, _of_rows(op))
     several = fragment(op.result).layout.count >= MANY
     single = single_divisions(op.body.ops) if several else frozenset()
-    how = Emission(rare, _rounded_to(op), shared, single, true, _near_terms(op))
+    how = Emission(rare, _rounded_to(op), shared, single, true, _near_terms(op), _rounds_last(op))
     return [emit_body(ctx, op.body.args, op.body.ops, args, how) for args in _arguments(ctx, op)]
 
 
@@ -224,7 +239,7 @@ def _arguments(ctx: Context, op: Op) -> list[list[Value]]:
 def _stored(ctx: Context, made: Op, values: list[Value], ty: FragmentType) -> list[Value]:
     """What the bodies of a map gave, rounded to the type of the result; numbers of 16 bits two by two, as the hardware
     does it."""
-    computed, factor = scalar_of(ty).dtype, missing_lift(made.body.ops) if _rounded_to(made) == BF16 else 1.0
+    computed, factor = _computed(made), missing_lift(made.body.ops) if _rounded_to(made) == BF16 else 1.0
     if factor != 1.0 and len(values) % 2:
         values, factor = [ctx.b.fmul(v, constant(computed, factor)) for v in values], 1.0
     if (computed, ty.dtype) != (F32_TYPE, BF16) or ty.policy.saturate or len(values) % 2:

@@ -42,7 +42,7 @@ class Emission:
     """How a body is written. `stored` is the narrow type that it is rounded to; a body that `yields_term` then lacks
     what `missing_lift` says. `shared` are divisions by what many elements have in common, `divided` others that many
     elements have side by side. Comparisons that are `true` are known to hold. `terms` are those of a softmax that the
-    hardware's power of two is near enough for."""
+    hardware's power of two is near enough for. Of a body that is `unrounded` the last cast is left to the caller."""
 
     rare: Rare = None
     stored: DType | None = None
@@ -50,6 +50,7 @@ class Emission:
     divided: frozenset[Op] = frozenset()
     true: frozenset[IRValue] = frozenset()
     terms: frozenset[Op] = frozenset()
+    unrounded: bool = False
 
 
 PLAIN, TRUE = Emission(), const_int(I1, 1)
@@ -63,7 +64,8 @@ def emit_body(
     lift = 1.0 if yields_term(ops) else TERM_LIFT
     for op in ops[:-1]:
         values[op.result] = TRUE if op.result in how.true else _step(ctx, op, values, how, lift)
-    return values[ops[-1].operands[0]]
+    last = ops[-1].operands[0].defining_op
+    return values[last.operands[0] if last is not None and how.unrounded else ops[-1].operands[0]]
 
 
 def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, lift: float) -> Value:
