@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op
 from tesserac.ir.types import MemRefType
+from tesserac.schedule.cost import body_work
 from tesserac.schedule.machine import MACHINES
 from tesserac.schedule.row_lengths import row_parts
 from tesserac.target.nvptx import clusters, copies
@@ -74,7 +75,7 @@ def block_threads(kernel: Op) -> int:
     return kernel_threads(kernel) * programs_beside(kernel)
 
 
-FULL, HOLDING, TOGETHER, HOLDING_MORE, NARROW, LOOPING = 64, 40, 36, 28, 32, 24
+FULL, HOLDING, TOGETHER, HOLDING_MORE, NARROW, LOOPING = 64, 40, 36, 28, 32, 20
 """Warps that a multiprocessor should have at once, of maps, of rows that lie in registers, of several short ones and of
 few narrow numbers, of longer ones that one warp holds, of such rows of narrow numbers, which have code for those that
 stand alone, and of rows that threads go over. By ncu, gelu with 28 began an instruction in 61 % of the cycles, and
@@ -82,6 +83,9 @@ waited for memory in others."""
 FEW_WORDS, WORDS_OF_A_ROW, WORDS_OF_A_WARP, NARROW_WORDS, WORDS_OF_A_ROUND = 8, 16, 24, 12, 32
 """What a thread of a map or a row reads, at most, of a row that one warp holds, of narrow numbers of such, or of a row
 in one round, in words, where it needs no more registers than so many warps leave it."""
+SHORT_BODY = 28
+"""Operations for a number, such as those of a term of a softmax: what a longer body has at once needs registers that so
+many warps do not leave."""
 WORD_BITS = 32
 MAPS = {"gpu.kernel", "gpu.axis", "gpu.load", "gpu.map", "gpu.cast", "gpu.store", "gpu.return"}
 
@@ -124,6 +128,8 @@ def _warps_resident(kernel: Op) -> int:
 
 
 def _warps_of_held_rows(kernel: Op, wide: bool, words: int) -> int:
+    if _longest_body(kernel) > SHORT_BODY:
+        return HOLDING_MORE if wide and words <= WORDS_OF_A_ROW else 1
     if wide and words <= WORDS_OF_A_ROW:
         return TOGETHER if any(len(fragment(op.result).shape) > 1 for op in _loads(kernel)) else HOLDING
     if not row_parts(kernel):
@@ -131,6 +137,11 @@ def _warps_of_held_rows(kernel: Op, wide: bool, words: int) -> int:
     if words > (WORDS_OF_A_WARP if wide else NARROW_WORDS):
         return 1
     return HOLDING_MORE if wide else NARROW
+
+
+def _longest_body(kernel: Op) -> int:
+    """Operations that the longest map does for a number."""
+    return max((body_work(op) for op in kernel.walk() if op.name == "gpu.map"), default=0)
 
 
 def _loads(op: Op) -> list[Op]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op
 from tesserac.ir.types import INDEX
+from tesserac.schedule.cost import body_work
 from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import RESIDENT, Config, grid, kernel_memrefs, memref_type
 from tesserac.tile.gpu.convert import STATIC_BYTES
@@ -26,8 +27,9 @@ from tesserac.types.dims import ONE, Dim
 STRAIGHT = ("axis", "load", "map", "store", "full", "iota", "cast", "return", "alloc", "view")
 """What kernels may hold: each does it once."""
 
-WARP, NARROW_BYTES, FEW_THREADS = 32, 4, 128
-"""Programs with few threads, each of which holds 32 numbers of at most so many bytes, do with 64 registers a thread."""
+WARP, NARROW_BYTES, FEW_THREADS, SHORT_BODY = 32, 4, 128, 8
+"""Programs with few threads, each of which holds 32 numbers of at most so many bytes, do with 64 registers a thread
+where maps are a few operations for a number, as those of a transform are."""
 THREADS = 1024
 """Those that a multiprocessor then holds at once: more wait for memory than with all registers they could use."""
 
@@ -119,7 +121,8 @@ class _Joined:
         name, config = f"{one.symbol}.{two.symbol.rpartition('$')[2]}", attr(one, "config", Config)
         attrs: dict[str, Attr] = {"sym_name": name, "grid": sizes, "config": config}
         threads = WARP * config.warps
-        if memref_type(held).dtype.bytes <= NARROW_BYTES and threads <= FEW_THREADS:
+        short = all(body_work(op) <= SHORT_BODY for op in self.block.ops if op.name == "tile.map")
+        if memref_type(held).dtype.bytes <= NARROW_BYTES and threads <= FEW_THREADS and short:
             attrs[RESIDENT] = THREADS // threads
         self.kernel = Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], one.span)
 
