@@ -103,6 +103,7 @@ def translated(text: str) -> str:
     text = re.sub(r'call i32 asm sideeffect "mov\.b32 \$0, \$1;", "=r,r"\(i32 (\S+)\)', r"add i32 \1, 0", text)
     text = re.sub(r'call i64 asm sideeffect "mov\.b64 \$0, \$1;", "=l,l"\(i64 (\S+)\)', r"add i64 \1, 0", text)
     text = re.sub(r'.*call void asm sideeffect "", ""\(\)\n', "", text)
+    text = re.sub(r'.*call void asm sideeffect "prefetch[^"]*", "l"\(.*\n', "", text)
     text = re.sub(r'.*call void asm sideeffect "[^"]*griddepcontrol[^"]*", "~\{memory\}"\(\)\n', "", text)
     text = _PROGRAM_BARRIER.sub(r"call void @emu_program_barrier(\2)", text)
     text = re.sub(r".*call void @llvm\.nvvm\.cp\.async\.(commit|wait).*\n", "", text)

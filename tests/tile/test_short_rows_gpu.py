@@ -12,7 +12,7 @@ from tesserac.base.source import SourceFile
 from tesserac.graph.interp import run_function
 from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
-from tesserac.target.nvptx.blocks import block_bytes, block_threads, may_begin_early, programs_beside
+from tesserac.target.nvptx.blocks import block_bytes, block_threads, blocks_resident, may_begin_early, programs_beside
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
@@ -23,6 +23,7 @@ from tests.support.source_support import compile_to_forms
 
 PRODUCTS = "def f(x: Tensor[N, {0}, {1}], y: Tensor[N, {0}, {1}]): return sum(wide(x) * wide(y), axis=-1)\n"
 EXTREMES = "def f(x: Tensor[N, {0}, {1}], y: Tensor[{0}, {1}]): return max(x, axis=-1) + sum(x * y, axis=-1)\n"
+ROWS = ("softmax", "log_softmax")
 TWICE = "def f(x: Tensor[N, 128, f32]): return softmax(x)\n"
 
 
@@ -59,6 +60,29 @@ def test_programs_that_write_one_number_share_blocks_of_threads() -> None:
     assert block_bytes(sums).constant == 4 * 16
     text = emit_ptx(emit_kernel(sums).llvm, "sm_90a")
     assert re.findall(r"@mine bar\.sync (\d), (\d+)", text) == [(str(i), "64") for i in (1, 2, 3, 4)]
+
+
+def test_what_a_map_rounds_last_it_rounds_two_by_two() -> None:
+    (rows,) = kernels_of(lowered("def f(x: Tensor[N, 1024, bf16]): return softmax(x)\n"))
+    text = emit_ptx(emit_kernel(rows).llvm, "sm_90a")
+    assert text.count("cvt.rn.bf16x2.f32") == 8 and "cvt.rn.bf16.f32" not in text, "16 numbers a thread"
+
+
+def test_rows_with_long_bodies_have_more_registers() -> None:
+    """Those of a softmax are shared out among 40 warps; a body with a logarithm would spill some of 48."""
+    made = [kernels_of(lowered(f"def f(x: Tensor[N, 1024, f32]): return {name}(x)\n")) for name in ROWS]
+    assert [blocks_resident(kernel) for (kernel,) in made] == [20, 14]
+
+
+def test_programs_that_write_rows_ask_for_those_of_later_ones() -> None:
+    """132 multiprocessors have 36 warps each; the last program of several rows is not asked for."""
+    (rows,) = kernels_of(lowered("def f(x: Tensor[N, 1024, bf16]): return softmax(x)\n"))
+    (read,) = [op for op in rows.walk() if op.name == "gpu.load"]
+    assert read.attrs["ahead"] == 132 * 36 // 2
+    assert emit_ptx(emit_kernel(rows).llvm, "sm_90a").count("prefetch.global.L2") == 1
+    others = ("sum(x, axis=-1)", "x + 1.0")
+    made = [kernels_of(lowered(f"def f(x: Tensor[N, 1024, f32]): return {other}\n")) for other in others]
+    assert not any("ahead" in op.attrs for (kernel,) in made for op in kernel.walk())
 
 
 def test_launches_of_many_blocks_do_not_begin_early() -> None:

@@ -15,6 +15,7 @@ from tesserac.schedule.row_lengths import row_blocks, row_parts
 from tesserac.target import flow
 from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, vector, zero
+from tesserac.target.nvptx.ahead import emit_ahead
 from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
 from tesserac.target.nvptx.fragments import shuffle, word_of
 from tesserac.tile.gpu.held_rows import LOOPS
@@ -189,6 +190,7 @@ def emit_load(ctx: Context, op: Op) -> None:
 
     rest = _unless_whole(place, width, inside, one_by_one, partly)
     ctx.fragments[op.result] = _either(place, width, simple, whole, rest)
+    emit_ahead(ctx, op, place)
 
 
 Way = Callable[[], list[Value]]

@@ -10,7 +10,8 @@ Kernel
     gpu.alloc() : memref | stages | barriers    memory of the block, shared by its threads
 Registers
     gpu.axis(start, stop) : axis                as tile.axis
-    gpu.load(mem, at...) : fragment             each thread its elements, in vectors where they are aligned and inside
+    gpu.load(mem, at...) {ahead} : fragment     each thread its elements, in vectors where they are aligned and inside;
+                                                the second cache is asked for those of the program `ahead` places later
     gpu.store(fragment, mem, at...) {team}      elements outside the axes are not written; of copies, one is, in the
                                                 block or, where `team` says so, in each team of threads
     gpu.gather(mem, at..., status?, axis...) {maps, bounds, bounded}

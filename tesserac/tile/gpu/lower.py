@@ -12,6 +12,7 @@ from tesserac.ir.rewrite import erase_dead
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.row_lengths import row_blocks
 from tesserac.tile.gpu.ahead import load_ahead
+from tesserac.tile.gpu.ask_ahead import ask_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.clusters import CLUSTER, join_in_clusters
 from tesserac.tile.gpu.convert import expand_conversions
@@ -100,6 +101,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
             pipeline_copies(lowered, machine.near_bytes)
     # Last: only now is all traffic through shared memory visible.
     insert_barriers(lowered)
+    ask_ahead(lowered, machine)
     module = Module([lowered])
     while erase_dead(module):
         pass

@@ -1,0 +1,41 @@
+"""Blocks that the second cache is asked for, while programs that read them have not begun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tesserac.ir.core import Op
+from tesserac.target import flow
+from tesserac.target.llvm_types import I64, VOID, const_i64
+from tesserac.target.nvptx.context import Context
+from tesserac.tile.gpu.ask_ahead import AHEAD
+from tesserac.tile.gpu.values import integer, kernel_grid
+from tesserac.types.dims import product
+
+if TYPE_CHECKING:
+    from tesserac.target.nvptx.memory import Place
+
+LINE_BYTES = 128
+
+
+def emit_ahead(ctx: Context, load: Op, place: Place) -> None:
+    """Each lane asks for one line of what its warp reads in the program that the load names. The last program is not
+    asked for: of several rows it may have fewer."""
+    if AHEAD not in load.attrs:
+        return
+    b, ahead, last = ctx.b, integer(load, AHEAD), place.axes[-1]
+    rows = place.axes[0].block if len(place.axes) > 1 else 1
+    stride = b.mul(place.memory.strides[0], const_i64(place.bytes))
+    row = b.mul(b.minimum_int(b.sub(last.stop, last.start), const_i64(last.block)), const_i64(place.bytes))
+    size = b.add(b.mul(stride, const_i64(rows - 1)), row)
+    here = b.cast("ptrtoint", b.gep(place.element, place.memory.pointer, place.start), I64)
+    line = b.mul(b.cast("zext", ctx.lane, I64), const_i64(LINE_BYTES))
+    address = b.add(b.add(here, line), b.mul(stride, const_i64(ahead * rows)))
+    further = b.add(ctx.program, const_i64(ahead + 1))
+    is_there = b.icmp("slt", further, ctx.dim(product(kernel_grid(ctx.kernel))))
+    wanted = b.binary("and", is_there, b.icmp("slt", line, size))
+
+    def ask() -> None:
+        b.asm(VOID, "prefetch.global.L2 [$0];", "l", [address])
+
+    flow.if_then(b, wanted, ask)
