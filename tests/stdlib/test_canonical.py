@@ -100,6 +100,7 @@ def test_matrices_go_into_blocks_and_back() -> None:
         ("x.transpose(0, 2)", "E0314"),
         ("tile_view(x, 2, 3)", "E0309"),
         ("lstm(x, x, x, x, x)", "E0205"),
+        ("log_prob(Bernoulli(x), x)", "E0205"),
         ("lstm(x, [x, x])", "E0217"),
         ("gru(x, [(x, x)], bidirectional=True)", "E0217"),
     ],

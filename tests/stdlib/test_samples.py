@@ -64,7 +64,7 @@ CASES: dict[str, Below] = {
     "sample(Dirichlet(array([1.25, 0.3, 2.0], dtype=f64)), 4000, key=k)[:, 1]": _beta(0.3, 3.25),
     "sample(MultivariateNormal(array([1.0, -2.0], dtype=f64), array([[4.0, 1.0], [1.0, 9.0]], dtype=f64)), 4000, "
     "key=k) @ array([1.0, 1.0], dtype=f64)": _normal(-1.0, 15**0.5),
-    f"sample(Categorical({LOGITS}), 4000, key=k)": _of(*P4),
+    f"sample(Categorical(logits={LOGITS}), 4000, key=k)": _of(*P4),
     "sample(Bernoulli(probs=0.2 * a), 4000, key=k)": _of(0.75, 0.25),
     f"sample_tokens(expand({LOGITS}, (4000, 4)), key=k)": _of(*P4),
     f"multinomial(expand(exp({LOGITS}), (4000, 4)), 2, key=k)[:, 1]": _of(*SECOND),

@@ -88,7 +88,8 @@ def sort_arguments(
     given: dict[str, typed.Expr] = {}
     ordered = [arg for arg in args if arg.name is None]
     if len(ordered) > len(positional):
-        many = f"`{callee.name}` takes {_count(len(positional))}, {len(ordered)} were given"
+        were = "was" if len(ordered) == 1 else "were"
+        many = f"`{callee.name}` takes {_count(len(positional))}, {len(ordered)} {were} given"
         draft = body.sink.error(E0205, at=ordered[len(positional)].value.span, problem=many)
         if slots:
             draft.remark(_listed(slots))
@@ -129,7 +130,7 @@ def _put(
 def _listed(slots: Sequence[Slot]) -> str:
     """What a function takes, by its names."""
     placed, named = (", ".join(f"`{s.name}`" for s in slots if s.keyword_only is only) for only in (False, True))
-    return "; ".join(text for text in (placed and f"it takes {placed}", named and f"by name {named}") if text)
+    return "it takes " + "; ".join(text for text in (placed, named and f"by name {named}") if text)
 
 
 def _count(number: int) -> str:
