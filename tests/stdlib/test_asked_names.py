@@ -182,6 +182,7 @@ log_prob(Beta(p + 1.0, w), p) + log_prob(Gamma(w, w + 1.0), p)
 log_prob(StudentT(w + 2.0, x, p), y) + log_prob(Exponential(w), p) + log_prob(HalfNormal(p), abs(y))
 log_prob(Categorical(logits=x), i) + log_prob(Bernoulli(logits=x), round(p))[:, 0]
 log_prob(Poisson(w), cast(j, f64))[0]
+expectation(Categorical(logits=x)) + variance(Categorical(probs=p))
 log_prob(Dirichlet(w), softmax(x))
 log_prob(MultivariateNormal(v[:4], scale_tril=cholesky(s @ s.T)), w[:4])
 log_prob(VonMises(x, w), y) + entropy(Normal(x, p)) + kl(Normal(x, p), Normal(y, w))
