@@ -29,6 +29,7 @@ from tesserac.graph.passes.forget_operators import forget_operators
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
+from tesserac.graph.passes.known_places import known_places
 from tesserac.graph.passes.match_kernels import match_kernels
 from tesserac.graph.passes.narrow_operands import narrow_operands
 from tesserac.graph.passes.narrow_terms import narrow_terms
@@ -89,6 +90,7 @@ PROGRAM_PASSES: tuple[Pass, ...] = (
     fold_views,  # views and constants go into the forms that read them
     narrow_operands,  # products read narrow numbers as they are stored
     narrow_terms,  # of softmaxes, which the hardware's instructions then do for
+    known_places,  # gathers that need no check, once views and constants are where they are read
 )
 GRAPH_PASSES: tuple[Pass, ...] = (
     kernels_as_meant,  # those that no target has placed

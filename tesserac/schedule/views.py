@@ -195,13 +195,23 @@ def _moved_over(view: Op, producer: Op) -> Op | None:
         case Renamed():
             return _renamed_map(view, producer)
         case Reshape():
-            return _reshaped_map(view, producer)
+            return None if _reads_gathered(producer, set()) else _reshaped_map(view, producer)
     copy = copy_of(Builder.before(view), view.result)
     if copy.operands[0].owner is not producer or refusal(copy, producer) is not None:
         copy.erase()
         return None
     fuse(copy, producer)
     return copy
+
+
+def _reads_gathered(op: Op, seen: set[Op]) -> bool:
+    """Whether maps compute something of gathered elements, which go with them only in the space of the gather."""
+    seen.add(op)
+    made = [value.defining_op for value in op.operands if value.defining_op is not None]
+    return any(
+        inner.name == "form.gather" or (inner.name == "form.map" and inner not in seen and _reads_gathered(inner, seen))
+        for inner in made
+    )
 
 
 def _shapes(view: Op) -> tuple[Dims, Dims]:
