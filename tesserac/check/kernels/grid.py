@@ -16,7 +16,7 @@ from tesserac.check.instances.binding import substitute_type
 from tesserac.check.instances.conform import conform, expected_storage
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK, Kernel
-from tesserac.check.model.specs import Signature, TensorSpec, TypeSpec
+from tesserac.check.model.specs import Signature, TensorSpec, TupleSpec, TypeSpec
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
@@ -171,9 +171,15 @@ def _dims(value: typed.Expr) -> tuple[Dim, ...]:
 
 def declared(body: Body, spec: TypeSpec | None, value: typed.Expr) -> typed.Expr:
     """The result as the signature says: a kernel stores in the declared dtype, which rounds once."""
-    if spec is None:
-        return value
+    return value if spec is None else conform(body, spec, _rounded(body, spec, value))
+
+
+def _rounded(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
+    """Each tensor of the result in the dtype that its own place of the signature says."""
+    if isinstance(spec, TupleSpec) and isinstance(value.type, TupleType) and len(spec.items) == len(value.type.items):
+        items = zip(spec.items, tuple_items(value, value.span), strict=True)
+        return make_tuple([_rounded(body, own, item) for own, item in items], value.span)
     storage = expected_storage(body, spec) if isinstance(spec, TensorSpec) else None
-    if storage is not None and isinstance(value.type, TensorType):
-        value = apply_operator(body, Cast(storage.dtype, storage.policy), [value], value.span, value.span)
-    return conform(body, spec, value)
+    if storage is None or not isinstance(value.type, TensorType):
+        return value
+    return apply_operator(body, Cast(storage.dtype, storage.policy), [value], value.span, value.span)
