@@ -14,7 +14,7 @@ from tesserac.ir.forms import Slice, operand_maps, tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import AxisType, ScalarType, TensorType, TileType
 from tesserac.tile.dialect import compute_scalar, tile_type
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import I64
 
 if TYPE_CHECKING:
@@ -170,13 +170,36 @@ def map_of(op: Op, value: Value) -> Value:
 
 
 def part_of_map(view: Op) -> Value | None:
-    """A part of what a map makes, as what it makes of that part: arguments are read in parts, tiles in registers have
-    none. None for any other view."""
-    made = view.operands[0].defining_op
-    if not isinstance(view.attrs["view"], Slice) or made is None or not maps_in_place(made):
+    """A part of what a map makes, as what it makes of those parts: arguments are read in parts, tiles in registers have
+    none. None for any other view, and for a map that reads where it is."""
+    made, cut = view.operands[0].defining_op, view.attrs["view"]
+    if not isinstance(cut, Slice) or made is None or made.name != "form.map":
         return None
-    given = tensor_type(made.operands[0])
-    ty = TensorType(tensor_type(view.result).dims, given.dtype, given.policy)
-    part = map_of(made, Builder.before(made).value("form.view", made.operands, ty, view.attrs))
+    if any(inner.name == "scalar.index" for inner in made.body.ops):
+        return None
+    dims = tensor_type(view.result).dims
+    read = zip(made.operands, operand_maps(made), strict=True)
+    parts = [_part(made, value, places, cut, dims) for value, places in read]
+    copy = clone_op(made, dict(zip(made.operands, parts, strict=True)))
+    ty = tensor_type(made.result)
+    copy.result.type = TensorType(dims, ty.dtype, ty.policy)
+    part = Builder.before(made).add(copy).result
     view.result.replace_all_uses(part)
     return part
+
+
+def _part(made: Op, value: Value, places: tuple[int | None, ...], cut: Slice, dims: tuple[Dim, ...]) -> Value:
+    """What a map reads of an operand for a part of its result: the operand itself where it has none of the dims that
+    are cut."""
+    ty, whole = tensor_type(value), tensor_type(made.result).dims
+    own = tuple(size if place is None else dims[place] for size, place in zip(ty.dims, places, strict=True))
+    starts = tuple(ZERO if place is None else cut.starts[place] for place in places)
+    steps = tuple(1 if place is None else cut.steps[place] for place in places)
+    if all(place is None or dims[place] == whole[place] for place in places) and not any(map(_moves, starts, steps)):
+        return value
+    result = TensorType(own, ty.dtype, ty.policy)
+    return Builder.before(made).value("form.view", (value,), result, {"view": Slice(starts, steps)})
+
+
+def _moves(start: Dim, step: int) -> bool:
+    return start != ZERO or step != 1
