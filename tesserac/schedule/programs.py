@@ -109,6 +109,8 @@ CPU_NOT_TAKEN = {
 
 
 SUMMED = f"the order of sums has blocks of {REDUCTION.block}, whatever a schedule says"
+BESIDE = f"the order of sums has {REDUCTION.lanes} lanes, whatever a schedule says of blocks that products go over too"
+SUM_REASONS = {REDUCTION.block: SUMMED, REDUCTION.lanes: BESIDE}
 
 
 def launched_kernel(launch: Op) -> Op:
@@ -119,7 +121,7 @@ def launched_kernel(launch: Op) -> Op:
 def schedule_program(launch: Op, machine: Machine) -> None:
     kernel = launched_kernel(launch)
     settings, own = kernel_settings(kernel), kernel_own(kernel)
-    sizes, summed = _blocks(kernel, machine), summed_blocks(kernel)
+    sizes, summed = _blocks(kernel, machine), summed_blocks(kernel, machine)
     if machine.warps:
         _require_room(kernel, sizes, machine)
     _require_unit(kernel, sizes, machine)
@@ -139,7 +141,7 @@ def schedule_program(launch: Op, machine: Machine) -> None:
         used |= _bind(launch, kernel, sizes, machine)
     unused = sorted(kernel_schedule(kernel).keys() - used)
     reasons = NOT_TAKEN if machine.warps else NOT_TAKEN | CPU_NOT_TAKEN
-    reasons |= {setting_name(block.symbol or ""): SUMMED for block in summed}
+    reasons |= {setting_name(block.symbol or ""): SUM_REASONS[size] for block, size in summed.items()}
     for name in unused:
         because(launch, f"{name} of its schedule is not taken: {reasons[name]}")
 
@@ -228,27 +230,27 @@ def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
     if not machine.warps:
         of_rows = len(kernel_own(kernel)) == 1 and not any(op.name == "form.contract" for op in kernel.walk())
         terms = TERMS_BLOCK if _is_product(kernel) and not _is_narrow(kernel) else LOOP_BLOCK
-        rows = SUMS_BLOCK if summed_blocks(kernel) else ROWS_BLOCK
-        return _sizes(kernel, rows if of_rows else OWN_BLOCK, terms)
-    if (width := _folded_width(kernel)) is not None:
-        return _sizes(kernel, max(1, HELD_OF_ROWS // width), GPU_BLOCKS[0][1])
+        rows = SUMS_BLOCK if summed_blocks(kernel, machine) else ROWS_BLOCK
+        return _sizes(kernel, rows if of_rows else OWN_BLOCK, terms, machine)
+    if (width := _folded_width(kernel, machine)) is not None:
+        return _sizes(kernel, max(1, HELD_OF_ROWS // width), GPU_BLOCKS[0][1], machine)
     if _only_multiplies(kernel, machine):
-        tried = [_product_sizes(kernel, *block) for block in ASYNC_PRODUCT]
+        tried = [_product_sizes(kernel, *block, machine) for block in ASYNC_PRODUCT]
         return next((sizes for sizes in tried if _fits(kernel, sizes, machine)), tried[-1])
     many = ASYNC_BLOCKS if machine.has_async_matrix_unit else NARROW_BLOCKS
     narrow = FEW_BLOCKS if _has_few_rows(kernel) else many
-    tried = [_sizes(kernel, *block) for block in (narrow if _is_narrow(kernel) else GPU_BLOCKS)]
+    tried = [_sizes(kernel, *block, machine) for block in (narrow if _is_narrow(kernel) else GPU_BLOCKS)]
     fitting = (sizes for sizes in tried if _fits(kernel, sizes, machine))
     return next(fitting, tried[-1])
 
 
-def _folded_width(kernel: Op) -> int | None:
+def _folded_width(kernel: Op, machine: Machine) -> int | None:
     """How many elements the rows have that programs fold, where they do little else."""
     ops, own = list(kernel.walk()), kernel_own(kernel)
     folds = [tensor_type(op.operands[0]) for op in ops if op.name == "form.reduce"]
     if len(own) != 1 or not folds or any(op.name == "form.contract" for op in ops):
         return None
-    known = dict.fromkeys(summed_blocks(kernel), REDUCTION.block)
+    known = summed_blocks(kernel, machine)
     return max(prod(known.get(d, d.constant or WHOLE) for d in ty.dims if d not in own) for ty in folds)
 
 
@@ -258,20 +260,20 @@ def _has_few_rows(kernel: Op) -> bool:
     return len(sizes) == 1 and sizes[0] is not None and sizes[0] <= FEW_ROWS
 
 
-def _product_sizes(kernel: Op, rows: int, columns: int) -> dict[Dim, int]:
+def _product_sizes(kernel: Op, rows: int, columns: int, machine: Machine) -> dict[Dim, int]:
     """Blocks of a program that only multiplies: the last dim that it cuts its results along is that of columns."""
-    narrow, wide = _sizes(kernel, rows, ASYNC_TERMS), _sizes(kernel, columns, ASYNC_TERMS)
+    narrow, wide = (_sizes(kernel, size, ASYNC_TERMS, machine) for size in (rows, columns))
     last = kernel_own(kernel)[-1]
     return {block: (wide if block == last else narrow)[block] for block in narrow}
 
 
-def _sizes(kernel: Op, own_block: int, loop_block: int) -> dict[Dim, int]:
+def _sizes(kernel: Op, own_block: int, loop_block: int, machine: Machine) -> dict[Dim, int]:
     settings, own, space = kernel_settings(kernel), kernel_own(kernel), kernel_space(kernel)
     sizes: dict[Dim, int] = {}
-    summed = summed_blocks(kernel)
+    summed = summed_blocks(kernel, machine)
     for cut in kernel_blocks(kernel):
         if cut.block in summed:
-            sizes[cut.block] = _fitting(cut, REDUCTION.block)
+            sizes[cut.block] = _fitting(cut, summed[cut.block])
             continue
         given, wanted = settings.get(_setting(cut)), own_block if cut.block in own else loop_block
         able = space.get(_setting(cut), ())
@@ -280,12 +282,14 @@ def _sizes(kernel: Op, own_block: int, loop_block: int) -> dict[Dim, int]:
     return sizes
 
 
-def summed_blocks(kernel: Op) -> set[Dim]:
-    """The blocks that loops add sums of, and no products: a program takes them as the order of sums has them, but for
-    those that the kernel means."""
+def summed_blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
+    """The blocks that loops add sums of, but for those that the kernel means, and how large they are: as the order of
+    sums has them. Where products go over them too, threads hold no more of them than it has lanes."""
     loops = [(block_loop(op), op) for op in kernel.walk()]
     over = {cut.block: op for cut, op in loops if cut is not None and cut.block.symbol not in kernel_pinned(kernel)}
-    return {block for block, loop in over.items() if not any(products_of(loop)) and _adds(loop, block)}
+    adding = {block: loop for block, loop in over.items() if _adds(loop, block)}
+    held = REDUCTION.lanes if machine.warps else REDUCTION.block
+    return {block: held if any(products_of(loop)) else REDUCTION.block for block, loop in adding.items()}
 
 
 def _adds(loop: Op, block: Dim) -> bool:

@@ -11,10 +11,14 @@ Powers of two commute with the rounding of every step, so the chain has the bits
 terms of the final scale. A contraction is cut into segments, which the aligned tree puts together: the value of a
 segment is all that the loop carries, and two neighbours become one as a block joins what came before it, with the right
 one's values in the place of the block's. A segment of sums is one block.
+Sums beside products are those of `program_lanes.py`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tesserac.base.dataclass import dataclass
@@ -26,29 +30,33 @@ from tesserac.ir.kernels import Cut, block_loop
 from tesserac.ir.types import INDEX, TensorType
 from tesserac.numerics.order import CONTRACTION, REDUCTION, Chain
 from tesserac.schedule.access import is_view, view_source
+from tesserac.schedule.programs import products_of
 from tesserac.tile.bodies import finished
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.masked_blocks import Bound, bounds_of
 from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_lanes import empty_lanes, folded_lanes, has_lanes, next_lanes, require_floats
 from tesserac.types.dims import ONE, ZERO, Dim
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
 
 EXTREMES = ("scalar.max", "scalar.min")
+Fill = Callable[[Value, list[Value]], list[Value]]
 
 
 @dataclass(frozen=True)
 class Joined:
     """How a carried value takes a block in: `part` is what the block gives. Of a chain `product` makes that, and
     `before` is the carried value as the chain goes on from it; `scale` is the exponent of two, per row, by which the
-    block's terms are multiplied. Of a sum `total` makes it."""
+    block's terms are multiplied. Of a sum `total` makes it, and its `lanes` may be what a loop carries."""
 
     part: Value
     product: Op | None = None
     before: Value | None = None
     scale: Value | None = None
     total: Op | None = None
+    lanes: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,10 @@ class Ends:
     low: Value | None
     high: Value
     kept: frozenset[Bound] = frozenset()
+
+
+Walk = Callable[["Program", Op, Cut, list[Joined], Value, Ends, list[Value]], list[Value]]
+"""Ascending blocks from an index to the end, and what they carry on."""
 
 
 def build_loop(program: Program, op: Op, value: Value) -> Value:
@@ -73,13 +85,13 @@ def build_loop(program: Program, op: Op, value: Value) -> Value:
         return _one_by_one(program, op, cut, value)
     joins = [_joined(program, op, cut, position) for position in range(len(op.results))]
     inits = [program.value(v) for v in op.operands[2:]]
-    segment = _segment(joins)
-    _admit_sums(program, cut, joins)
-    ends = _ends(program, op, cut)
+    segment = _segment(joins, beside := _sums_beside_products(op, joins))
+    _admit_sums(program, cut, joins, beside)
+    ends, walk = _ends(program, op, cut), partial(_halves, segment or 0) if beside else _chain
     if segment is None or _fits_segment(cut, segment):
-        totals = _chain(program, op, cut, joins, program.size(0), ends, inits)
+        totals = walk(program, op, cut, joins, program.size(0), ends, inits)
     else:
-        totals = _tree(program, op, cut, joins, segment, ends, inits)
+        totals = _tree(program, op, cut, joins, segment, ends, inits, walk)
     for result, total, join in zip(op.results, totals, joins, strict=True):
         done = total if join.product is None else finished(program.builder, "sum", total, tensor_type(result))
         program.remember(result, done)
@@ -128,12 +140,16 @@ def _plus(program: Program, index: Value, shift: Dim, given: Value | None) -> Va
 
 
 def _make_invariants(program: Program, loop: Op) -> None:
-    """What a loop reads from around it is made before it."""
+    """What a loop reads from around it is made before it, and the axes of dims that its products take whole."""
     inside = {value for op in loop.walk() for value in (*op.results, *(a for r in op.regions for a in r.block.args))}
     for op in loop.walk():
         for value in op.operands if op is not loop else ():
             if value not in inside and isinstance(value.type, TensorType) and not program.is_argument(value):
                 program.value(value)
+    for product in products_of(loop):
+        for dim in tensor_type(product.result).dims:
+            if dim not in program.sizes:
+                program.axis(dim)
 
 
 # ----------------------------------------------------------------------------------------------- what a loop carries
@@ -170,9 +186,13 @@ def _sums_block(made: Op, cut: Cut) -> bool:
     return is_wide and [dims[axis] for axis in indices(made, "axes")] == [cut.block]
 
 
-def _admit_sums(program: Program, cut: Cut, joins: list[Joined]) -> None:
-    """Sums of blocks that are whole blocks of a reduction's order may be made; the aligned tree adds them."""
+def _admit_sums(program: Program, cut: Cut, joins: list[Joined], beside: bool) -> None:
+    """Sums of blocks that are whole blocks of a reduction's order may be made; the aligned tree adds them. Beside
+    products blocks may be as wide as the order has lanes."""
     sums = [join.total for join in joins if join.total is not None]
+    if beside and has_lanes(program, cut.block):
+        require_floats(sums)
+        return
     if sums and program.sizes[cut.block] != REDUCTION.block and not _is_one_block(program, cut):
         raise NoTiles(f"a sum over blocks {cut.block} that are not of {REDUCTION.block}")
     program.sums.update(sums)
@@ -220,17 +240,18 @@ def _is_zero(value: Value) -> bool:
     return made is not None and made.name == "scalar.constant" and str(made.attrs["value"]) in ("0", "0.0")
 
 
-def _segment(joins: list[Joined]) -> int | None:
+def _sums_beside_products(loop: Op, joins: list[Joined]) -> bool:
+    return any(join.total is not None for join in joins) and any(products_of(loop))
+
+
+def _segment(joins: list[Joined], beside: bool) -> int | None:
     orders = {join.product.attrs["order"] for join in joins if join.product is not None}
     lengths = {(order if isinstance(order, Chain) else CONTRACTION).length for order in orders}
-    if lengths and any(join.total is not None for join in joins):
-        chain, block = min(lengths), REDUCTION.block
-        raise NoTiles(f"a sum beside a product in one loop: blocks of {block} are added there, chains go over {chain}")
-    if any(join.total is not None for join in joins):
+    if any(join.total is not None for join in joins) and not beside:
         return REDUCTION.block
-    if len(lengths) > 1:
+    if len(lengths) > 1 or any(length % REDUCTION.block for length in lengths if beside):
         raise NoTiles("chains of different segments")
-    return min(lengths) if lengths else None
+    return min(lengths) if lengths else CONTRACTION.length if beside else None
 
 
 def _fits_segment(cut: Cut, segment: int) -> bool:
@@ -244,22 +265,91 @@ def _chain(
     program: Program, loop: Op, cut: Cut, joins: list[Joined], first: Value, ends: Ends, inits: list[Value]
 ) -> list[Value]:
     """Ascending blocks from `first` to the end; those in which nothing counts are passed over."""
-    types, step = [v.type for v in inits], program.sizes[cut.block]
-    body = Block([INDEX, *types], ["i", *(v.name for v in loop.body.args[1:])])
-    low = first if ends.low is None else _skipped(program, first, ends.low, step)
+    step = program.sizes[cut.block]
     counter = str(loop.attrs["counter"])
-    with program.inside(body):
-        start = body.args[0]
+
+    def fill(start: Value, carried: list[Value]) -> list[Value]:
         program.counters[counter] = (start, step)
         program.enter_axis(cut.block, start, Dim.sym(counter) * cut.block, ends.high)
         program.kept[cut.block] = ends.kept
-        for arg, held in zip(loop.body.args[1:], body.args[1:], strict=True):
-            program.remember(arg, held)
-        pairs = zip(joins, loop.body.terminator.operands, inits, strict=True)
-        program.builder.op("tile.yield", [_next(program, join, value, init) for join, value, init in pairs])
+        for arg, held, join in zip(loop.body.args[1:], carried, joins, strict=True):
+            if not join.lanes:
+                program.remember(arg, held)
+        pairs = zip(joins, loop.body.terminator.operands, carried, strict=True)
+        found = [_next(program, join, value, held, cut) for join, value, held in pairs]
         del program.axes[cut.block], program.counters[counter], program.kept[cut.block]
+        return found
+
+    return _for(program, loop, first, ends, step, inits, fill)
+
+
+def _for(
+    program: Program, loop: Op, first: Value, ends: Ends, step: int, inits: list[Value], fill: Fill
+) -> list[Value]:
+    """A loop from `first` to the end that carries what the loop over blocks does."""
+    types = [v.type for v in inits]
+    body = Block([INDEX, *types], ["i", *(v.name for v in loop.body.args[1:])])
+    low = first if ends.low is None else _skipped(program, first, ends.low, step)
+    with program.inside(body):
+        program.builder.op("tile.yield", fill(body.args[0], body.args[1:]))
     made = program.builder.op("tile.for", (low, ends.high, *inits), types, {"step": step}, (body,))
     return list(made.results)
+
+
+def _halves(
+    length: int,
+    program: Program,
+    loop: Op,
+    cut: Cut,
+    joins: list[Joined],
+    first: Value,
+    ends: Ends,
+    inits: list[Value],
+) -> list[Value]:
+    """Blocks of so many elements in which chains go on, and sums are those of both halves, down to one block of the
+    order of sums: see `program_lanes.py`."""
+    if length <= REDUCTION.block:
+        return _block_of_sums(program, loop, cut, joins, first, ends, inits)
+    half = length // 2
+    if cut.over.constant is not None and cut.over.constant <= half:
+        return _halves(half, program, loop, cut, joins, first, ends, inits)
+
+    def fill(start: Value, carried: list[Value]) -> list[Value]:
+        stop = index_op(program.builder, "add", start, program.size(half))
+        high = index_op(program.builder, "min", stop, ends.high)
+        begun = [init if join.total else held for join, held, init in zip(joins, carried, inits, strict=True)]
+        found = _halves(half, program, loop, cut, joins, start, Ends(ends.low, high, ends.kept), begun)
+        rows = zip(joins, loop.body.args[1:], loop.body.terminator.operands, carried, found, strict=True)
+        return [_plus_half(program, *row) if row[0].total else row[-1] for row in rows]
+
+    return _for(program, loop, first, ends, half, inits, fill)
+
+
+def _plus_half(program: Program, join: Joined, arg: Value, value: Value, before: Value, half: Value) -> Value:
+    program.remember(arg, before)
+    program.remember(join.part, half)
+    return program.value(value)
+
+
+def _block_of_sums(
+    program: Program, loop: Op, cut: Cut, joins: list[Joined], first: Value, ends: Ends, inits: list[Value]
+) -> list[Value]:
+    """One block of the order of sums: what it or its lanes come to beside what chains carry on."""
+    if not has_lanes(program, cut.block):
+        return _chain(program, loop, cut, joins, first, ends, inits)
+    by_lanes = [replace(join, lanes=join.total is not None) for join in joins]
+    begun = [
+        empty_lanes(program, join.total) if join.total else init for join, init in zip(joins, inits, strict=True)
+    ]
+    found = _chain(program, loop, cut, by_lanes, first, ends, begun)
+    rows = zip(joins, loop.body.args[1:], found, strict=True)
+    return [_folded(program, join.total, arg, tile) if join.total else tile for join, arg, tile in rows]
+
+
+def _folded(program: Program, total: Op, arg: Value, lanes: Value) -> Value:
+    """What the lanes of a block of the order fold to, with the dims of size 1 that it is carried with."""
+    made = folded_lanes(program, total, lanes)
+    return _shaped(program, made, tensor_type(total.result), tensor_type(arg))
 
 
 def _skipped(program: Program, first: Value, low: Value, step: int) -> Value:
@@ -270,8 +360,11 @@ def _skipped(program: Program, first: Value, low: Value, step: int) -> Value:
     return index_op(builder, "add", first, whole)
 
 
-def _next(program: Program, join: Joined, value: Value, init: Value) -> Value:
-    """What a loop carries on."""
+def _next(program: Program, join: Joined, value: Value, held: Value, cut: Cut) -> Value:
+    """What a loop carries on from what it held."""
+    if join.lanes:
+        assert join.total is not None
+        return next_lanes(program, join.total, held, cut.block)
     if join.product is None:
         return program.value(value)
     assert join.before is not None
@@ -280,7 +373,7 @@ def _next(program: Program, join: Joined, value: Value, init: Value) -> Value:
     result = tensor_type(join.product.result)
     before = _shaped(program, program.value(join.before), tensor_type(join.before), result)
     total = program.builder.value("tile.dot", (factor, program.value(right), before), before.type)
-    return _shaped(program, total, result, tensor_type(value)) if init.type != total.type else total
+    return _shaped(program, total, result, tensor_type(value)) if held.type != total.type else total
 
 
 def _scaled(program: Program, left: Value, scale: Value) -> Value:
@@ -317,8 +410,9 @@ def _tree(
     segment: int,
     ends: Ends,
     inits: list[Value],
+    walk: Walk,
 ) -> list[Value]:
-    """Segments of the dim, put together by the aligned tree."""
+    """Segments of the dim, put together by the aligned tree; `walk` makes one."""
     builder, types = program.builder, [tile_type(v) for v in inits]
     count = program.size(cut.over.ceil_div(segment))
     length = program.size(segment)
@@ -326,7 +420,7 @@ def _tree(
     with program.inside(block):
         low = index_op(builder, "mul", block.args[0], length, "low")
         high = index_op(builder, "min", index_op(builder, "add", low, length), ends.high, "high")
-        builder.op("tile.yield", _chain(program, loop, cut, joins, low, Ends(ends.low, high, ends.kept), inits))
+        builder.op("tile.yield", walk(program, loop, cut, joins, low, Ends(ends.low, high, ends.kept), inits))
     combine = Block([*types, *types])
     left, right = combine.args[: len(types)], combine.args[len(types) :]
     with program.alone(combine):

@@ -11,6 +11,7 @@ from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.numerics.order import REDUCTION
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.machine import AARCH64, SM_90A
+from tesserac.schedule.programs import BESIDE as LANES
 from tesserac.schedule.programs import SUMMED
 from tests.schedule.test_given_schedules import levels
 from tests.support import tile_eval
@@ -48,15 +49,67 @@ def f(x: KTile[L, 3, f32]):
 }
 MIXED = """
 @kernel
-def f(x: KTile[S, L, f32], w: KTile[L, 8, f32]):
+def f(x: KTile[S, L, {t}], w: KTile[L, E, {t}]):
     T = tile.context()
-    s, a = tile.zeros((T.m,), f32), tile.zeros((T.m, T.d), f32)
-    for j in tile.range_k(x, T.k):
+    s, z, a = tile.zeros((T.m,), {t}), tile.zeros((T.m,), {t}), tile.zeros((T.m, T.d), {t})
+    h = tile.full((T.m,), -INF, {t})
+    for j in tile.range_k(x, T.k{part}):
         t = tile.load(x, None, j, rows=T.m)
         s += tile.reduce_sum(t, axis=1)
         a += tile.dot(t, tile.load(w, j, None, cols=T.d))
-    return a, s
+        z += tile.reduce_sum(exp(t), axis=1)
+        h = maximum(h, tile.reduce_max(t, axis=1))
+    return a / z[:, None], s, h
 """
+LINEAR_ATTENTION = """
+@kernel
+def f(q: KTile[S, 16, f32], k: KTile[L, 16, f32], v: KTile[L, 8, f32]):
+    T = tile.context()
+    x = exp(tile.load(q, rows=T.m))
+    acc, z = tile.zeros((T.m, 8), f32), tile.zeros((T.m,), f32)
+    for j in tile.range_n(k, T.n):
+        s = tile.dot(x, tile.transpose(exp(tile.load(k, j))))
+        s = where(tile.col_index(j)[None, :] <= tile.row_index()[:, None] * 99, s, 0.0)
+        acc += tile.dot(s, tile.load(v, j))
+        z += tile.reduce_sum(s, axis=1)
+    return acc / z[:, None]
+"""
+ONLY_SUMS = """
+@kernel
+def f(q: KTile[S, 16, f32], k: KTile[L, 16, f32], v: KTile[L, 8, f32]):
+    T = tile.context()
+    z = tile.zeros((T.m,), f32)
+    for j in tile.range_n(k, T.n):
+        z += tile.reduce_sum(tile.dot(tile.load(q, rows=T.m), tile.transpose(tile.load(k, j))), axis=1)
+    return z
+"""
+FORCES = """
+@kernel
+def f(p: KTile[L, 3, f32], m: KTile[L, f32]):
+    T = tile.context()
+    x, acc = tile.load(p, rows=T.m), tile.zeros((T.m, 3), f32)
+    for j in tile.range_n(p, T.n):
+        d = tile.load(p, j)[None, :, :] - x[:, None, :]
+        r = rsqrt(sum(d * d, axis=2) + 1e-3)
+        acc += tile.reduce_sum((tile.load(m, j)[None, :] * r * r * r)[:, :, None] * d, axis=1)
+    return acc
+"""
+BESIDE = {
+    "mixed": MIXED.format(t="f32", part=""),
+    "part": MIXED.format(t="f32", part=", start=tile.row_index() * 200 - 7, stop=tile.row_index() * 300 + 600"),
+    "f64": MIXED.format(t="f64", part=""),
+    "attention": LINEAR_ATTENTION,
+    "sums": ONLY_SUMS,
+    "forces": FORCES,
+}
+
+
+def factors(name: str, length: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(length)
+    if name == "forces":
+        return [rng.standard_normal(shape).astype("f4") for shape in ((length, 3), (length,))]
+    shapes = [(7, 16), (length, 16), (length, 8)] if name in ("attention", "sums") else [(7, length), (length, 5)]
+    return [rng.standard_normal(shape).astype("f8" if name == "f64" else "f4") for shape in shapes]
 
 
 def argument(name: str, length: int) -> np.ndarray:
@@ -104,6 +157,34 @@ def test_blocks_are_those_of_the_order_and_inspect_says_so(machine: object) -> N
     assert f"k of its schedule is not taken: {SUMMED}" in str(launch.attrs["reason"])
 
 
-def test_a_sum_beside_a_product_runs_as_its_meaning_and_says_why() -> None:
-    [(_, why)] = placed_kernels(placed(scheduled(MIXED, (8, 8, 64))).lookup("m.f"))
-    assert "a sum beside a product" in why and "512" in why and "4096" in why
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("name", sorted(BESIDE))
+def test_sums_beside_products_have_the_bits_of_the_meaning(name: str) -> None:
+    text = scheduled(BESIDE[name], (5, 3, 300))
+    assert [why for _, why in placed_kernels(placed(text).lookup("m.f"))] == [""]
+    meaning, native = compile_to_forms(BESIDE[name]), tessera.compile(text).f
+    for length in (1, 70, 1200, 9000)[: 2 if name == "forces" else 4]:
+        given = factors(name, length)
+        wanted, found = list(run_function(meaning, "m.f", given)), native(*given)
+        others = [tile_eval.run_host(tiles(text), "m.f", given), found if isinstance(found, tuple) else (found,)]
+        for results in others:
+            for got, expected_ in zip(results, wanted, strict=True):
+                same_bits(np.asarray(got), expected_)
+
+
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("name", sorted(BESIDE))
+def test_threads_of_a_gpu_have_sums_beside_products(name: str) -> None:
+    run = emulated(BESIDE[name])
+    for length in (70, 4700)[: 1 if name == "forces" else 2]:
+        given = factors(name, length)
+        for got, wanted in zip(run(*given), run_function(compile_to_forms(BESIDE[name]), "m.f", given), strict=True):
+            same_bits(got, wanted)
+
+
+@pytest.mark.one_in(4)
+def test_threads_take_blocks_beside_products_as_wide_as_the_order_has_lanes() -> None:
+    made = levels(scheduled(BESIDE["mixed"], (8, 8, 128)), SM_90A)
+    (launch,) = [op for op in made.schedule.walk() if op.attrs.get("kind") == "program"]
+    assert REDUCTION.lanes in [loop.block for loop in launch_loops(launch)]
+    assert f"k of its schedule is not taken: {LANES}" in str(launch.attrs["reason"])

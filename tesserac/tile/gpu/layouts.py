@@ -92,7 +92,7 @@ def assign_layouts(kernel: Op, variant: Variant) -> Op:
     """The kernel in the GPU dialect."""
     split_constants(kernel)
     split_operands(kernel)
-    converted = cut_across(kernel) or cut_turned(kernel)
+    converted = cut_across(kernel) or cut_turned(kernel) or cut_carried(kernel)
     while True:
         try:
             layouts = infer_layouts(kernel, variant, converted)
@@ -117,6 +117,18 @@ def cut_across(kernel: Op) -> set[Op]:
         for user, position in list(op.result.uses):
             casts.add(cut_operand(user, position))
     return casts
+
+
+def cut_carried(kernel: Op) -> set[Op]:
+    """Casts around folds of what a loop carried, in kernels that multiply: it has the layout of the products that it
+    was made of, and so has what it is added to; a fold wants another."""
+    ops = list(kernel.walk())
+    if not any(op.name == "tile.dot" for op in ops):
+        return set()
+    folds = [op for op in ops if op.name == "tile.reduce" and op.attrs["kind"] in ORDERED_KINDS]
+    carried = [op for op in folds if (made := op.operands[0].defining_op) is not None and made.name == "tile.for"]
+    uses = [use for op in carried for use in list(op.result.uses)]
+    return {cut_operand(*use) for use in [*uses, *((op, 0) for op in carried)]}
 
 
 def split_constants(kernel: Op) -> None:
