@@ -122,6 +122,7 @@ FILES = {
     "peer-options": "layers against PyTorch over products of options: differences of values and gradients",
     "pinn": "a physics-informed network against JAX",
     "random-gradients": "gradients of random programs",
+    "random-kernels-h200": "random kernels under five schedules each, on an H200, against the interpreter",
     "random-programs": "random programs against the interpreter",
     "table-aarch64": "loops, sums, scans, sorts and products beside NumPy, PyTorch and numba",
     "table-x86_64": "products, convolutions, sums, scans and scatters on 16 x86 cores beside NumPy and PyTorch",
