@@ -337,7 +337,6 @@ CASES: tuple[Case, ...] = (
 SLOW: dict[str, str] = {
     "stft": "frames are written out before they are transformed",
     "scatter_add": "elements of one place are folded by the aligned tree in their order",
-    "ctc_loss": "one frame after the other, by one thread: others wake for what is before, and sleep again",
     "unique": "one row is sorted by one thread",
 }
 """Why one may take more than twice as long."""
