@@ -7,7 +7,6 @@ import re
 import pytest
 
 from tesserac.target.compile import AARCH64, X86_64_V3, X86_64_V4, Machine, emit_assembly, emit_object
-from tesserac.tile.cpu.dialect import Shape
 from tesserac.tile.cpu.target import AVX2, AVX512, NEON, CpuTarget
 from tests.support.cpu_kernels import llvm_text, lowered
 from tests.support.cpu_texts import DOTS, TEXTS
@@ -140,12 +139,3 @@ def test_softmax_is_vectorised_and_calls_only_what_is_rare(target: CpuTarget, ma
 def test_every_kernel_compiles_for_both(name: str, target: CpuTarget, machine: Machine) -> None:
     text = llvm_text(lowered({**TEXTS, **DOTS}[name], target))
     assert emit_object(text, machine).startswith(b"\x7fELF")
-
-
-def test_a_long_polynomial_takes_one_vector_at_a_time_where_constants_are_operands() -> None:
-    vadd = (CASES / "vadd.tile").read_text()
-    for function, target, parts in (("xndtr", AVX512, 1), ("xndtr", NEON, 4), ("tanh", AVX512, 4)):
-        added = f"%t = scalar.{function}(%l) : scalar<f32>\n        %s = scalar.add(%t, %r)"
-        body = vadd.replace("%s = scalar.add(%l, %r)", added)
-        shapes = [op.attrs["shape"] for op in lowered(body, target)[0].walk() if op.name == "cpu.vector_loop"]
-        assert shapes == [Shape(target.lanes(32), parts)], function

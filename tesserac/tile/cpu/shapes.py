@@ -7,21 +7,17 @@ from operator import add
 
 from tesserac.ir.core import Block, Op
 from tesserac.ir.types import MemRefType, ScalarType
-from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
+from tesserac.numerics.elementary import PROGRAMS
 from tesserac.numerics.order import Blocks, Free
 from tesserac.tile.cpu.dialect import Shape
 from tesserac.tile.cpu.target import CpuTarget
 from tesserac.tile.cpu.tiles import Loaded, Places, Stored, Tile, contiguous_dim, identity, parts
-from tesserac.types.dtype import DType
 
 LIGHT_BODY = 12
 """Operations up to which four vectors of a body fit any register file."""
 LIGHT_SUM = 4
 """Operations up to which a sum takes all lanes of its order at a time, with all accumulators in registers."""
 ELEMENTARY_COST = 16
-MANY_CONSTANTS, FEW_STEPS = 20, 64
-"""Constants of a function from which they and four vectors do not hold in registers, and its steps up to which one
-vector at a time keeps a processor busy."""
 MANY_STORES = 8
 """Stores of one iteration from which its values fill the registers by themselves."""
 FEWEST_LANES = 4
@@ -82,31 +78,11 @@ def _parts(target: CpuTarget, body: Block) -> int:
     reads much waits for memory, and its values at once would not hold in registers."""
     names = [op.name for op in _inside(body)]
     stores = names.count("cpu.store")
-    if stores >= MANY_STORES or (target.has_masks and _is_long_polynomial(body)):
+    if stores >= MANY_STORES:
         return 1
     most = 4 if target.registers >= 32 or _body_cost(body) <= LIGHT_BODY else 2
     streams = stores + names.count("cpu.load")
     return most if streams <= FEW_STREAMS else min(most, 2 if streams <= MANY_STREAMS else 1)
-
-
-def _is_long_polynomial(body: Block) -> bool:
-    """Whether nearly all that a body does is one function of many constants, as erf or gelu. With masks come operands
-    that an instruction reads from memory for all lanes: one vector at a time has its constants there, four copy them
-    from register to register, and push each other's values out."""
-    if _body_cost(body) > ELEMENTARY_COST + LIGHT_BODY:
-        return False
-    programs = [program(name, program_dtype(dtype)) for name, dtype in _functions(body) if dtype.is_float]
-    return any(
-        len(found.steps) <= FEW_STEPS and sum(step.op == "constant" for step in found.steps) > MANY_CONSTANTS
-        for found in programs
-    )
-
-
-def _functions(body: Block) -> Iterator[tuple[str, DType]]:
-    for op in _inside(body):
-        name = op.name.removeprefix("scalar.")
-        if name in PROGRAMS and isinstance(op.result.type, ScalarType):
-            yield name, op.result.type.dtype
 
 
 def fold_shape(target: CpuTarget, body: Block, order: Blocks | Free) -> Shape:
