@@ -29,7 +29,7 @@ define_op(ONCE, pure=False)
 
 LENGTH = 512
 """Elements of a block."""
-WARPS = 8
+WARPS = 4
 WORD_BITS = 32
 """Of a number that is told in one word, beside that it is."""
 TOLD_LEVELS = 32
