@@ -335,12 +335,9 @@ def test_repeated_calls_are_replayed_as_graphs(fake: FakeCuda, module) -> None: 
 
 
 def test_a_thousand_replays_with_different_arrays_are_right(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
-    """Each reads the array of its call, and none of another call."""
-    placed = [tessera.to_device(np.full(100, value, np.float32)) for value in range(7)]
+    placed, read = [tessera.to_device(np.full(100, value, np.float32)) for value in range(7)], set[int]()
     module.twice(placed[0])
-    read = set[int]()
-    for name in fake.launched:
-        fake.kernels[name] = lambda values, programs, threads: read.update(values)
+    fake.kernels |= dict.fromkeys(fake.launched, lambda values, programs, threads: read.update(values))
     for number in range(1000):
         read.clear()
         module.twice(placed[number % 7])
