@@ -294,6 +294,32 @@ def test_a_function_with_a_rule_is_asked_for_elements_that_come_to_it() -> None:
     run_function(compile_to_forms(BY_TURNS), "m.each", [x])
 
 
+DOUBLED = """
+def twice(x: Tensor[N, f64]) -> Tensor[N, f64]:
+    return 2.0 * x
+
+@vjp_of(twice)
+def _twice(x: Tensor[N, f64], y: Tensor[N, f64], ct: Tensor[N, f64]) -> Tensor[N, f64]:
+    return twice(concat([x, ct]))[N:] * 5.0
+
+def f(x: Tensor[B, N, f64]):
+    return vmap(twice)(x), grad(lambda v: sum(vmap(twice)(v) ** 2))(x)
+
+def nested(x: Tensor[A, B, N, f64]):
+    return vmap(lambda v: vmap(twice)(v))(x), grad(lambda v: sum(vmap(vmap(twice))(v) ** 2))(x)
+"""
+
+
+@pytest.mark.one_in(2)
+def test_a_rule_that_calls_its_function_at_another_size_is_mapped_once() -> None:
+    """As that of `expm` does, with a matrix of twice the size; each size had a mapped function, without end."""
+    program, x = tessera.compile(DOUBLED), np.arange(24.0).reshape(2, 3, 4)
+    for function, given in ((program.f, x[0]), (program.nested, x)):
+        value, slope = function(given)
+        np.testing.assert_array_equal(value, 2 * given)
+        np.testing.assert_array_equal(slope, 2 * 2 * given * 2 * 5)
+
+
 def failure(program: str, function: str) -> str:
     with pytest.raises(tessera.TesseraError) as caught:
         getattr(tessera.compile(program), function)(X)

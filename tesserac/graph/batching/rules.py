@@ -287,6 +287,10 @@ class Mapping:
         builder = Builder(block, self.builder.span)
         return Mapping(builder, self.size, self.values, self.mapped, self.functions, self.active, self.axis)
 
+    def of_size(self, size: Dim) -> Mapping:
+        """The same with another name for the size."""
+        return Mapping(self.builder, size, self.values, self.mapped, self.functions, self.active, self.axis)
+
     def _entered(self, block: Block, first: int, places: set[int]) -> Block:
         """A new block with the arguments of another, those at `places` behind the first ones mapped."""
         is_mapped = [index - first in places for index in range(len(block.args))]
