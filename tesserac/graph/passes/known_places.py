@@ -40,7 +40,7 @@ from collections.abc import Callable
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ir.indexed import gather_source, sorted_axis
+from tesserac.ir.indexed import gather_source, gives_elements, sorted_axis
 from tesserac.ir.passes import FORMS, function_pass
 from tesserac.ir.types import ScalarType
 from tesserac.types.dtype import DType
@@ -74,7 +74,7 @@ def _range_of(value: Value, known: dict[Value, Range]) -> Range:
             known[value] = _range_of(made.operands[0], known)
         elif made is not None and made.name == "form.map":
             known[value] = _computed(made, known)
-        elif made is not None and made.name == "form.sort":
+        elif made is not None and made.name == "form.sort" and not gives_elements(made):
             known[value] = _below(tensor_type(value).dims[sorted_axis(made)].constant)
         else:
             known[value] = _any_of(tensor_type(value).dtype)
