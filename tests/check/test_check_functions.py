@@ -255,9 +255,12 @@ def by_both(x: Tensor[N, f32], y: Tensor[N, f32]) -> (Tensor[N, f32], Tensor[N, 
 
 def columns(x: Tensor[N, B, f32], y: Tensor[N, f32]) -> Tensor[B, f32]:
     return vmap(f, in_dims=(1, None), out_dims=0)(x, y)
+
+def turned(x: Tensor[B, M, N, c64]) -> (Tensor[B, N, M, c64], Tensor[B, N, M, c64]):
+    return x.mT, x.mH
 """
 
 
-def test_settings_of_transforms_have_the_names_of_jax_and_torch() -> None:
+def test_settings_and_attributes_have_the_names_of_jax_and_torch() -> None:
     assert check_text(DERIVATIVES).module.functions
     assert not check_text(DERIVATIVES).diagnostics

@@ -122,15 +122,15 @@ def _member(
 
 
 DTYPE_ATTRIBUTES = ("kind", "itemsize", "bits", "max", "min", "eps", "tiny")
-TENSOR_ATTRIBUTES = ("T", "H", "shape", "dtype", "rank", "ndim", "size", "real", "imag")
+TENSOR_ATTRIBUTES = ("T", "H", "mT", "mH", "shape", "dtype", "rank", "ndim", "size", "real", "imag")
 
 
 def _tensor_attribute(body: Body, value: typed.Expr, type_: TensorType, node: ast.Attribute) -> typed.Expr | None:
     callee = Callee(f".{node.name}", node.name_span, node.span)
     match node.name:
-        case "T":
+        case "T" | "mT":
             return transpose(body, value, callee)
-        case "H":
+        case "H" | "mH":
             return apply_operator(body, Conj(), [transpose(body, value, callee)], node.name_span, node.span)
         case "real" | "imag":
             part = Real() if node.name == "real" else Imag()
