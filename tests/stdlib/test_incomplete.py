@@ -93,6 +93,8 @@ def test_edges_of_both() -> None:
     p, q = np.array([1.0, 1.0, 2.0, 2.0, 0.0, 1.0, inf, 1.0]), np.array([2.0, 2.0, 1.0, 1.0, 1.0, 0.0, 1.0, inf])
     u = np.array([0.0, 1.0, -0.1, 1.1, 0.5, 0.5, 0.5, 0.5])
     np.testing.assert_array_equal(_run("below", p, q, u)[0], [0, 1, nan, nan, 1, 0, 0, 1])
+    p, q, u = np.array([1e-300, 1e-20, 1.0]), np.array([2.5, 1.0, 1e-300]), np.array([1e-300, 1e-18, 0.5])
+    np.testing.assert_allclose(_run("below", p, q, u)[0], [1, 1, np.log(2) * 1e-300], rtol=1e-12)
 
 
 @pytest.mark.one_in(48)

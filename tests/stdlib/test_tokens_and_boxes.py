@@ -21,7 +21,8 @@ IMAGE = RNG.normal(size=(2, 4, 6, 5))
 
 PROGRAM = """
 def kept(x: Tensor[3, 8, f64]):
-    return top_k_logits(x, 3), top_p_logits(x, 0.7), min_p_logits(x, 0.2), top_p_logits(x, 0.0)
+    few = top_k_logits(x, 3), top_p_logits(x, 0.7), min_p_logits(x, 0.2), top_p_logits(x, 0.0)
+    return few, top_k_logits(x, 8), top_k_logits(x, 50)
 def drawn(x: Tensor[3, 8, f64], k: Key):
     few = [sample_tokens(x, 1.5, top_k=2, key=fold_in(k, i)) for i in range(12)]
     return stack(few), sample_tokens(x, 0.0, key=k), sample_tokens(x, 0.01, top_p=0.9, min_p=0.1, key=k)
@@ -54,7 +55,7 @@ def run(name: str, *args: Array) -> list[Array]:
 
 @pytest.mark.one_in(16)
 def test_what_is_left_to_choose_from() -> None:
-    top, nucleus, near, one = run("kept", LOGITS)
+    top, nucleus, near, one, whole, more = run("kept", LOGITS)
     p = np.exp(LOGITS) / np.exp(LOGITS).sum(-1, keepdims=True)
     ranks = np.argsort(np.argsort(-LOGITS, -1), -1)
     before = np.take_along_axis(np.cumsum(-np.sort(-p, -1), -1) - -np.sort(-p, -1), ranks, -1)
@@ -63,6 +64,8 @@ def test_what_is_left_to_choose_from() -> None:
         (nucleus, before < 0.7),
         (near, p >= 0.2 * p.max(-1, keepdims=True)),
         (one, ranks < 1),
+        (whole, ranks < 8),
+        (more, ranks < 8),
     ):
         np.testing.assert_array_equal(found, np.where(kept, LOGITS, -np.inf))
 
