@@ -65,11 +65,13 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """Edits that a tool may apply together. Their spans do not overlap."""
+    """Edits that a tool may apply together; their spans do not overlap. `advice` holds also where the edits alone do
+    not mend the program, since more is wrong there."""
 
     title: str
     edits: tuple[Edit, ...]
     applicability: Applicability
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

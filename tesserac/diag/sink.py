@@ -47,16 +47,24 @@ class Draft:
         self._notes.append(text)
         return self
 
-    def fix(self, title: str, *edits: Edit, applicability: Applicability = Applicability.MAYBE) -> Draft:
+    def fix(
+        self, title: str, *edits: Edit, applicability: Applicability = Applicability.MAYBE, advice: str = ""
+    ) -> Draft:
         """A change that would mend it; without edits it is advice for a person."""
-        self._fixes.append(Fix(title, edits, applicability))
+        self._fixes.append(Fix(title, edits, applicability, advice))
         return self
 
     def replace(
-        self, title: str, span: Span, text: str, *, applicability: Applicability = Applicability.MAYBE
+        self,
+        title: str,
+        span: Span,
+        text: str,
+        *,
+        applicability: Applicability = Applicability.MAYBE,
+        advice: str = "",
     ) -> Draft:
-        """The common fix: put `text` where `span` is."""
-        return self.fix(title, Edit(span, text), applicability=applicability)
+        """The common fix: put `text` where `span` is; `advice` is given instead where more is wrong there."""
+        return self.fix(title, Edit(span, text), applicability=applicability, advice=advice)
 
     def did_you_mean(
         self, name: str, candidates: Iterable[str], at: Span, *, quote: str = "`", written: str = "{}"

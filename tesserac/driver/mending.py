@@ -36,8 +36,8 @@ def with_mending_fixes(
     said: Sequence[Diagnostic], source: SourceFile, check: Check, among: Sequence[Diagnostic] = ()
 ) -> tuple[Diagnostic, ...]:
     """Diagnostics of a file, all of them or some `among` all, with those of their fixes that mend; one stays safe if
-    nothing new is said. Advice without edits, and edits of other files, are left as they are. What is still untried
-    after `MOST_CHECKS` is left out."""
+    nothing new is said. Advice without edits, and edits of other files, are left as they are. What does not mend, and
+    what is still untried after `MOST_CHECKS`, is left out, or is its advice."""
     trials = _Trials(source, among or said, check)
     kept: dict[tuple[int, int], Fix] = {}
     for rank in range(max((len(d.fixes) for d in said), default=0)):
@@ -52,7 +52,10 @@ def with_mending_fixes(
 
 
 def _offered(fix: Fix, tried: Fix | None, source: SourceFile) -> Fix | None:
-    return tried if _is_own(fix, source) else fix
+    """A fix as it was tried; of one that does not mend, its advice."""
+    if tried is not None or not _is_own(fix, source):
+        return tried or fix
+    return replace(fix, title=fix.advice, edits=()) if fix.advice else None
 
 
 def _is_own(fix: Fix, source: SourceFile) -> bool:

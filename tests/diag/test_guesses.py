@@ -31,7 +31,10 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
 @pytest.mark.parametrize(("statement", "advice"), [
     ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "here it is `None`"),
     ("y = np.sum(x)", "fix: sum"), ("y = torch.nn.functional.relu(x)", "fix: relu"), ("y = torch.cat([x])", "`concat`"),
-    ("y = x * math.pi", "`PI`"), ("y = x.size(0)", "x.shape["),
+    ("y = x * math.pi", "`PI`"), ("y = x.size(0)", "x.shape["), ("y = f64(x + 1.0)", "fix: cast(x + 1.0, f64)"),
+    ("y = nn.LayerNorm(4)(x)", "`layernorm`"), ("y = nn.CrossEntropyLoss()(x, x)", "`cross_entropy`"),
+    ("y = nn.MaxPool2d(2)(x)", "`max_pool2d`"), ("y = BCELoss()(x, x)", "`bce`"), ("y = nn.ReLU()(x)", "`relu`"),
+    ("y = torch.optim.Adam(x)", "`adam_init(params)`"), ("y = nn.Linear(3, 4)(x)", "`x @ w + b`"),
     ("y = x[np.newaxis, :]", "here it is `None`"), ("y = torch.nosuch(x)", "need no module"),
     ("y = expit(x)", "`sigmoid`"), ("y = x.t()", "`x.T`"), ("y = x.view(-1)", "`x.reshape("),
     ("y = x.numpy()", "what a call"), ("y = Tensor([1.0])", "`array("), ("y = rand(3)", "`uniform`"),

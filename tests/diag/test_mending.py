@@ -55,6 +55,30 @@ def test_fixes_are_tried(replacement: str, left: list[Applicability]) -> None:
     assert [fix.applicability for fix in with_mending_fixes([diagnostic], source, said_of)[0].fixes] == left
 
 
+def test_of_a_fix_that_does_not_mend_the_advice_is_left() -> None:
+    source = SourceFile("own.tess", "def f(x: Tensor[B, C, f32]) -> Tensor[f32]:\n    return F.softmax(x)\n")
+    (left,) = with_mending_fixes(said_of(source), source, said_of)[0].fixes
+    assert (left.title, left.edits) == ("functions need no module before them: `softmax`", ())
+
+
+@pytest.mark.parametrize(
+    ("declared", "returned", "fixes"),
+    [
+        ("f32", "x", ["mean(x)", "sum(x)", "Tensor[B, C, f32]"]),
+        ("Tensor[B, f32]", "x * 2.0", ["mean(x * 2.0, axis=1)", "sum(x * 2.0, axis=1)", "Tensor[B, C, f32]"]),
+        ("Tensor[C, f32]", "x[:1]", ["squeeze(x[:1], 0)", "Tensor[1, C, f32]"]),
+        ("Tensor[B, C, 1, f32]", "x", ["expand_dims(x, 2)", "Tensor[B, C, f32]"]),
+        ("Tensor[B, f32]", "stack([x, x])", ["mean(stack([x, x]), axis=(0, 2))", "sum(stack([x, x]), axis=(0, 2))",
+                                             "Tensor[2, B, C, f32]"]),
+        ("Tensor[B, f32]", "x @ x.T", ["Tensor[B, B, f32]"]),  # which of the two is not said
+    ],
+)  # fmt: skip
+def test_dims_too_many_or_too_few_have_fixes(declared: str, returned: str, fixes: list[str]) -> None:
+    source = SourceFile("own.tess", f"def f(x: Tensor[B, C, f32]) -> {declared}:\n    return {returned}\n")
+    left = with_mending_fixes(said_of(source), source, said_of)[0].fixes
+    assert [edit.replacement for fix in left for edit in fix.edits] == fixes
+
+
 def test_a_fix_that_brings_a_warning_is_not_safe() -> None:
     text = "def f(x: Tensor[N, f32]):\n    unknown\n    return x\n"
     source, diagnostic = proposed(text, "x + 1.0")

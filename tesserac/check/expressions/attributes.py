@@ -77,7 +77,7 @@ def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
         return False
     draft = body.sink.error(E0201, at=root.span, name=root.id)
     if body.rules.resolve(node.name) is not None:
-        draft.replace(NO_MODULE, node.span, node.name)
+        draft.replace(NO_MODULE, node.span, node.name, advice=f"{NO_MODULE}: `{node.name}`")
     else:
         draft.remark(called_here(node.name) or NO_MODULE)
     return True

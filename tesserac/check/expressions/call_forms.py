@@ -211,7 +211,11 @@ def _call_other(body: Body, meaning: Resolved | None, args: list[Arg], callee: C
         case ReportedRef():
             return body.error(callee.at)
         case DTypeRef() | LibraryRef() | ModuleRef() | NamespaceRef():
-            body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
+            draft = body.sink.error(E0207, at=callee.at, what=f"`{callee.name}`")
+            if isinstance(meaning, DTypeRef) and len(args) == 1 and args[0].name is None:
+                text = body.rules.text(args[0].span)
+                cast = f"cast({text}, {callee.name})"
+                draft.replace("a dtype is no function; cast to it", callee.span, cast, advice=f"here it is `{cast}`")
     return body.error(callee.span)
 
 

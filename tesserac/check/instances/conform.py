@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import UnionType
 
 from tesserac.base.source import NO_SPAN, Span
+from tesserac.check.instances.rank_fixes import suggest_rank
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, storage_text, type_text
 from tesserac.check.model.operator_types import is_of, sized
@@ -264,6 +265,8 @@ def _same_dims(
             name = f"{step.name} = " if step.name else ""
             draft.because(f"{name}{body.rules.text(step.span)} : {step.shapes}", step.span)
     show_declared(body, draft, value)
+    if len(expected) != found.rank:
+        suggest_rank(body, draft, spec, value, (expected, found.dims))
     return False
 
 

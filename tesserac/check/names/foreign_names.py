@@ -7,6 +7,7 @@ these tables, or of that of equivalents.
 from __future__ import annotations
 
 from tesserac.check.names.equivalents import MISSING, by_peer_name
+from tesserac.check.names.foreign_classes import class_here
 
 NAMES = {
     "arccos": "acos",
@@ -105,7 +106,7 @@ def called_here(name: str) -> str | None:
     here = f"`{NAMES[name]}`" if name in NAMES else WORDS.get(name)
     if here is not None:
         return f"here it is {here}"
-    return f"{NO_MODULE}: `sum(x)`" if name in MODULES else _in_the_table(name)
+    return f"{NO_MODULE}: `sum(x)`" if name in MODULES else _in_the_table(name) or class_here(name)
 
 
 def attribute_here(name: str) -> str | None:

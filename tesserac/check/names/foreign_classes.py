@@ -1,0 +1,59 @@
+"""Classes of PyTorch, layers and optimizers: the function that does their work here.
+
+Enters: the name of a class, as `nn.LayerNorm`. Leaves: words on what is written instead. A layer is the function of
+`torch.nn.functional` that it calls, whose name is that of the class in small letters, under its name in the table of
+equivalents; its weights are an argument.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tesserac.check.names.equivalents import MISSING, Row, by_peer_name
+
+WORDS = {
+    "DataLoader": "a loop of the program that calls `step`, or `tessera train`",
+    "Dataset": "arrays, which are arguments",
+    "Linear": "`x @ w + b`, or `linear(x, w, b)`; `w`, [in, out], is an argument or a field of a struct",
+    "Module": "a `struct` of its weights with a method `apply(self, x)`, which `net(x)` calls",
+    "ModuleList": "a field for each, or one struct whose tensors have a dim of layers, and a loop over it",
+    "Parameter": "a field of a struct: `w: Tensor[D, H, f32] = normal(D, H)`",
+    "Sequential": "one call after the other: `relu(x @ self.w1) @ self.w2`",
+    "manual_seed": "`seed=` of each function that draws: `normal(N, seed=1)`",
+}
+OPTIMIZERS = {"Adafactor": "adafactor_init", "Adam": "adam_init", "AdamW": "adam_init", "SGD": "sgd_init"}
+"""What makes the first state of each."""
+_OF_LAYERS = {
+    "BCELoss": "binary_cross_entropy",
+    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "MultiheadAttention": "multi_head_attention_forward",
+}
+"""Classes whose function has a name of its own."""
+
+
+def class_here(name: str) -> str | None:
+    """What to say of a class that PyTorch has; None for a name that is nobody's."""
+    if name in WORDS:
+        return f"here it is {WORDS[name]}"
+    if name in OPTIMIZERS:
+        return f"here it is `{name.lower()}(params, grads, state)`, whose first state is `{OPTIMIZERS[name]}(params)`"
+    row = _layer(name)
+    return None if row is None else f"here it is the function `{row.ours}`; options and weights are its arguments"
+
+
+def _layer(name: str) -> Row | None:
+    if not name[:1].isupper():
+        return None
+    functions = _functions()
+    if name in _OF_LAYERS:
+        return by_peer_name().get(_OF_LAYERS[name])
+    small = name.lower()
+    spellings = (small, small.removesuffix("loss"), small.rstrip("d").rstrip("123"))
+    return next((functions[spelling] for spelling in spellings if spelling in functions), None)
+
+
+@cache
+def _functions() -> dict[str, Row]:
+    """Rows of what the library has under the names of functions, in small letters that run together."""
+    found = ((name, row) for name, row in by_peer_name().items() if row.section != MISSING and not name[:1].isupper())
+    return {name.replace("_", ""): row for name, row in found}
