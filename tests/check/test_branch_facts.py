@@ -10,6 +10,7 @@ import pytest
 import tessera
 from tesserac.check.analysis.reach import requirements
 from tesserac.check.sizes.bounds import Prover
+from tests.support import checking
 from tests.support.branch_gen import branch_program
 from tests.support.branch_runs import check_many, check_slopes, check_values, is_refused
 from tests.support.sampling import spread
@@ -197,3 +198,45 @@ def g(x: Tensor[N, f32], z: Tensor[K, f32]) -> Tensor[N, f32]:
         for k in range(3):
             added = x[: n // k].sum() if k else 0
             assert np.array_equal(module.g(x, np.zeros(k, "f4")), x / 2 + added)
+
+
+SHAPES = """
+def fits(x: Tensor[N, f32], y: Tensor[M, K, f32]) -> Tensor[f32]:
+    if (2, N) == y.shape:
+        return sum(x + y)
+    return sum(x)
+
+def differ(a: i32, b: i32):
+    return (a, b) != (b, a)
+
+def held(x: Tensor[N, 2, f32], y: Tensor[M, K, f32]) -> Tensor[N, 2, f32]:
+    assert x.shape == y.shape, "one shape"
+    return x + y
+"""
+
+
+def test_tuples_are_compared_part_by_part_in_the_run() -> None:
+    """What compiling cannot tell apart was taken to differ: `x.shape == y.shape` was false of equal shapes."""
+    module = tessera.compile(SHAPES)
+    x = np.ones(3, np.float32)
+    assert module.fits(x, np.ones((2, 3), np.float32)) == 12.0
+    assert [float(module.fits(x, np.ones(shape, np.float32))) for shape in ((3, 2), (2, 2))] == [3.0, 3.0]
+    assert [bool(module.differ(np.int32(1), np.int32(b))) for b in (1, 2)] == [False, True]
+
+
+@pytest.mark.parametrize(("shape", "rule"), [((3, 2), ""), ((4, 2), "N == M"), ((3, 5), "2 == K")])
+def test_shapes_that_are_asserted_to_be_equal_are_guards(shape: tuple[int, ...], rule: str) -> None:
+    held, x, y = tessera.compile(SHAPES).held, np.ones((3, 2), np.float32), np.ones(shape, np.float32)
+    if not rule:
+        assert held(x, y).sum() == 12.0
+        return
+    with pytest.raises(tessera.TesseraError, match=f"needs {rule} \\(one shape\\)"):
+        held(x, y)
+
+
+@pytest.mark.parametrize(("test", "code"), [('"a" < "b"', "E0405"), ("(1, 2) < (2, 3)", "E0405"),
+                                            ("(x, 2) == (x, 2)", "E0214"), ("(1, 2) == (1, 2, 3)", "")])  # fmt: skip
+def test_what_has_no_order_is_not_compared_by_it(test: str, code: str) -> None:
+    text = f"def f(x: Tensor[N, f32]):\n    return x * 2.0 if {test} else x\n"
+    found = checking.check_text(text).diagnostics
+    assert [d.code for d in found] == ([code] if code else [])

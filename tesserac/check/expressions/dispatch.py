@@ -10,8 +10,9 @@ from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.expressions.attributes import infer_attribute
 from tesserac.check.expressions.call_forms import infer_call
 from tesserac.check.expressions.closures import infer_lambda
+from tesserac.check.expressions.comparisons import infer_comparison
 from tesserac.check.expressions.comprehensions import infer_comprehension
-from tesserac.check.expressions.operations import infer_binary, infer_comparison, infer_logical, infer_unary
+from tesserac.check.expressions.operations import infer_binary, infer_logical, infer_unary
 from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text

@@ -1,4 +1,4 @@
-"""Operations written with signs: arithmetic, comparison, logic, powers, policies.
+"""Operations written with signs: arithmetic, logic, powers, policies.
 
 Enters: an operation of the syntax tree. Leaves: the operator it stands for, applied to its checked operands.
 """
@@ -11,7 +11,6 @@ from tesserac.check.analysis.unasked import may_end
 from tesserac.check.analysis.uniformity import require_uniformity
 from tesserac.check.calls.functions import call_function
 from tesserac.check.declarations.annotations import read_attribute
-from tesserac.check.expressions.membership import membership
 from tesserac.check.guards.assumed import assuming, compares_sizes, relies_on
 from tesserac.check.model import typed
 from tesserac.check.names.refs import FunctionRef
@@ -25,18 +24,14 @@ from tesserac.check.values.conditions import is_elementwise, refuse_elementwise,
 from tesserac.check.values.generic_items import join_lists
 from tesserac.check.values.tuples import join_tuples
 from tesserac.check.values.type_values import TYPE, first_alternative, with_type_attribute
-from tesserac.diag.codes.names import E0218, E0299
+from tesserac.diag.codes.names import E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.ops.compare import (
     BitAnd,
     BitNot,
     BitOr,
     BitXor,
-    Equal,
     LeftShift,
-    Less,
-    LessEqual,
-    NotEqual,
     RightShift,
 )
 from tesserac.ops.contract import MatMul
@@ -52,9 +47,7 @@ from tesserac.types.ty import (
     ErrorType,
     IntType,
     ListType,
-    NoneType,
     RecordType,
-    StrType,
     TensorType,
     TupleType,
 )
@@ -63,10 +56,6 @@ BINARY: dict[str, Operator] = {
     "+": Add(), "-": Sub(), "*": Mul(), "/": Div(), "//": FloorDiv(), "%": Mod(), "@": MatMul(),
     "&": BitAnd(), "|": BitOr(), "^": BitXor(), "<<": LeftShift(), ">>": RightShift(),
 }  # fmt: skip
-_COMPARISONS: dict[str, Operator] = {
-    "==": Equal(), "!=": NotEqual(), "<": Less(), "<=": LessEqual(), ">": Less(), ">=": LessEqual(),
-}  # fmt: skip
-_EXCHANGED = (">", ">=")
 _OF_FLOATS = {"%": "remainder", "//": "floor_divide"}
 """What is an operator of integers, and of floats a function of the library, which loops."""
 _INTEGER_POWER = "integer_power"
@@ -181,47 +170,3 @@ def _decided_first(left: typed.Expr, right: typed.Expr, node: ast.LogicalOp, *, 
     asked = typed.Coerce(one, right.span, right) if isinstance(right.type, BoolType) else right
     sides = (asked, decided) if node.op == "and" else (decided, asked)
     return typed.Conditional(one, node.span, left, sides[0], sides[1], sized)
-
-
-def infer_comparison(body: Body, node: ast.Comparison) -> typed.Expr:
-    """A chain is all of its comparisons, joined by halves: one of many links is not a deep tree."""
-    left = body.expression(node.first)
-    joined: list[tuple[typed.Expr, Span]] = []
-    for link in node.links:
-        right = body.expression(link.operand)
-        joined.append((_compare(body, link, left, right, node.span), link.op_span))
-        left = right
-    while len(joined) > 1:
-        pairs = zip(joined[::2], joined[1::2], strict=False)
-        halves = [(apply_operator(body, BitAnd(), [a, b], at, node.span), at) for (a, _), (b, at) in pairs]
-        joined = halves + joined[len(halves) * 2 :]
-    return joined[0][0]
-
-
-def _compare(
-    body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed.Expr, span: Span
-) -> typed.Expr:
-    if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
-        return body.error(span)
-    if link.op in ("in", "not in"):
-        return membership(body, link, left, right, span)
-    identity = link.op in ("is", "is not")
-    if not identity and algebra.has_operator(left, right):
-        return algebra.compare(body, link, left, right, Callee(link.op, link.op_span, span))
-    plain = (StrType, NoneType, DTypeType, TupleType)
-    if identity or (isinstance(left.type, plain) and isinstance(right.type, plain)):
-        return _identity(body, link, left, right, span)
-    operands = [right, left] if link.op in _EXCHANGED else [left, right]
-    return apply_operator(body, _COMPARISONS[link.op], operands, link.op_span, span)
-
-
-def _identity(
-    body: Body, link: ast.ComparisonLink, left: typed.Expr, right: typed.Expr, span: Span
-) -> typed.Expr:
-    """Values known while compiling compare by value; `is` only asks for None."""
-    if link.op in ("is", "is not") and not isinstance(right.type, NoneType):
-        draft = body.sink.error(E0218, at=link.op_span)
-        draft.replace("compare the values", link.op_span, "==" if link.op == "is" else "!=")
-        return body.error(span)
-    same = left.type == right.type
-    return typed.Static(BoolType(same if link.op in ("is", "==") else not same), span)

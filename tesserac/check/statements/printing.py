@@ -22,7 +22,7 @@ from tesserac.check.values.scalars import decide
 from tesserac.diag.codes.names import E0205, E0216
 from tesserac.syntax import ast
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.ty import BoolType, ErrorType, IntType, StrType
+from tesserac.types.ty import BoolType, ErrorType, IntType, StrType, TupleType
 
 
 def is_print(body: Body, node: ast.Expr) -> bool:
@@ -158,14 +158,11 @@ def _assert_sizes(body: Body, test: ast.Expr, said: str) -> bool:
                 _demand(body, "divides", divisor, dividend, test.span, said)
                 return True
             return False
-    left, right = _size(body, test.first), _size(body, link.operand)
-    if left is None or right is None or link.op not in ("==", ">=", ">", "<=", "<"):
-        return False
     if link.op == "==":
-        if decide(body, "equal", left, right) is not None:
-            return False
-        _demand(body, "equal", left, right, test.span, said)
-        return True
+        return _assert_equal(body, test, _sizes(body, test.first), _sizes(body, link.operand), said)
+    left, right = _size(body, test.first), _size(body, link.operand)
+    if left is None or right is None or link.op not in (">=", ">", "<=", "<"):
+        return False
     if link.op in ("<", "<="):
         left, right = right, left
     right = right + 1 if link.op in ("<", ">") else right
@@ -181,6 +178,29 @@ def _demand(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span, 
         require_here(body, kind, left, right, at)
     else:
         require_guard(body, kind, left, right, at, said=said)
+
+
+def _assert_equal(
+    body: Body, test: ast.Comparison, left: tuple[Dim, ...] | None, right: tuple[Dim, ...] | None, said: str
+) -> bool:
+    """Sizes that are to be equal, one by one; nothing is asked where compiling knows two that are not, or all."""
+    if left is None or right is None or len(left) != len(right):
+        return False
+    known = [decide(body, "equal", own, other) for own, other in zip(left, right, strict=True)]
+    if False in known or None not in known:
+        return False
+    for own, other, same in zip(left, right, known, strict=True):
+        if same is None:
+            _demand(body, "equal", own, other, test.span, said)
+    return True
+
+
+def _sizes(body: Body, node: ast.Expr) -> tuple[Dim, ...] | None:
+    """A size, or those of a tuple of nothing else."""
+    type_ = body.expression(node).type
+    items = type_.items if isinstance(type_, TupleType) else (type_,)
+    found = tuple(item.value for item in items if isinstance(item, IntType))
+    return found if len(found) == len(items) else None
 
 
 def _size(body: Body, node: ast.Expr) -> Dim | None:
