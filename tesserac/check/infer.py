@@ -13,7 +13,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.late import Late
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
-from tesserac.check.analysis.reach import reachable
+from tesserac.check.analysis.reach import computed, reachable, transforms
 from tesserac.check.instances.binding import substitute_type
 from tesserac.check.instances.entry import entry_types
 from tesserac.check.model import typed
@@ -62,9 +62,11 @@ class CheckResult(Late):
             return checker.own_instance(local, tuple(substitute_type(type_, dict(equal or {})) for type_ in own))
 
     def reach(self, function: typed.TypedFunction) -> Mapping[str, typed.TypedFunction]:
-        """A function and all that it calls, by symbol, and what stands for any of these where a target prefers it."""
+        """A function and all that it calls, by symbol, and what stands for any of these where a target prefers it.
+        Rules of derivatives are there if any of them takes derivatives of functions or maps them."""
         with deep_recursion():
-            return with_implementers(reachable([function], self.checker.find), self.checker)
+            found = with_implementers(function, self.checker, computed)
+            return with_implementers(function, self.checker, reachable) if transforms(found.values()) else found
 
 
 Imported = CheckResult | ImportProblem

@@ -39,6 +39,6 @@ def artifact_for_gpu_of_each_size(
 
 def _places(session: Session, source: SourceFile, function: TypedFunction) -> tuple[int, ...]:
     """The numbers of the GPUs that a function and what it calls name."""
-    reached = session.check(source).result.reach(function).values()
+    reached = session.reached(source, function).values()
     numbers = {request.number for one in reached for request in one.requests}
     return tuple(sorted(number for number in numbers if number is not None))

@@ -17,10 +17,11 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.infer import CheckResult, Earlier, check_module
 from tesserac.check.model import typed
+from tesserac.check.module.findings import RuleMisfit
 from tesserac.check.names.cascades import all_said
 from tesserac.check.names.lint import lint_module
 from tesserac.diag.check_record import Reads
-from tesserac.diag.codes.differentiation import E0702, E0720
+from tesserac.diag.codes.differentiation import E0702, E0705, E0720
 from tesserac.diag.codes.kernels import E0514, E0580
 from tesserac.diag.codes.names import E0299
 from tesserac.diag.codes.runtime import E0949
@@ -257,6 +258,13 @@ class Session:
 
     # -------------------------------------------------------------------------------------------------- levels
 
+    def reached(self, source: SourceFile, function: typed.TypedFunction) -> Mapping[str, typed.TypedFunction]:
+        """A function and all that compiling it needs, by symbol. Raises ProgramError."""
+        try:
+            return self.check(source).result.reach(function)
+        except RuleMisfit as problem:
+            raise one_error(E0705, function.span, problem=str(problem)) from None
+
     def levels(
         self,
         source: SourceFile,
@@ -267,7 +275,7 @@ class Session:
     ) -> Levels:
         """A function at every level that all targets share; `sizes` are numbers for this compilation, and what `holds`
         knows is not built. Raises ProgramError; where a size has to be said, SizesMissing."""
-        reached = self.check(source).result.reach(function)
+        reached = self.reached(source, function)
         check_requests(reached.values(), function.name, machine)
         try:
             checks = {"asserts": not self.release, "debug": self.debug, "verify": self.verify}
@@ -318,7 +326,7 @@ class Session:
         from tesserac.driver.operator_trace import run_traced, without_transforms
         from tesserac.graph.interp import AssertionFailed, InterpreterError
 
-        reached = self.check(source).result.reach(function)
+        reached = self.reached(source, function)
         module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
         with suppress(AssertionFailed, InterpreterError, DimError, TooManyOperators):
             whole = with_sizes(without_transforms(module), alone(function))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from tesserac.check.analysis.reach import transforms
 from tesserac.check.declarations.donation import donated_arguments
 from tesserac.check.model import typed
 from tesserac.check.model.scope import HIDDEN
@@ -49,8 +50,10 @@ from tesserac.types.ty import IntType, TensorType, Type
 def build_module(
     functions: Sequence[typed.TypedFunction], entries: Collection[str], *, asserts: bool = True
 ) -> Module:
-    """The functions as Graph IR; `entries` are the symbols of those that may be called from outside."""
-    module = Module([_build_function(f, f.symbol in entries, asserts) for f in functions])
+    """The functions as Graph IR; `entries` are the symbols of those that may be called from outside. Calls have their
+    rules of derivatives where functions are derived or mapped."""
+    derives = transforms(functions)
+    module = Module([_build_function(f, f.symbol in entries, asserts, derives) for f in functions])
     for made, function in zip(list(module.ops), functions, strict=True):
         if function.alternatives:
             made.attrs[ALTERNATIVES] = tuple(_alternative(module, way) for way in function.alternatives)
@@ -65,7 +68,7 @@ def _alternative(module: Module, way: typed.Alternative) -> Alternative:
     return Alternative(way.kernel, way.symbol, way.target, way.within is not None, guards, way.why)
 
 
-def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -> Op:
+def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool, derives: bool) -> Op:
     block = Block()
     names: dict[str, Built] = {}
     for param in function.params:
@@ -73,7 +76,7 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool) -
     for weight in function.reads:
         names[weight_name(weight.name)] = add_arguments(block, weight.name, weight.type)
     of_library = library_name(function.symbol, function.span) is not None  # that is its meaning, not a doubt
-    body = _Body(Builder(block, function.span), function.result, asserts or of_library)
+    body = _Body(Builder(block, function.span), function.result, asserts or of_library, derives)
     returned = body.statements(function.body, names)
     with body.builder.spanned(function.span):
         body.builder.op("graph.return", leaves_of(returned) if returned is not None else ())

@@ -60,10 +60,11 @@ from tesserac.types.ty import TensorType, Type, parts
 class Expressions:
     """Builds expressions. `names` is what every name is bound to at the point being built."""
 
-    def __init__(self, builder: Builder, result: Type, asserts: bool) -> None:
+    def __init__(self, builder: Builder, result: Type, asserts: bool, derives: bool) -> None:
         self.builder = builder
         self.result = result
         self.asserts = asserts
+        self.derives = derives
         self.keys = RngKeys(builder)
         self.numerics: dict[str, Attr] = {}
         self._built: list[dict[typed.Expr, Built]] = [{}]
@@ -265,7 +266,7 @@ class Expressions:
         for weight in call.reads:
             operands += [self._stream_of(call, names)] if weight == STREAM else leaves_of(names[weight_name(weight)])
         attrs: dict[str, Attr] = {"callee": call.function, "dims": call.dims, **self.numerics}
-        for rule in call.rules:
+        for rule in call.rules if self.derives else ():
             attrs[FORWARD_RULE if rule.forward else REVERSE_RULE] = (rule.function, rule.dims)
         if call.meant:
             attrs[MEANT] = True

@@ -15,7 +15,9 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, Imported, unchecked_module
+from tesserac.check.instances.checking import is_generic
 from tesserac.check.model import typed
+from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.module.stored import CHECKED, NAMED
 from tesserac.check.names.resolve import ImportPath
 from tesserac.diag.check_record import Reads
@@ -56,7 +58,7 @@ def load_interface(records: Records, path: str, name: str) -> Interface | None:
 
 def interface_of(result: CheckResult, module: ast.Module, source: SourceFile, text: str, imports: Reads) -> Interface:
     """Made of a module without errors."""
-    summaries = {name: (name, types, f) for name, types, f in result.checker.definitions() if _is_closed(f)}
+    summaries = {name: (name, types, f) for name, types, f in _definitions(result.checker) if _is_closed(f)}
     digest = hashlib.sha256(repr(imports).encode())
     for part in _parts(module, source, summaries):
         digest.update(f"\0{part}".encode("utf-8", "surrogatepass"))
@@ -73,6 +75,17 @@ def restore(
     )
     result.checker.adopt(interface.summaries)
     return result
+
+
+def _definitions(checker: ModuleChecker) -> Iterator[Summary]:
+    """The functions that have one instance only, whoever calls them, each with the types of its parameters."""
+    for name in checker.names.functions:
+        signature = checker.own_signature(name)
+        if not signature.has_open_parameters and not is_generic(signature):
+            types = checker.representatives(name)[0]
+            function = checker.own_instance(name, types).function
+            if function is not None:
+                yield name, types, function
 
 
 def _is_closed(function: typed.TypedFunction) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from tesserac.check.analysis.reach import parts_of
+from tesserac.check.analysis.reach import parts_of, uses
 from tesserac.check.model import typed
 from tesserac.ops.registry import Operator
 
@@ -28,10 +28,10 @@ def feeds(functions: Mapping[str, typed.TypedFunction], sources: Collection[str]
 
 
 def _callers(functions: Mapping[str, typed.TypedFunction], has: Callable[[object], bool]) -> set[str]:
-    """The functions that have such a part, or call one that has."""
-    parts = {symbol: list(parts_of(function.body)) for symbol, function in functions.items()}
-    found = {symbol for symbol, inside in parts.items() if any(map(has, inside))}
-    calls = {symbol: {p.function for p in inside if isinstance(p, typed.Call)} for symbol, inside in parts.items()}
+    """The functions that have such a call or operator, or call one that has."""
+    inside = {symbol: uses(function) for symbol, function in functions.items()}
+    found = {symbol for symbol, used in inside.items() if any(map(has, (*used.calls, *used.operators)))}
+    calls = {symbol: {call.function for call in used.calls} for symbol, used in inside.items()}
     while more := {symbol for symbol, called in calls.items() if symbol not in found and called & found}:
         found |= more
     return found

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from tesserac.check.model import typed
 
@@ -13,6 +16,13 @@ def reachable(
 ) -> dict[str, typed.TypedFunction]:
     """The functions given and all that they call, by symbol; a callee may stand after its caller."""
     return _reached(roots, find, _needs)
+
+
+def computed(
+    roots: Iterable[typed.TypedFunction], find: Callable[[str], typed.TypedFunction]
+) -> dict[str, typed.TypedFunction]:
+    """The same, less what only rules of derivatives need: enough for a program that has no `transforms`."""
+    return _reached(roots, find, lambda call: [call.function, *(form.function for form in call.forms)])
 
 
 def called(
@@ -33,7 +43,7 @@ def _reached(
         function = waiting.pop(0)
         if function.symbol not in reached:
             reached[function.symbol] = function
-            waiting += [find(symbol) for call in _calls(function.body) for symbol in needs(call)]
+            waiting += [find(symbol) for call in uses(function).calls for symbol in needs(call)]
     return reached
 
 
@@ -42,8 +52,33 @@ def _needs(call: typed.Call) -> list[str]:
     return [call.function, *rules, *forms]
 
 
-def _calls(body: typed.Block) -> Iterator[typed.Call]:
-    return (part for part in parts_of(body) if isinstance(part, typed.Call))
+class Uses(NamedTuple):
+    """The calls and the operators of a function's body, in the order of the program, and whether it takes derivatives
+    of functions or maps them."""
+
+    calls: tuple[typed.Call, ...]
+    operators: tuple[typed.Apply, ...]
+    transforms: bool
+
+
+_uses: WeakKeyDictionary[typed.TypedFunction, Uses] = WeakKeyDictionary()
+"""A function does not change, and a program asks several times what each of the library's uses."""
+
+
+def uses(function: typed.TypedFunction) -> Uses:
+    found = _uses.get(function)
+    if found is None:
+        parts = list(parts_of(function.body))
+        calls = tuple([part for part in parts if isinstance(part, typed.Call)])
+        operators = tuple([part for part in parts if isinstance(part, typed.Apply)])
+        is_transforming = any(isinstance(part, typed.Derivative | typed.Mapped) for part in parts)
+        found = _uses[function] = Uses(calls, operators, is_transforming)
+    return found
+
+
+def transforms(functions: Iterable[typed.TypedFunction]) -> bool:
+    """Whether some of them take derivatives of functions or map them: only then rules of derivatives are needed."""
+    return any(uses(function).transforms for function in functions)
 
 
 def parts_of(body: object) -> Iterator[object]:
@@ -56,7 +91,7 @@ def parts_of(body: object) -> Iterator[object]:
         if id(part) not in seen:
             seen.add(id(part))
             yield part
-            waiting += reversed(list(children(part)))
+            waiting += reversed(children(part))
 
 
 def requirements(block: typed.Block) -> list[typed.Require]:
@@ -68,13 +103,23 @@ def requirements(block: typed.Block) -> list[typed.Require]:
         if isinstance(part, typed.Require):
             found[part] = None
         else:
-            waiting += reversed(list(children(part)))
+            waiting += reversed(children(part))
     return list(found)
 
 
-def children(part: object) -> Iterator[object]:
+def children(part: object) -> Sequence[object]:
     """What a typed statement or expression, or a tuple of them, consists of."""
-    if isinstance(part, tuple):
-        yield from part
-    elif dataclasses.is_dataclass(part) and type(part).__module__ == typed.__name__:
-        yield from (getattr(part, field.name) for field in dataclasses.fields(part))
+    kind: type = type(part)
+    return part if isinstance(part, tuple) else [getattr(part, name) for name in _inner(kind)]
+
+
+@cache
+def _inner(cls: type) -> tuple[str, ...]:
+    """The fields of a class that may hold statements or expressions; none of what is not the typed program's."""
+    if cls.__module__ != typed.__name__ or not dataclasses.is_dataclass(cls):
+        return ()
+    return tuple(field.name for field in dataclasses.fields(cls) if field.type not in _LEAVES)
+
+
+_LEAVES = frozenset(("Type", "Span", "str", "int", "bool"))
+"""What fields are annotated with that hold neither."""

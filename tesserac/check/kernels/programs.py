@@ -244,7 +244,7 @@ def _outside(block: typed.Block, meant: Dim) -> typed.Expr | None:
         elif isinstance(part, typed.Node) and isinstance(part.type, TensorType) and meant in part.type.dims:
             return part  # type: ignore[return-value]
         else:
-            waiting += reversed(list(children(part)))
+            waiting += reversed(children(part))
     return None
 
 

@@ -6,7 +6,7 @@ they are asked for. Nothing is raised for what a user wrote. See Note [Checking 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -18,7 +18,6 @@ from tesserac.check.declarations.decorators import Decorations, is_kernel, read_
 from tesserac.check.expressions.dispatch import infer_expression
 from tesserac.check.instances.checking import (
     instance_symbol,
-    is_generic,
     representative,
     without_optionals,
 )
@@ -26,7 +25,7 @@ from tesserac.check.instances.untold import is_refused_value, other_values
 from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
-from tesserac.check.module.findings import Findings, Tables
+from tesserac.check.module.findings import Findings, RuleMisfit, Tables, as_promised
 from tesserac.check.module.scope import ModuleScope
 from tesserac.check.module.under_way import UnderWay
 from tesserac.check.names.cascades import without_cascades
@@ -107,18 +106,8 @@ class ModuleChecker(ModuleScope):
             self._check_constant(name)
         return typed.TypedModule(self.name, tuple(functions), tuple(tests)), self._diagnostics()
 
-    def definitions(self) -> Iterator[tuple[str, tuple[Type, ...], typed.TypedFunction]]:
-        """The functions that have one instance only, whoever calls them, each with the types of its parameters."""
-        for name in self.names.functions:
-            signature = self.own_signature(name)
-            if not signature.has_open_parameters and not is_generic(signature):
-                types = self.representatives(name)[0]
-                function = self.own_instance(name, types).function
-                if function is not None:
-                    yield name, types, function
-
     def adopt(self, functions: Iterable[tuple[str, tuple[Type, ...], typed.TypedFunction]]) -> None:
-        """Takes in what `definitions` gave for the same module."""
+        """Takes in functions that have one instance only, checked before as parts of the same module."""
         for name, types, function in functions:
             self._known.instances[name, types] = Instance(function)
             self._known.by_symbol[function.symbol] = function
@@ -146,13 +135,16 @@ class ModuleChecker(ModuleScope):
         return tuple(sorted(own, key=lambda d: (d.primary.span.start, d.code)))
 
     def find(self, symbol: str) -> typed.TypedFunction:
-        """A checked instance of this module or of the library. Its symbol starts with the name of its module."""
+        """A checked instance of this module or of the library. Its symbol starts with the name of its module. Raises
+        KeyError for one under way, and RuleMisfit."""
         module, guests = symbol, [guest for checker in self._modules.values() for guest in checker._guests.values()]
         while module := module.rpartition(".")[0]:
             owner = [self._modules[module]] if module in self._modules else []
             for checker in (*owner, *guests):
                 if symbol in checker._known.by_symbol:
                     return checker._known.by_symbol[symbol]
+                if symbol in checker._known.promised and checker._under_way.is_free:
+                    return as_promised(checker.own_instance(*checker._known.promised[symbol]), symbol)
         raise KeyError(symbol)
 
     @property
@@ -295,7 +287,7 @@ class ModuleChecker(ModuleScope):
         only what it promises: its body may change without this module being checked again."""
         try:
             function = self.find(symbol)
-        except KeyError:
+        except (KeyError, RuleMisfit):
             return None
         own = function.span.file == self.file or of_library(function.span.file)
         return function if own else replace(function, body=())
@@ -379,6 +371,13 @@ class ModuleChecker(ModuleScope):
             check(sink)
         else:
             checker._under_way.waiting.append(check)
+
+    def promise(self, ref: FunctionRef, types: tuple[Type, ...], symbol: str) -> bool:
+        """Whether an instance may be checked when `find` is asked for it: one of the library's own, and no guest's."""
+        checker = self._checker_for(ref.owner, types)
+        if checker is checker._home and of_library(checker.file):
+            checker._known.promised[symbol] = (ref.name, types)
+        return symbol in checker._known.promised
 
     def instance(self, owner: str, name: str, types: tuple[Type, ...]) -> Instance:
         return self._checker_for(owner, types).own_instance(name, types)

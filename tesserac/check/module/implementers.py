@@ -1,18 +1,18 @@
 """The kernels of a program that stand for functions it reaches.
 
-Enters: what an entry of a program reaches. Leaves: the same, where functions that kernels implement have these as their
+Enters: an entry of a program. Leaves: what it reaches, where functions that kernels implement have these as their
 alternatives, and all that the kernels reach. Every kernel that the program can see counts, the library's among them: so
 a call that the library makes takes a kernel of the program too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 
 from tesserac.base.resources import of_library
 from tesserac.check.analysis.feeding import feeds
-from tesserac.check.analysis.reach import parts_of, reachable
+from tesserac.check.analysis.reach import reachable, uses
 from tesserac.check.expressions.operations import BINARY
 from tesserac.check.kernels.implementing import BY, MEANT
 from tesserac.check.kernels.laws import contracts, law_types
@@ -31,9 +31,13 @@ Kernels = dict[FunctionRef, list[tuple[ModuleChecker, str]]]
 """The kernels that a program can see, each with its module, by the function that it implements."""
 
 
-def with_implementers(
-    reached: dict[str, typed.TypedFunction], checker: ModuleChecker
-) -> dict[str, typed.TypedFunction]:
+Reached = dict[str, typed.TypedFunction]
+Closure = Callable[[Iterable[typed.TypedFunction], Callable[[str], typed.TypedFunction]], Reached]
+"""What functions need: all that is reachable, or what they compute with."""
+
+
+def with_implementers(function: typed.TypedFunction, checker: ModuleChecker, closure: Closure) -> Reached:
+    reached = closure([function], checker.find)
     kernels: Kernels = {}
     for module in checker.imported():
         for ref, kernel in module.implementing:
@@ -44,14 +48,14 @@ def with_implementers(
         function, made = _with_kernels(waiting.pop(), kernels, checker)
         if not function.alternatives:
             continue
-        new = reachable(made, checker.find)
+        new = closure(made, checker.find)
         waiting += [other for symbol, other in new.items() if symbol not in reached and other.name in names]
         reached = {**new, **reached, function.symbol: function}
     patterns = [pattern for module in checker.imported() for pattern in _patterns(module)]
     if _has_products(reached):  # all laws are of what goes into one
         patterns += [pattern for module in checker.imported() for pattern in _laws(module, reached, checker)]
     made = [checker.find(way.symbol) for pattern in patterns for way in pattern.alternatives]
-    return {**reachable([*patterns, *made], checker.find), **reached} if patterns else reached
+    return {**closure([*patterns, *made], checker.find), **reached} if patterns else reached
 
 
 def _with_kernels(
@@ -112,14 +116,13 @@ def _laws(
 
 
 def _has_products(reached: dict[str, typed.TypedFunction]) -> bool:
-    parts = (part for function in reached.values() for part in parts_of(function.body))
-    return any(isinstance(part, typed.Apply) and contracts(part.op) for part in parts)
+    return any(contracts(part.op) for function in reached.values() for part in uses(function).operators)
 
 
 def _operators(reached: dict[str, typed.TypedFunction], less: Collection[str]) -> set[str]:
     """The operators of a program, less those of some functions."""
-    parts = (part for symbol, function in reached.items() if symbol not in less for part in parts_of(function.body))
-    return {part.op.name for part in parts if isinstance(part, typed.Apply)}
+    others = (function for symbol, function in reached.items() if symbol not in less)
+    return {part.op.name for function in others for part in uses(function).operators}
 
 
 def _needed(law: ast.FunctionDef) -> set[str]:

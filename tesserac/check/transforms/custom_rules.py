@@ -7,13 +7,15 @@ of f stands in f's file; it takes the arguments of f, the result of f, and then
     @vjp_of(f)    the cotangent of the result, and gives those of these arguments, a tuple if there are several.
 
 A rule may call f: that call has its rules too, so a derivative of any order goes by them. Hence what a rule gives is
-looked at only when no check is under way.
+looked at only when no check is under way. Rules of the library are known to fit where they stand: their instances are
+checked when somebody asks for them, since most programs take no derivatives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from tesserac.base.source import Span
 from tesserac.check.analysis.linearity import nonlinearity
@@ -37,10 +39,12 @@ def with_rules(body: Body, call: typed.Call, ref: FunctionRef, callee: Callee) -
     """The call with the rules of its function; an error where one does not fit."""
     rules: list[typed.Rule] = []
     for kind, name in sorted(body.rules.derivative_rules(ref.owner, ref.name).items()):
-        rule = _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee)
-        if rule is None:
+        bound = _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee)
+        if bound is None:
             return body.error(callee.span)
-        rules.append(rule)
+        if not body.rules.promise(bound.ref, bound.types, bound.rule.function):
+            body.rules.when_free(ref.owner, bound.types, body.sink, bound.check)
+        rules.append(bound.rule)
     if not rules:
         return call
     implied = () if any(rule.forward for rule in rules) else call.rules
@@ -56,9 +60,11 @@ def check_rules(body: Body, function: typed.TypedFunction, ref: FunctionRef) -> 
         at = body.rules.signature(ref.owner, name).node.name_span
         callee = Callee(ref.name, at, at)
         before = len(body.sink.diagnostics)
-        rule = _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee)
-        if rule is not None and rule.forward:
-            _check_linear(body, rule, sum(has_tangent(param.type) for param in function.params))
+        bound = _bind(body, call, FunctionRef(ref.owner, name), kind == FORWARD_RULE, callee)
+        if bound is not None:
+            body.rules.when_free(ref.owner, bound.types, body.sink, bound.check)
+        if bound is not None and bound.rule.forward:
+            _check_linear(body, bound.rule, sum(has_tangent(param.type) for param in function.params))
         if len(body.sink.diagnostics) > before:
             wrong.append(name)
     return wrong
@@ -78,7 +84,16 @@ def _check_linear(body: Body, rule: typed.Rule, tangents: int) -> None:
     draft.fix("scale tangents by values that do not depend on them, and add what comes of that")
 
 
-def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee: Callee) -> typed.Rule | None:
+class _Bound(NamedTuple):
+    """A rule as a call has it, the types of its arguments, and what looks at what it gives."""
+
+    rule: typed.Rule
+    ref: FunctionRef
+    types: tuple[Type, ...]
+    check: Callable[[Sink], None]
+
+
+def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee: Callee) -> _Bound | None:
     signature = body.rules.signature(ref.owner, ref.name)
     types = [arg.type for arg in call.args]
     smooth = [tangent_type(type_) for type_ in types if has_tangent(type_)]
@@ -110,8 +125,8 @@ def _bind(body: Body, call: typed.Call, ref: FunctionRef, forward: bool, callee:
         for problem in instance.diagnostics[:1]:
             _refuse(sink, callee, problem.primary.span, f"`{ref.name}` does not fit: {problem.title}", ())
 
-    body.rules.when_free(ref.owner, own, body.sink, check_result)
-    return typed.Rule(forward, instance_symbol(ref.owner, signature, own), tuple(sorted(sizes.items())))
+    rule = typed.Rule(forward, instance_symbol(ref.owner, signature, own), tuple(sorted(sizes.items())))
+    return _Bound(rule, ref, own, check_result)
 
 
 def _may_have_tangent(type_: Type) -> bool:
