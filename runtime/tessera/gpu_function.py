@@ -26,6 +26,7 @@ from tessera.gpu_call import PreparedCall
 from tessera.gpu_checks import Check, last_check
 from tessera.gpu_effects import checked_symbols
 from tessera.gpu_host import CompiledHost
+from tessera.gpu_loading import kernels_loading
 from tessera.gpu_memory import Block, rounded_size
 from tessera.outputs import flat_outputs, placed_outputs
 from tessera.returned import is_flat
@@ -158,7 +159,7 @@ class GpuFunction:
         if found is None:
             symbols = checked_symbols(self._program, shapes)
             results = tuple(self._described(place, symbols) for place in range(len(self._dtypes)))
-            with self._gpu.lock, self._gpu.entered():
+            with self._gpu.lock, self._gpu.entered(), kernels_loading(self._gpu, self._program, symbols):
                 self._host = self._host or CompiledHost(self._gpu, self._program)
                 prepared = PreparedCall(self._host, symbols)
             found = self._plans[shapes] = _Plan(symbols, prepared, results)

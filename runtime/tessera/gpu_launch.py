@@ -29,15 +29,23 @@ _functions: dict[tuple[int, Callable[[], str]], tuple[int, int]] = {}
 """By device and code: the function, and the shared memory that it was allowed."""
 
 
+def is_loaded(gpu: Gpu, kernel: Kernel) -> bool:
+    return (id(gpu), kernel.code) in _functions
+
+
+def load_function(gpu: Gpu, kernel: Kernel) -> tuple[int, int]:
+    """The function, and how much shared memory it may use without asking. Needs the context of the device."""
+    function = gpu.driver.function(gpu.driver.load(kernel.code().encode()), kernel.name)
+    return _functions.setdefault((id(gpu), kernel.code), (function, STATIC_SHARED_LIMIT))
+
+
 def loaded_function(gpu: Gpu, kernel: Kernel, shared: int) -> tuple[int, int]:
     """The function, and how much shared memory it may use: at least so much."""
     key = (id(gpu), kernel.code)
-    function, allowed = _functions.get(key, (0, STATIC_SHARED_LIMIT))
-    if not function:
-        function = gpu.driver.function(gpu.driver.load(kernel.code().encode()), kernel.name)
+    function, allowed = _functions.get(key) or load_function(gpu, kernel)
     if shared > allowed:
         gpu.driver.allow_shared(function, shared)
-    _functions[key] = (function, max(shared, allowed))
+        _functions[key] = (function, shared)
     return _functions[key]
 
 
