@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import sys
 from collections.abc import Callable
-from dataclasses import field, fields, replace
-from typing import Any
+from dataclasses import MISSING, field, fields, replace
+from typing import Any, ClassVar
 
 import pytest
 
@@ -131,3 +132,49 @@ def test_fields_are_found_when_somebody_asks() -> None:
             assert (x, y) == (1, 2)
     assert not is_late(Base) and not is_late(Derived)
     assert Derived(1) == Derived(1) != Base(1) and hash(Derived(1)) == hash(Derived(1))
+
+
+def test_what_is_found_of_plain_classes_is_what_the_standard_library_finds() -> None:
+    """Of all classes that the checker brings."""
+    import tesserac.check.infer  # noqa: F401
+
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("tesserac.")]
+    classes = {c for m in modules for c in vars(m).values() if isinstance(c, type) and own.is_data_class(c)}
+    plain = {cls: own._plain(cls) for cls in classes}
+    for cls, found in plain.items():
+        if found is not None:
+            parts = fields(cls)
+            assert found == {part.name: part.default for part in parts}, cls
+            assert all(p.init and p.compare and not p.kw_only and p.default_factory is MISSING for p in parts), cls
+    again = {cls: own._plain(cls) for cls in classes}
+    assert again == plain and sum(found is not None for found in plain.values()) > len(classes) / 2
+
+
+def test_inits_that_share_their_code_have_names_and_defaults_of_their_own() -> None:
+    @own.dataclass
+    class Left:
+        a: int
+        b: int = 2
+
+    @own.dataclass
+    class Right:
+        c: int
+        d: int = 3
+
+        def __post_init__(self) -> None:
+            self.c += 1
+
+    @own.dataclass
+    class Below(Left):
+        b: int = 5
+        e: ClassVar[int] = 7
+        f: int = 6
+
+    assert vars(Left(1)) == {"a": 1, "b": 2} and vars(Left(b=4, a=3)) == {"a": 3, "b": 4}
+    assert vars(Right(1)) == {"c": 2, "d": 3} and vars(Below(0)) == {"a": 0, "b": 5, "f": 6}
+    assert Left.__init__.__qualname__.endswith("Left.__init__")
+    for wrong in ({}, {"a": 1, "c": 2}):
+        with pytest.raises(TypeError, match="argument"):
+            Left(**wrong)
+    with pytest.raises(TypeError, match="argument"):
+        Left(1, 2, 3)  # type: ignore[call-arg]
