@@ -25,11 +25,11 @@ from tesserac.types.dims import ONE, Dim, product
 ROWS, COLUMNS = "block.rows", "block.columns"
 """The symbols of a kernel."""
 
-FEW_PLACES = 1 << 12
-"""Places, if it is known how many they are, up to which elements are folded in one pass over them, by programs with a
-range of places each. With more of them, what the pass does for each place would show beside a few elements."""
+FEW_PLACES, MANY_PLACES = 1 << 12, 1 << 14
+"""Places up to which elements are folded in one pass over them: of those that are known, however few the elements are;
+and at all, by programs with a range of places each. One program has more of them, and puts elements in order first."""
 PLACES_UNIT, ALL_PLACES = 16, 1 << 40
-"""Places in whole lines of a cache; one thread has all of them in one range."""
+"""Places in whole lines of a cache; more than there ever are."""
 
 CUT = "division"
 """The attribute of a launch, and of the `tile.launch` that it becomes."""
@@ -46,12 +46,12 @@ class Cut:
     columns: Dim
     most_rows: int
     most_columns: int
-    unit_rows: int
-    unit_columns: int
+    unit_rows: Dim
+    unit_columns: Dim
     rows_first: bool
     turns: int
 
-    def sides(self) -> list[tuple[Dim, int, int]]:
+    def sides(self) -> list[tuple[Dim, int, Dim]]:
         """Size, largest block and unit of the side that is cut first, and of the other."""
         rows, columns = (
             (self.rows, self.most_rows, self.unit_rows),
@@ -89,26 +89,36 @@ def cut_product(launch: Op, units: tuple[int, int], *, rows_first: bool) -> None
     """Leaves the blocks of a product to its launch; those that it has now are the largest."""
     *outer, rows, columns, _ = launch_loops(launch)
     leads = product([loop.size for loop in outer if loop.kind == "parallel"])
-    launch.attrs[CUT] = Cut(leads, rows.size, columns.size, rows.block, columns.block, *units, rows_first, 1)
+    unit_rows, unit_columns = map(Dim.const, units)
+    launch.attrs[CUT] = Cut(
+        leads, rows.size, columns.size, rows.block, columns.block, unit_rows, unit_columns, rows_first, 1
+    )
 
 
 def cut_programs(launch: Op, sides: Sequence[Loop], units: tuple[int, int]) -> None:
     """The same of a tile program: one or two of its loops have a block each."""
     rows, columns = sides if len(sides) > 1 else (*sides, Loop((), ONE, 1, "parallel"))
-    leads, unit = launch_loops(launch)[0].size, min(units[1], columns.block)
-    sizes = (leads, rows.size, columns.size, rows.block, columns.block)
+    blocks = (rows.block, columns.block)
+    unit_rows, unit_columns = (Dim.const(min(unit, block)) for unit, block in zip(units, blocks, strict=True))
+    sizes = (launch_loops(launch)[0].size, rows.size, columns.size, *blocks)
     turns = PROGRAM_TURNS if len(sides) > 1 else 1
-    launch.attrs[CUT] = Cut(*sizes, min(units[0], rows.block), unit, len(sides) == 1, turns)
+    launch.attrs[CUT] = Cut(*sizes, unit_rows, unit_columns, len(sides) == 1, turns)
 
 
 def cut_places(launch: Op, machine: Machine) -> None:
-    """Leaves ranges of the places that elements are folded into, if they are few, to a launch: one for each thread. All
-    look at all indices; that pays where vectors put those side by side that are meant."""
+    """Leaves ranges of the places that elements are folded into, unless they are many, to a launch: one for each
+    thread. All look at all indices; that pays where vectors put those side by side that are meant."""
     places = product([size for size, _ in write_reach(launch, 0).computed])
     able = machine.vectors is not None and machine.vectors.has_masks and len(launch_loops(launch)) == 1
-    if able and places.constant is not None and places.constant <= FEW_PLACES:
-        launch.attrs[CUT] = Cut(ONE, places, ONE, ALL_PLACES, 1, PLACES_UNIT, 1, True, 1)
+    if able and are_many(places) != ONE:
+        unit = (are_many(places) * ALL_PLACES).max(PLACES_UNIT)
+        launch.attrs[CUT] = Cut(ONE, places, ONE, ALL_PLACES, 1, unit, ONE, True, 1)
         because(launch, "a range of places for each thread")
+
+
+def are_many(places: Dim) -> Dim:
+    """1 where there are too many places for one pass over the elements, else 0."""
+    return places.floor_div(MANY_PLACES + 1).min(1)
 
 
 def cut_of(op: Op) -> Cut | None:

@@ -12,8 +12,9 @@ import tessera
 from tesserac.ir.passes import run_passes
 from tesserac.numerics.order import binary_counter, run_fold, tree
 from tesserac.pipeline import schedule_passes
+from tesserac.schedule.cuts import ALL_PLACES, MANY_PLACES, PLACES_UNIT, cut_of
 from tesserac.schedule.dialect import launch_kind, launch_space
-from tesserac.schedule.machine import AARCH64
+from tesserac.schedule.machine import AARCH64, X86_64_V4
 from tesserac.types.dims import product
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.sampling import examples
@@ -154,7 +155,7 @@ def test_a_bad_place_ends_the_call(beyond: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_have_ranges_of_a_few_known_places(threads: int) -> None:
+def test_threads_have_ranges_of_a_few_places(threads: int) -> None:
     module, count = tessera.compile(PROGRAM), 17_000  # enough to be shared among threads
     i, v = places(count, 70, "i8"), values(count)
     before = tessera.get_num_threads()
@@ -164,6 +165,7 @@ def test_threads_have_ranges_of_a_few_known_places(threads: int) -> None:
         np.testing.assert_array_equal(module.few(i, v), expected)
         row, column = ((part % size).astype("i4") - size for part, size in ((i % 70 // 7, 10), (i, 7)))
         np.testing.assert_array_equal(np.ravel(module.grid(row, column, v)), expected)
+        np.testing.assert_array_equal(module.numbers(np.ones(70, np.float32), i, v), expected)
         i[-3] = 70
         with pytest.raises(tessera.TesseraError, match="index 70 is out of range for a dim of size 70"):
             module.few(i, v)
@@ -175,6 +177,15 @@ def test_folds_into_places_are_one_launch_without_a_sort() -> None:
     host = run_passes(compile_to_forms(PROGRAM), schedule_passes(AARCH64), verify=True)
     kinds = [launch_kind(op) for op in host.walk() if op.name == "schedule.launch"]
     assert "folds" in kinds and not {"sort", "runs"} & set(kinds)
+
+
+def test_places_of_any_number_are_cut_into_ranges() -> None:
+    """Those of elements, where a machine lists them by masks; of many the unit is beyond them all."""
+    host = run_passes(compile_to_forms(PROGRAM), schedule_passes(X86_64_V4), verify=True)
+    launches = [op for op in host.lookup("m.numbers").walk() if op.name == "schedule.launch"]
+    [cut] = [cut for cut in map(cut_of, launches) if cut is not None]
+    units = [cut.unit_rows.evaluate({"N": places}) for places in (70, MANY_PLACES, MANY_PLACES + 1)]
+    assert units == [PLACES_UNIT, PLACES_UNIT, ALL_PLACES]
 
 
 def test_ones_that_are_counted_are_written_once() -> None:

@@ -14,8 +14,9 @@ def block_sizes(launch: Op, sizes: Mapping[str, int], threads: int) -> dict[str,
     if cut is None:
         return {}
     (first, most_first, unit_first), (second, most_second, unit_second) = cut.sides()
-    numbers = [size.evaluate(dict(sizes)) for size in (cut.leads, first, second)]
-    numbers += [most_first, most_second, unit_first, unit_second, threads * cut.turns if threads > 1 else threads]
+    leads, *sides = (dim.evaluate(dict(sizes)) for dim in (cut.leads, first, second))
+    units = (dim.evaluate(dict(sizes)) for dim in (unit_first, unit_second))
+    numbers = [leads, *sides, most_first, most_second, *units, threads * cut.turns if threads > 1 else threads]
     given = dict(zip(PARAMETERS, numbers, strict=True))
     names = (ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS)
     return {name: rule.evaluate(given) for name, rule in zip(names, block_rule(), strict=True)}

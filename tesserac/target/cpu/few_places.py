@@ -16,9 +16,8 @@ from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
-from tesserac.ir.core import Value as IRValue
-from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.gathered_folds import TakeRow, emit_gathered
+from tesserac.target.cpu.frame import Frame, Memory
+from tesserac.target.cpu.gathered_folds import EachRow, TakeRow, emit_gathered
 from tesserac.target.cpu.place_numbers import PlaceNumbers, along_rows, each_row, rows_of
 from tesserac.target.flow import choose, for_loop
 from tesserac.target.llvm_types import I64, Value, const_i64, const_vector, integer, undefined
@@ -32,22 +31,26 @@ def emit_fold_few(frame: Frame, op: Op) -> None:
     entries, log, folds, buffers, own, *status = found.rest
     numbers = PlaceNumbers.of(frame, op, found, status)
     size, step = along_rows(frame, op, found)
-    listed = _Listed(numbers, first, b.sub(behind, first), size, step, *_lists(frame, own))
-
-    def rows_in_order(begun: Sequence[Value], take: TakeRow) -> list[Value]:
-        whole = b.icmp("eq", listed.span, numbers.count)
-        return choose(
-            b, whole, lambda: each_row(numbers, size, step, begun, take), lambda: listed.each_row(begun, take)
-        )
-
     room = [frame.memories[value].start for value in (entries, log, folds)]
     rows = rows_of(frame, op, found, const_i64(1), frame.memories[buffers].start, first)
-    emit_gathered(rows, rows_in_order, listed.span, *room)
+    span = b.sub(behind, first)
+    emit_gathered(rows, rows_of_range(numbers, first, span, (size, step), frame.memories[own]), span, *room)
 
 
-def _lists(frame: Frame, own: IRValue) -> tuple[Value, Value]:
-    memory = frame.memories[own]
-    return memory.start, frame.b.gep(I64, memory.start, memory.strides[0])
+def rows_of_range(
+    numbers: PlaceNumbers, first: Value, span: Value, along: tuple[Value, Value], own: Memory
+) -> EachRow:
+    """Takes the rows of `span` places from `first` on, in their order; `own` has room for a list of them."""
+    b = numbers.frame.b
+    listed = _Listed(numbers, first, span, *along, own.start, b.gep(I64, own.start, own.strides[0]))
+
+    def rows_in_order(begun: Sequence[Value], take: TakeRow) -> list[Value]:
+        whole = b.icmp("eq", span, numbers.count)
+        return choose(
+            b, whole, lambda: each_row(numbers, *along, begun, take), lambda: listed.each_row(begun, take)
+        )
+
+    return rows_in_order
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from tesserac.target.llvm_types import I32, I64, Value, const_i64
 from tesserac.tile.cpu.place_folds import GATHERS
 
 NEXT = I32
-"""There are at most `GATHERED` buffers, of `GATHERS` elements each."""
+"""There are at most `MANY_PLACES` buffers, of `GATHERS` elements each."""
 TakeRow = Callable[[Value, Value, list[Value]], Sequence[Value]]
 """Takes the number of a row's place, and where the row stands; and gives what is carried from row to row."""
 EachRow = Callable[[Sequence[Value], TakeRow], list[Value]]

@@ -70,7 +70,7 @@ class LaunchFunctions:
             shape = Shape(len(memory), len(names), blocks=places, rows_first=cut.rows_first, turns=cut.turns)
         if shape not in self._made:
             self._made[shape] = self._module.share(self._function(shape), "tessera.launch.")
-        numbers = () if cut is None else (cut.most_rows, cut.most_columns, cut.unit_rows, cut.unit_columns)
+        numbers = () if cut is None else (cut.most_rows, cut.most_columns)
         given = [self._known.get(dim) or emit_dim(b, dim, symbols) for dim in _given(op, kernel)]
         code = Value(PTR, f"@{code_of(kernel)}")
         b.call(self._made[shape], [code, *given, *map(const_i64, numbers), *memory, *sizes, *self._room])
@@ -99,12 +99,12 @@ def _given(op: Op, kernel: Op) -> tuple[Dim, ...]:
     sides, names = ((cut.rows, ROWS), (cut.columns, COLUMNS)), attr_tuple(kernel, "symbols", str)
     rows, columns = (side.ceil_div(Dim.sym(name)) if name in names else ONE for side, name in sides)
     assert programs == cut.leads * rows * columns, f"{programs} programs of a product that is cut as {cut}"
-    return touched, cut.leads, cut.rows, cut.columns
+    return touched, cut.leads, cut.rows, cut.columns, cut.unit_rows, cut.unit_columns
 
 
 def _blocks(b: Builder, shape: Shape, threads: Value, given: Sequence[Value]) -> tuple[Value, list[Value]]:
     """How many programs there are, and what the kernel reads, with the blocks at their places."""
-    leads, rows, columns, most_rows, most_columns, unit_rows, unit_columns, *read = given
+    leads, rows, columns, unit_rows, unit_columns, most_rows, most_columns, *read = given
     sides = [(rows, most_rows, unit_rows), (columns, most_columns, unit_columns)]
     first, second = sides if shape.rows_first else sides[::-1]
     blocks = find_blocks(b, leads, first, second, in_turns(b, threads, shape.turns))

@@ -101,7 +101,9 @@ def emit_blocks(b: Builder, launch: Op, symbols: Mapping[str, Value], threads: V
     cut = cut_of(launch)
     if cut is None:
         return {}
-    first, second = ((emit_dim(b, size, symbols), const_i64(most), const_i64(unit)) for size, most, unit in cut.sides())
+    first, second = (
+        (emit_dim(b, size, symbols), const_i64(most), emit_dim(b, unit, symbols)) for size, most, unit in cut.sides()
+    )
     blocks = find_blocks(b, emit_dim(b, cut.leads, symbols), first, second, in_turns(b, threads, cut.turns))
     return dict(zip((ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS), blocks, strict=True))
 

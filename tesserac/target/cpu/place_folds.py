@@ -11,21 +11,25 @@
 
 A run is the number of its place and where it begins in the data; one more tells where the last run ends. Where a row is
 one element, the data are elements in the accumulation type, else they say where the row stands. Elements for few
-places are not put in order, see `gathered_folds.py`; where it is known that these are few, `few_places.py` has them.
+places are not put in order, see `gathered_folds.py`; they may be those of a range of the places alone (`few_places.py`,
+which has them all where it is known that the places are few).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tesserac.ir.core import Op
+from tesserac.schedule.cuts import MANY_PLACES
+from tesserac.target.cpu.few_places import rows_of_range
 from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.gathered_folds import TakeRow, emit_gathered
+from tesserac.target.cpu.gathered_folds import EachRow, emit_gathered
 from tesserac.target.cpu.place_numbers import PlaceNumbers, along_rows, each_row, rows_of
 from tesserac.target.cpu.run_folds import emit_runs
 from tesserac.target.flow import choose, do_while, for_loop, if_else
 from tesserac.target.llvm_types import I64, Value, const_i64, undefined, vector
-from tesserac.tile.cpu.place_folds import DIGITS, GATHERED, SPARSE
+from tesserac.tile.cpu.place_folds import DIGITS, SPARSE
 from tesserac.tile.dialect import fold_operands
 
 PAIR = vector(I64, 2)
@@ -41,11 +45,14 @@ class _Folds:
     def __init__(self, frame: Frame, op: Op) -> None:
         self.frame, self.b = frame, frame.b
         found = fold_operands(op)
-        count, pairs, spare, counts, slots, *status = found.rest
+        count, pairs, spare, counts, slots, own, *status = found.rest
+        self.own = frame.memories[own]
+        self.first, behind = (frame.value(value) for value in (found.first, found.behind))
+        self.span = self.b.sub(behind, self.first)
         self.pairs, self.spare, self.counts = (frame.memories[v].start for v in (pairs, spare, counts))
         self.numbers = PlaceNumbers.of(frame, op, found, status)
         self.last = self.numbers.count
-        self.rows = rows_of(frame, op, found, frame.value(count), frame.memories[slots].start)
+        self.rows = rows_of(frame, op, found, frame.value(count), frame.memories[slots].start, self.first)
         self.size, self.step = along_rows(frame, op, found)
 
     def emit(self) -> None:
@@ -56,16 +63,19 @@ class _Folds:
             emit_runs(self.rows, *choose(b, dense, self._by_counts, self._by_digits))
 
         def gathered() -> None:
-            emit_gathered(self.rows, self._each_row, self.last, self.counts, self.pairs, self.spare)
+            emit_gathered(self.rows, self._each_row(), self.span, self.counts, self.pairs, self.spare)
 
         if self.rows.columns is not None:
             in_order()
             return
-        few = b.minimum_int(self.size, const_i64(GATHERED))  # the folds of all places take the room of the rows
-        if_else(b, b.icmp("ule", self.last, few), gathered, in_order)
+        few = b.minimum_int(self.size, const_i64(MANY_PLACES))  # the folds of all places take the room of the rows
+        part = b.icmp("ult", self.span, self.last)
+        if_else(b, b.binary("or", part, b.icmp("ule", self.last, few)), gathered, in_order)
 
-    def _each_row(self, begun: Sequence[Value], take: TakeRow) -> list[Value]:
-        return each_row(self.numbers, self.size, self.step, begun, take)
+    def _each_row(self) -> EachRow:
+        if self.first.number == 0:
+            return partial(each_row, self.numbers, self.size, self.step)
+        return rows_of_range(self.numbers, self.first, self.span, (self.size, self.step), self.own)
 
     def _for_each(self, count: Value, body: Callable[[Value], None]) -> None:
         def step(i: Value, _: list[Value]) -> Sequence[Value]:

@@ -32,14 +32,15 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         form.scatter.
     cpu.sort(mem, at..., out, at..., pairs, spare, counts) {dims, descending}
         As tile.sort. A radix sort, stable: pairs of key and place move between `pairs` and `spare`, digit by digit;
-        `counts` holds how often each value of each digit occurs.
+        `counts` holds how often each value of two digits occurs.
     cpu.fold_few(rows, at..., x, at..., (index, at...)..., first, behind, entries, log, folds, buffers, own, status?)
             {kind, bounds, along, columns}
         As tile.fold_at of elements for a few places, in one pass. `own` lists the rows of a range, a block at a time.
-    cpu.fold_at(rows, at..., x, at..., (index, at...)..., first, behind, count, pairs, spare, counts, slots, status?)
-            {kind, bounds, along, columns}
+    cpu.fold_at(rows, at..., x, at..., (index, at...)..., first, behind, count, pairs, spare, counts, slots, own,
+            status?) {kind, bounds, along, columns}
         As tile.fold_at, for `count` columns and all places. Rows are put in the order of these: by the `counts` of all,
-        or of the digits of their numbers, in `pairs` and `spare`. `slots` hold folds of subtrees.
+        or of the digits of their numbers, in `pairs` and `spare`. `slots` hold folds of subtrees. Places of elements
+        may be a range of a few: `own` lists its rows.
     cpu.turn(mem, rows, columns) { ^(r, c): ... cpu.yield(x) }
         mem[r, c] = x for all r below `rows` and c below `columns`. What is read is contiguous along r: vectors run
         along r and are transposed on the way.

@@ -2,14 +2,15 @@
 
 Enters: a `tile.fold_at`. Leaves: a `cpu.fold_at`, with room for the rows in the order of their places, twice, for what
 is counted of each place, and for rows that wait for their neighbours: of places, where a row is one element, or of
-subtrees. Elements for few places are a `cpu.fold_few`, whose room grows with full buffers alone.
+subtrees. Elements for places that are known to be few are a `cpu.fold_few`, whose room grows with full buffers alone;
+where only a call knows how many they are, so does that of the `cpu.fold_at` unless they are many.
 """
 
 from __future__ import annotations
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices
-from tesserac.schedule.cuts import FEW_PLACES
+from tesserac.schedule.cuts import FEW_PLACES, MANY_PLACES, are_many
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.indexed import coordinates
 from tesserac.tile.cpu.target import held
@@ -22,8 +23,8 @@ SPARSE = 8
 """Up to so many places per row have a count each; more are sorted by the digits of their numbers."""
 DIGITS = 1 << 8
 """Values of a digit."""
-GATHERED, GATHERS = 1 << 14, 32
-"""Up to so many places gather so many elements each before they are folded."""
+GATHERS = 32
+"""Elements that a place gathers before they are folded, where places are not many."""
 LISTED = 4096
 """Rows of which those of a range of places are listed before they are folded: the list stays near."""
 LIST_ROOM = 64
@@ -35,8 +36,7 @@ LEVELS, SLOT_WORDS = 64, 32
 def lower_fold_at(ctx: Context, op: Op) -> None:
     found = fold_operands(op)
     size = memref_type(found.rows[0]).dims[indices(op, "along")[0]]
-    type_ = memref_type(found.target[0])
-    places = product(type_.dims[-len(found.places) :])
+    places = product(memref_type(found.target[0]).dims[-len(found.places) :])
     count = ctx.dim(1)
     operands: list[Value] = []
     for memory, *at in (found.rows, found.target, *found.places):
@@ -48,17 +48,32 @@ def lower_fold_at(ctx: Context, op: Op) -> None:
     if places.constant is not None and places.constant <= FEW_PLACES and not indices(op, "columns"):
         _lower_few(ctx, op, operands, size, places)
         return
-    scratch = [ctx.scratch((size + 1, 2), I64) for _ in range(2)]
-    counted = places.min(size * SPARSE).max(DIGITS) + 1
-    if indices(op, "columns"):
-        scratch += [ctx.scratch((counted,), I64), ctx.scratch((LEVELS, SLOT_WORDS), I64)]
-    else:
-        gathering = (places.min(GATHERED) + 1, GATHERS)
-        scratch += [ctx.scratch((counted, 2), I64), ctx.scratch(gathering, held(compute_type(type_).dtype))]
+    scratch = _column_room(ctx, size, places) if indices(op, "columns") else _element_room(ctx, op, size, places)
     status = [ctx.value(v) for v in found.rest]
     attrs = {name: op.attrs[name] for name in ("kind", "bounds", "along", "columns")}
     ctx.builder.op("cpu.fold_at", (*operands, count, *scratch, *status), (), attrs)
     ctx.written(ctx.value(found.target[0]))
+
+
+def _column_room(ctx: Context, size: Dim, places: Dim) -> list[Value]:
+    rows = [ctx.scratch((size + 1, 2), I64) for _ in range(2)]
+    counted = places.min(size * SPARSE).max(DIGITS) + 1
+    return [*rows, ctx.scratch((counted,), I64), ctx.scratch((LEVELS, SLOT_WORDS), I64), ctx.scratch((2, 1), I64)]
+
+
+def _element_room(ctx: Context, op: Op, size: Dim, places: Dim) -> list[Value]:
+    """Unless places are many, elements need little: they are gathered, or fewer than the places and put in order."""
+    dtype = held(compute_type(memref_type(fold_operands(op).target[0])).dtype)
+    gathered = size.floor_div(GATHERS) + places.min(MANY_PLACES)
+    room = (are_many(places) * size).max(size.min(MANY_PLACES)).max(gathered) + 1
+    counted = places.min((size * SPARSE).max(MANY_PLACES)).max(DIGITS) + 1
+    return [
+        ctx.scratch((room, 2), I64),
+        ctx.scratch((room, 2), I64),
+        ctx.scratch((counted, 2), I64),
+        ctx.scratch((places.min(MANY_PLACES) + 1, GATHERS), dtype),
+        ctx.scratch((2, LISTED + LIST_ROOM), I64),
+    ]
 
 
 def _lower_few(ctx: Context, op: Op, operands: list[Value], size: Dim, places: Dim) -> None:
