@@ -1,7 +1,8 @@
 """A radix sort of one row: stable, and as long for a sorted row as for any other.
 
 Keys are unsigned integers in the order of the elements. Pairs of key and place move between two arrays, from the lowest
-digit of eight bits to the highest; a digit that is the same in all keys is skipped. A short row is sorted by insertion.
+digit of eight bits to the highest; a digit that is the same in all keys is skipped. While pairs move by one digit, the
+values of the next one are counted. A short row is sorted by insertion.
 """
 
 from __future__ import annotations
@@ -15,24 +16,19 @@ from tesserac.target.cpu.accesses import align_of
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.registers import widen
 from tesserac.target.flow import choose, do_while, for_loop, if_then
-from tesserac.target.llvm_types import I64, Value, const_i64, undefined, vector, zero
+from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, undefined, vector, zero
 from tesserac.target.sort_keys import sort_key
 from tesserac.tile.cpu.dialect import sort_coordinates
 from tesserac.tile.cpu.sorts import RADIX
-from tesserac.types.dtype import DType
 
 PAIR = vector(I64, 2)
+DIGIT_BITS = (RADIX - 1).bit_length()
 SHORT = 48
 """Rows up to this length are sorted by insertion: counting digits would take longer."""
 
 
 def emit_sort(frame: Frame, op: Op) -> None:
     _Sort(frame, op).emit()
-
-
-def key_digits(dtype: DType) -> int:
-    """Digits of eight bits that a key has: a narrow float has that of an f32."""
-    return max(dtype.bits, 32) // 8 if dtype.is_float else max(dtype.bits, 8) // 8
 
 
 class _Sort:
@@ -58,7 +54,7 @@ class _Sort:
         [done] = choose(self.b, short, self._by_insertion, self._by_digits)
         self._for_each(lambda i: self._give_place(done, i))
 
-    def _for_each(self, body: Callable[[Value], None]) -> None:
+    def _for_each(self, body: Callable[[Value], object]) -> None:
         def step(i: Value, _: list[Value]) -> Sequence[Value]:
             body(i)
             return []
@@ -110,59 +106,85 @@ class _Sort:
     # --- long rows ------------------------------------------------------------------------------------------------
 
     def _by_digits(self) -> list[Value]:
-        digits = key_digits(self.source.dtype)
-        words = const_i64(digits * RADIX)
+        """From the lowest digit that differs between keys to the highest."""
+        b, now, then = self.b, self.counts, self.b.gep(I64, self.counts, RADIX)
+        differing = self._keep_pairs(now)
 
+        def move_all() -> list[Value]:
+            lowest = self._lowest_digit(differing)
+            if_then(b, b.icmp("ne", lowest, const_i64(0)), lambda: self._count_all(now, lowest))
+
+            def one_digit(held: list[Value]) -> tuple[Value, Sequence[Value]]:
+                pairs, spare, now, then, shift, left = held
+                left = b.binary("and", left, b.binary("shl", const_i64(-RADIX), shift))
+                following = self._lowest_digit(left)
+                self._sum_counts(now)
+                self._clear(then)
+                self._for_each(lambda i: self._move(pairs, spare, i, (now, shift), (then, following)))
+                return b.icmp("ne", left, const_i64(0)), [spare, pairs, then, now, following, left]
+
+            return [do_while(b, [self.pairs, self.spare, now, then, lowest, differing], one_digit)[0]]
+
+        return choose(b, b.icmp("ne", differing, const_i64(0)), move_all, lambda: [self.pairs])
+
+    def _keep_pairs(self, counts: Value) -> Value:
+        """Writes all pairs, and counts their lowest digit; the bits in which keys differ."""
+        b = self.b
+        self._clear(counts)
+        first = b.extract(self._pair(const_i64(0)), 0)
+
+        def keep(i: Value, held: list[Value]) -> Sequence[Value]:
+            pair = self._pair(i)
+            key = b.extract(pair, 0)
+            self._store(pair, self.pairs, i)
+            self._count(counts, key, const_i64(0))
+            return [b.binary("or", held[0], b.binary("xor", key, first))]
+
+        return for_loop(b, const_i64(0), self.size, const_i64(1), [const_i64(0)], keep)[0]
+
+    def _count_all(self, counts: Value, shift: Value) -> None:
+        self._clear(counts)
+        self._for_each(lambda i: self._count(counts, self.b.extract(self._load(self.pairs, i), 0), shift))
+
+    def _lowest_digit(self, bits: Value) -> Value:
+        """Where the lowest digit begins in which there is a bit; where there is none, some digit."""
+        b = self.b
+        zeros = b.intrinsic("llvm.cttz", I64, [bits, const_int(I1, 0)], [I64])
+        return b.binary("and", zeros, const_i64(64 - DIGIT_BITS))
+
+    def _clear(self, counts: Value) -> None:
         def clear(i: Value, _: list[Value]) -> Sequence[Value]:
-            self.b.store(const_i64(0), self.b.gep(I64, self.counts, i), 8)
+            self.b.store(const_i64(0), self.b.gep(I64, counts, i), 8)
             return []
 
-        for_loop(self.b, const_i64(0), words, const_i64(1), [], clear)
-        self._for_each(lambda i: self._count(i, digits))
-        pairs, spare = self.pairs, self.spare
-        for digit in range(digits):
-            pairs, spare = self._move_if_needed(digit, pairs, spare)
-        return [pairs]
+        for_loop(self.b, const_i64(0), const_i64(RADIX), const_i64(1), [], clear)
 
-    def _count(self, i: Value, digits: int) -> None:
-        pair = self._pair(i)
-        self._store(pair, self.pairs, i)
-        for digit in range(digits):
-            word = self._counter(self.b.extract(pair, 0), digit)
-            self.b.store(self.b.add(self.b.load(I64, word, 8), const_i64(1)), word, 8)
-
-    def _counter(self, key: Value, digit: int) -> Value:
+    def _counter(self, counts: Value, key: Value, shift: Value) -> Value:
         """The count that belongs to a digit of a key."""
-        shifted = self.b.binary("lshr", key, const_i64(8 * digit))
-        value = self.b.binary("and", shifted, const_i64(RADIX - 1))
-        return self.b.gep(I64, self.counts, self.b.add(value, const_i64(digit * RADIX)))
+        value = self.b.binary("and", self.b.binary("lshr", key, shift), const_i64(RADIX - 1))
+        return self.b.gep(I64, counts, value)
 
-    def _move_if_needed(self, digit: int, pairs: Value, spare: Value) -> list[Value]:
-        first = self.b.extract(self._load(pairs, const_i64(0)), 0)
-        same = self.b.load(I64, self._counter(first, digit), 8)
-        differs = self.b.icmp("ne", same, self.size)
+    def _count(self, counts: Value, key: Value, shift: Value) -> Value:
+        """One more; how many there were."""
+        word = self._counter(counts, key, shift)
+        before = self.b.load(I64, word, 8)
+        self.b.store(self.b.add(before, const_i64(1)), word, 8)
+        return before
 
-        def move() -> list[Value]:
-            self._sum_counts(digit)
-            self._for_each(lambda i: self._move(pairs, spare, i, digit))
-            return [spare, pairs]
-
-        return choose(self.b, differs, move, lambda: [pairs, spare])
-
-    def _sum_counts(self, digit: int) -> None:
+    def _sum_counts(self, counts: Value) -> None:
         """Counts become the place where the first pair with that digit goes."""
 
         def step(value: Value, held: list[Value]) -> Sequence[Value]:
-            word = self.b.gep(I64, self.counts, self.b.add(value, const_i64(digit * RADIX)))
+            word = self.b.gep(I64, counts, value)
             count = self.b.load(I64, word, 8)
             self.b.store(held[0], word, 8)
             return [self.b.add(held[0], count)]
 
         for_loop(self.b, const_i64(0), const_i64(RADIX), const_i64(1), [const_i64(0)], step)
 
-    def _move(self, pairs: Value, spare: Value, i: Value, digit: int) -> None:
+    def _move(self, pairs: Value, spare: Value, i: Value, *digits: tuple[Value, Value]) -> None:
+        """Puts a pair in the order of one digit, and counts the one that is next."""
         pair = self._load(pairs, i)
-        word = self._counter(self.b.extract(pair, 0), digit)
-        place = self.b.load(I64, word, 8)
-        self.b.store(self.b.add(place, const_i64(1)), word, 8)
+        key = self.b.extract(pair, 0)
+        place, _ = (self._count(counts, key, shift) for counts, shift in digits)
         self._store(pair, spare, place)
