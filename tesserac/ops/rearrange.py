@@ -59,16 +59,16 @@ class Flip(Operator):
 @register
 @dataclass(frozen=True)
 class Squeeze(Operator):
-    """x without axes of size 1.
+    """x without axes of size 1; without all those that its type says to be so where none is named.
 
     def f(x: Tensor[N, 1, f32]) -> Tensor[N, f32]:
-        return squeeze(x, axis=1)
+        return squeeze(x, axis=1) + squeeze(x)
     """
 
     name = "squeeze"
     again = True
     batching = "shifted"
-    signatures = ("(x: E[*s], axis: axes) -> E[{dims}]",)
+    signatures = ("(x: E[*s], axis: unit_axes = None) -> E[{dims}]",)
     linear = "jointly"
 
     axes: tuple[int, ...]

@@ -24,8 +24,10 @@ from typing import Literal
 
 from tesserac.base.dataclass import dataclass
 
-StaticKind = Literal["axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype"]
-STATIC_KINDS: tuple[StaticKind, ...] = ("axis", "axes", "dims", "order", "bool", "int", "size", "number", "dtype")
+StaticKind = Literal["axis", "axes", "unit_axes", "dims", "order", "bool", "int", "size", "number", "dtype"]
+STATIC_KINDS: tuple[StaticKind, ...] = (
+    "axis", "axes", "unit_axes", "dims", "order", "bool", "int", "size", "number", "dtype",
+)  # fmt: skip
 
 ELEMENT_CLASSES = {
     "N": "fiuc", "F": "f", "I": "iu", "L": "iub", "E": "fiucbs", "V": "fiucb", "R": "fiu", "A": "fc", "C": "c",

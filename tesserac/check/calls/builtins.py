@@ -39,6 +39,7 @@ from tesserac.types.ty import (
     IntType,
     ListType,
     RunIntType,
+    StrType,
     TensorType,
     TupleType,
     parts,
@@ -62,10 +63,16 @@ def call_builtin(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> 
     return rule(body, callee, given)
 
 
+_SPELT = ("inf", "+inf", "-inf", "infinity", "-infinity", "nan")
+"""Floats that Python has no other way to write."""
+
+
 def _float(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
     value = given["x"]
     if isinstance(value.type, IntType | RunIntType | FloatType):
         return to_float(value)
+    if isinstance(value.type, StrType) and value.type.value.lower() in _SPELT:
+        return typed.Static(FloatType(float(value.type.value)), callee.span)
     draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(value.type))
     if isinstance(value.type, TensorType):
         text, dtype = body.rules.text(value.span), in_use(body, "f", F32, [value])

@@ -30,6 +30,7 @@ from tesserac.check.operators.statics import (
     read_number,
     read_order,
     read_size,
+    read_unit_axes,
 )
 from tesserac.check.operators.unusual import check_axis
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments, with_operand_names
@@ -240,6 +241,8 @@ def _fields(
         arg = given.get(static.name)
         if static.kind == "axes":
             value: Fields | None = _field("axes", read_axes(body, arg, operands[0]))
+        elif static.kind == "unit_axes":
+            value = _field("axes", read_unit_axes(body, arg, operands[0]))
         elif static.kind in ("dims", "order"):
             value = _grouped_field(body, static, grouped, operands)
         elif arg is None:

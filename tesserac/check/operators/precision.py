@@ -121,15 +121,20 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     show_dtypes(body, draft, operand)
     if use.op.name == "div" and dtype.is_integer:
         draft.replace("round down", use.at, "//")
+        _suggest_float(body, draft, use, dtype)
     elif dtype.is_complex:
         draft.remark("a complex number has no order and is no float; `real`, `imag` and `abs` give floats")
     elif dtype == BOOL and use.op.name in _OF_BOOLS:
         draft.replace(f"of bools it is `{_OF_BOOLS[use.op.name]}`", use.at, _OF_BOOLS[use.op.name])
     elif "f" in kinds:
-        same = [o for o in use.operands if isinstance(o.type, TensorType) and o.type.dtype == dtype]
-        wanted = in_use(body, "f", F32)
-        edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, {wanted})") for o in same]
-        draft.fix("cast to a float first", *edits)
+        _suggest_float(body, draft, use, dtype)
+
+
+def _suggest_float(body: Body, draft: Draft, use: Use, dtype: DType) -> None:
+    same = [o for o in use.operands if isinstance(o.type, TensorType) and o.type.dtype == dtype]
+    wanted = in_use(body, "f", F32)
+    edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, {wanted})") for o in same]
+    draft.fix("cast to a float first", *edits)
 
 
 def explain_lost_part(body: Body, use: Use, operand: typed.Expr, dtype: DType) -> None:

@@ -17,7 +17,7 @@ from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0310, E0314
 from tesserac.types import dtype as dtypes
-from tesserac.types.dims import Dim, DimError, parse_dim
+from tesserac.types.dims import ONE, Dim, DimError, parse_dim
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import (
     BoolType,
@@ -41,6 +41,14 @@ def read_axes(body: Body, arg: typed.Expr | None, operand: typed.Expr) -> tuple[
         return tuple(range(rank))
     axes = read_order(body, arg.type, arg.span, operand)
     return None if axes is None else tuple(sorted(axes))
+
+
+def read_unit_axes(body: Body, arg: typed.Expr | None, operand: typed.Expr) -> tuple[int, ...] | None:
+    """Positions of axes, sorted; no argument, or None, means all whose size is known to be 1."""
+    if arg is not None and not isinstance(arg.type, NoneType):
+        return read_axes(body, arg, operand)
+    dims = operand.type.dims if isinstance(operand.type, TensorType) else ()
+    return tuple(axis for axis, size in enumerate(dims) if body.facts.same(size, ONE))
 
 
 def read_order(body: Body, type_: Type, span: Span, operand: typed.Expr) -> tuple[int, ...] | None:

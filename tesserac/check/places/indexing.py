@@ -220,6 +220,8 @@ def _entry(
         show_declared(body, draft, index)
         if isinstance(index.type, TensorType) and index.type.dtype == BOOL:
             draft.remark(f"how many elements a mask picks is not known while compiling; {INSTEAD_OF_MASK}")
+        elif isinstance(index.type, TensorType):
+            draft.replace("places are integers", entry.span, f"cast({body.rules.text(entry.span)}, i64)")
     return None
 
 
