@@ -31,6 +31,7 @@ class Flags(IntFlag):
     DIAGONAL = 16
     LOWER = 32
     UPPER = 64
+    TRIANGULAR = 128
 
 
 NAMES = {

@@ -62,6 +62,18 @@ def leaves_of(tree: object) -> Iterator[int]:
             yield from leaves_of(getattr(tree, field.name))
 
 
+def said_dtypes(tree: object) -> Iterator[str]:
+    """The names of the dtypes that were said of parts without numbers of their own."""
+    if isinstance(tree, tuple):
+        for item in tree:
+            yield from said_dtypes(item)
+    elif isinstance(tree, Tree):
+        if said := getattr(tree, "dtype", ""):
+            yield said
+        for field in fields(tree):  # type: ignore[arg-type]
+            yield from said_dtypes(getattr(tree, field.name))
+
+
 def outline(tree: object) -> str:
     """What a tree is made of, without its values: `kronecker(dense, diag)`."""
     name = type(tree).__name__

@@ -148,7 +148,9 @@ HOLD = [
     "sym(A) + skew(A) == A",
     "sym(A).self_adjoint",
     "(A.H ∘ A).self_adjoint",
-    "D.self_adjoint and D.normal",
+    "D.self_adjoint and D.normal and D.triangular",
+    "op.triangular(M).triangular and op.triangular(M).H.triangular and (op.triangular(M) ** -1).triangular",
+    "op.eye(N, dtype=f32) == I and A ** -1 ∘ A == op.eye(N, dtype=A.dtype) and op.fft(N, dtype=c64) == F",
     "op.toeplitz(d).self_adjoint and op.toeplitz(d, d) == op.toeplitz(d)",
     "op.circulant(d) ∘ op.circulant(d).H == op.circulant(d).H ∘ op.circulant(d)",
     "(A ∘ b) ** -1 == b ** -1 ∘ A ** -1",
@@ -173,6 +175,7 @@ HOLD = [
 REFUTED = ["A + 2.0 * I == A", "I == 2.0 * I", "A + I == A", "A + b - A == b + I", "op.dense(U).psd", "I != I"]
 UNKNOWN = [
     "A.unitary",
+    "A.triangular",
     "A == b",
     "A == A.H",
     "A ∘ b == b ∘ A",
@@ -261,6 +264,24 @@ def rest(S: SpectralOperator[D, f32], v: Tensor[D, f32]): return S @ v - truncat
 def of_bf16(m: Tensor[M, N, bf16], v: Tensor[N, bf16 @accum(f32)]): return narrow(op.dense(m), v)
 def largest_gone(m: Tensor[N, N, f32], v: Tensor[N, f32]): return rest(spectral(sym(op.dense(m))), v)
 """
+
+
+OF_F64 = {
+    "to_dense(A - A)": "f8", "to_dense(Z - Z)": "c16", "to_dense(0.0 * Z.H)": "c16", "to_dense(A ** 0)": "f8",
+    "to_dense(A ∘ op.zero(N))": "f8", "to_dense((A - A) + op.eye(N))": "f8", "norm(op.fft(N, dtype=c128))": "f8",
+    "to_dense(op.eye(N, dtype=A.dtype))": "f8", "expm(op.permutation(arange(N), dtype=f64)) @ x": "f8",
+    "to_dense(op.fft(N, dtype=c128) + op.eye(N))": "c16", "det(op.ifft(N, dtype=c128))": "c16",
+    "trace(op.kronecker(op.eye(2, dtype=f64), op.eye(3)))": "f8", "to_dense(op.eye(N, dtype=None))": "f4",
+}  # fmt: skip
+
+
+@pytest.mark.one_in(24)
+def test_what_has_no_numbers_keeps_the_dtype_that_was_said_or_that_a_law_left_out() -> None:
+    head = "(x: Tensor[N, f64], m: Tensor[N, N, f64], z: Tensor[N, N, c128]):\n    A, Z = op.dense(m), op.dense(z)\n"
+    module = tessera.compile("".join(f"def f{i}{head}    return {text}\n" for i, text in enumerate(OF_F64)))
+    given = V["x"].real, V["M"].real, V["M"] + 1j
+    for i, (text, dtype) in enumerate(OF_F64.items()):
+        assert np.asarray(module[f"f{i}"](*given)).dtype == dtype, text
 
 
 @pytest.mark.one_in(48)

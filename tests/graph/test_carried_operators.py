@@ -27,6 +27,7 @@ STARTS = {
     "op.low_rank(m, m)": m @ m.T,
     "(op.diag(d) + op.dense(m))": np.diag(d) + m,
     "op.circulant(d)": np.array([[1, 3, 2], [2, 1, 3], [3, 2, 1]], "f4"),
+    "(x[2] * op.diag(d))": 2 * np.diag(d),
 }
 STEPS: dict[str, Callable[[Any, int], Any]] = {
     "A = 0.5 * A": lambda A, i: 0.5 * A,
@@ -141,6 +142,16 @@ def inverted(d: Tensor[3, f32], x: Tensor[3, f32]):
     for i in range(2):
         A = inverse(A) ∘ op.diag(x)
     return A @ x
+def grown(d: Tensor[3, f32], x: Tensor[3, f32]):
+    A, B = op.zero(3), op.eye(3)
+    for i in range(3):
+        A, B = A + op.dense(outer(d, x)), B ∘ op.diag(d)
+    return A @ x + B @ x
+def none_left(d: Tensor[3, f32], x: Tensor[3, f32]):
+    A = op.zero(3)
+    if x[0] > 0.0:
+        A = op.diag(d) - op.diag(d)
+    return A @ x
 def as_it_started(d: Tensor[3, f32], x: Tensor[3, f32]):
     A, B, y = op.diag(d), op.diag(d), x
     for i in range(3):
@@ -166,6 +177,8 @@ EXPECTED = {
     "turned_slope": np.sum(x) * x,
     "squared": np.linalg.matrix_power(0.25 * np.linalg.matrix_power(np.outer(d, x), 2) + np.eye(3), 2) @ x + x,
     "inverted": d * x,
+    "grown": 3 * d * np.dot(x, x) + d**3 * x,
+    "none_left": 0 * x,
     "as_it_started": x + 3 * d * x + 1,
 }
 

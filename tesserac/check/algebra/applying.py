@@ -14,7 +14,8 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.carrying import ends_of
-from tesserac.check.algebra.elements import element
+from tesserac.check.algebra.combined import Eye, Zero
+from tesserac.check.algebra.elements import SAID, element
 from tesserac.check.algebra.flags import flags_of, is_diagonal
 from tesserac.check.algebra.kinds import Dense
 from tesserac.check.algebra.measures import as_grid, as_update, diagonal
@@ -120,7 +121,8 @@ class Application:
     def applied_to_identity(self, tree: Kind) -> typed.Expr:
         size = tree.shape(self.pool.types)[0]
         assert size is not None, "an operator without a size has no dense form"
-        identity = EyeTensor(size, dtype=element(self.pool, tree))
+        said = SAID[tree.dtype] if isinstance(tree, Eye | Zero) and tree.dtype else None
+        identity = EyeTensor(size, dtype=said or element(self.pool, tree))
         x = apply_operator(self.pool.body, identity, [], self.callee.at, self.span)
         return tree.apply(replace(self, is_matrix=True), x)
 

@@ -16,6 +16,7 @@ from functools import reduce
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN
 from tesserac.check.algebra.base import Kind, Use
+from tesserac.check.algebra.elements import own_dtypes, remembered
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
 from tesserac.types.algebra import Leaf, Shape
@@ -25,9 +26,10 @@ from tesserac.types.ty import FloatType, IntType, TensorType, Type
 
 @dataclass(frozen=True)
 class Eye(Kind):
-    """The identity; without a size, that of any."""
+    """The identity; without a size, that of any. Where a dtype is said, its matrix has that, and it takes no other."""
 
     size: Leaf | None
+    dtype: str = ""
 
     def shape(self, types: Sequence[Type]) -> Shape:
         size = size_at(types, self.size)
@@ -49,12 +51,13 @@ class Zero(Kind):
 
     domain: Leaf | None
     codomain: Leaf | None
+    dtype: str = ""
 
     def shape(self, types: Sequence[Type]) -> Shape:
         return size_at(types, self.domain), size_at(types, self.codomain)
 
     def adjoint(self, pool: Pool) -> Kind:
-        return Zero(self.codomain, self.domain)
+        return Zero(self.codomain, self.domain, self.dtype)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         if not isinstance(x.type, TensorType):
@@ -240,8 +243,26 @@ def added(pool: Pool, terms: Iterable[Kind]) -> Kind:
             counts[key] = counts.get(key, 0.0) + own.coefficient
     kept = [scaled(pool, count, factors, of) for (factors, of), count in counts.items() if count != 0.0]
     if not kept:
-        return zero_like(pool, flat[0])
-    return kept[0] if len(kept) == 1 else Sum(tuple(kept))
+        return _remembering(pool, zero_like(pool, flat[0]), flat)
+    return _remembering(pool, kept[0] if len(kept) == 1 else Sum(tuple(kept)), flat)
+
+
+def _remembering(pool: Pool, tree: Kind, parts: Sequence[Kind]) -> Kind:
+    """What a law makes of the parts, with the dtype of numbers that it left out where it has none of its own."""
+    dtype = "" if own_dtypes(pool, tree) else remembered(pool, tuple(parts))
+    return _with_dtype(tree, dtype) if dtype else tree
+
+
+def _with_dtype(tree: Kind, dtype: str) -> Kind:
+    parts = {field.name: getattr(tree, field.name) for field in fields(tree)}  # type: ignore[arg-type]
+    changed = {name: _each_with_dtype(part, dtype) for name, part in parts.items()}
+    return replace(tree, **(changed | ({"dtype": dtype} if "dtype" in parts else {})))  # type: ignore[type-var]
+
+
+def _each_with_dtype(part: object, dtype: str) -> object:
+    if isinstance(part, tuple):
+        return tuple(_each_with_dtype(item, dtype) for item in part)
+    return _with_dtype(part, dtype) if isinstance(part, Kind) else part
 
 
 def _same_term(counts: dict[tuple[tuple[Factor, ...], Kind], float], term: Scaled) -> tuple[tuple[Factor, ...], Kind]:
@@ -263,8 +284,9 @@ def composed(pool: Pool, factors: Iterable[Kind]) -> Kind:
         coefficient, numbers = coefficient * own.coefficient, [*numbers, *own.factors]
         plain += own.of.factors if isinstance(own.of, Compose) else (own.of,)
     if any(isinstance(factor, Zero) for factor in plain):
-        return _zero(pool, plain[-1].shape(pool.types)[0], plain[0].shape(pool.types)[1])
-    return scaled(pool, coefficient, numbers, _reduced(pool, plain))
+        domain, codomain = plain[-1].shape(pool.types)[0], plain[0].shape(pool.types)[1]
+        return _zero(pool, domain, codomain, remembered(pool, tuple(given)))
+    return _remembering(pool, scaled(pool, coefficient, numbers, _reduced(pool, plain)), given)
 
 
 def _reduced(pool: Pool, factors: Sequence[Kind]) -> Kind:
@@ -282,7 +304,7 @@ def _reduced(pool: Pool, factors: Sequence[Kind]) -> Kind:
             return composed(pool, [*done, together, *waiting])
         waiting = waiting if isinstance(together, Eye) else [together, *waiting]
     if not done:
-        return Eye(_common_size(pool, factors))
+        return Eye(_common_size(pool, factors), remembered(pool, tuple(factors)))
     return done[0] if len(done) == 1 else Compose(tuple(done))
 
 
@@ -291,7 +313,7 @@ def _together(pool: Pool, left: Kind, right: Kind) -> Kind | None:
     inverses = (isinstance(left, Inverse) and left.of == right) or (isinstance(right, Inverse) and right.of == left)
     opposite = left.is_unitary(pool) and canonical(right) == canonical(left.adjoint(pool))
     if inverses or opposite:
-        return Eye(_common_size(pool, [left, right]))
+        return Eye(_common_size(pool, [left, right]), remembered(pool, (left, right)))
     return left.before(pool, right)
 
 
@@ -305,7 +327,7 @@ def inverse(pool: Pool, tree: Kind) -> Kind:
 
 
 def canonical(tree: Kind) -> Kind:
-    """The tree with the terms of every sum in one order, for comparing."""
+    """The tree with the terms of every sum in one order and without what is said of numbers, for comparing."""
     match tree:
         case Sum(terms=terms):
             return Sum(tuple(sorted(map(canonical, terms), key=repr)))
@@ -314,7 +336,9 @@ def canonical(tree: Kind) -> Kind:
         case Scaled(factors=numbers, of=of):
             return replace(tree, factors=tuple(sorted(numbers, key=repr)), of=canonical(of))
     parts = {field.name: getattr(tree, field.name) for field in fields(tree)}  # type: ignore[arg-type]
-    changed = {name: canonical(part) for name, part in parts.items() if isinstance(part, Kind)}
+    changed: dict[str, Kind | str] = {name: canonical(part) for name, part in parts.items() if isinstance(part, Kind)}
+    if parts.get("dtype"):
+        changed["dtype"] = ""
     return replace(tree, **changed) if changed else tree  # type: ignore[type-var]
 
 
@@ -335,11 +359,11 @@ def _commute(left: Kind, right: Kind) -> bool:
 
 
 def zero_like(pool: Pool, tree: Kind) -> Kind:
-    return _zero(pool, *tree.shape(pool.types))
+    return _zero(pool, *tree.shape(pool.types), remembered(pool, tree))
 
 
-def _zero(pool: Pool, domain: Dim | None, codomain: Dim | None) -> Kind:
-    return Zero(_size_leaf(pool, domain), _size_leaf(pool, codomain))
+def _zero(pool: Pool, domain: Dim | None, codomain: Dim | None, dtype: str) -> Kind:
+    return Zero(_size_leaf(pool, domain), _size_leaf(pool, codomain), dtype)
 
 
 def _size_leaf(pool: Pool, size: Dim | None) -> Leaf | None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero, added
+from tesserac.check.algebra.elements import SAID
 from tesserac.check.algebra.kinds import Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
 from tesserac.check.algebra.operands import read, refuse_operand, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
@@ -24,7 +25,7 @@ from tesserac.diag.codes.names import E0210
 from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, FunctionType, IntType, TensorType, TransformType
+from tesserac.types.ty import BoolType, DTypeType, FunctionType, IntType, NoneType, TensorType, TransformType
 
 Given = dict[str, typed.Expr]
 
@@ -32,14 +33,15 @@ Given = dict[str, typed.Expr]
 def eye(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
     size = size_leaf(pool, given["size"])
-    return body.error(callee.span) if size is None else pool.value(Eye(size), callee.span)
+    known = size is not None and has_good_dtype(pool, given)
+    return pool.value(Eye(size, said_dtype(given)), callee.span) if known else body.error(callee.span)
 
 
 def zero(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
     domain, codomain = size_leaf(pool, given["domain"]), size_leaf(pool, given.get("codomain", given["domain"]))
-    known = domain is not None and codomain is not None
-    return pool.value(Zero(domain, codomain), callee.span) if known else body.error(callee.span)
+    known = domain is not None and codomain is not None and has_good_dtype(pool, given)
+    return pool.value(Zero(domain, codomain, said_dtype(given)), callee.span) if known else body.error(callee.span)
 
 
 def dense(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -106,8 +108,9 @@ def ifft(body: Body, callee: Callee, given: Given) -> typed.Expr:
 def _fourier(body: Body, callee: Callee, given: Given, is_inverse: bool) -> typed.Expr:
     pool = Pool(body)
     size = size_leaf(pool, given["size"]) if "size" in given else None
-    unknown = "size" in given and size is None
-    return body.error(callee.span) if unknown else pool.value(Fourier(size, is_inverse), callee.span)
+    known = ("size" not in given or size is not None) and has_good_dtype(pool, given)
+    tree = Fourier(size, is_inverse, said_dtype(given))
+    return pool.value(tree, callee.span) if known else body.error(callee.span)
 
 
 def conv1d(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -201,6 +204,20 @@ def size_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
         return pool.add(value)
     wrong_kind(pool, value, "a size, an int")
     return None
+
+
+def said_dtype(given: Given) -> str:
+    """The name of the dtype that is said of an operator without numbers."""
+    type_ = given["dtype"].type if "dtype" in given else None
+    return type_.dtype.name if isinstance(type_, DTypeType) else ""
+
+
+def has_good_dtype(pool: Pool, given: Given) -> bool:
+    """Whether the dtype is one that operators have; None is that of one without numbers, as `A.dtype` tells."""
+    if "dtype" not in given or isinstance(given["dtype"].type, NoneType) or said_dtype(given) in SAID:
+        return True
+    wrong_kind(pool, given["dtype"], f"a dtype of operators: {', '.join(SAID)}")
+    return False
 
 
 def function_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:

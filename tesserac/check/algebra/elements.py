@@ -5,25 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tesserac.check.algebra.pool import Pool
-from tesserac.types.algebra import Tree, leaves_of
+from tesserac.types.algebra import Tree, leaves_of, said_dtypes
 from tesserac.types.dtype import C64, C128, F32, F64, DType
 from tesserac.types.ty import FunctionType, TensorType, Type, number_types
 
 _REAL: dict[DType, DType] = {C64: F32, C128: F64}
 _COMPLEX = {real: dtype for dtype, real in _REAL.items()}
+SAID: dict[str, DType] = {dtype.name: dtype for dtype in (F32, F64, C64, C128)}
+"""What may be said of an operator without numbers of its own, by the name in its tree, where "" is nothing."""
 
 
 def element(pool: Pool, tree: Tree) -> DType:
-    """The real dtype of an operator's numbers: that of its tensors, else of those beside it, else f32."""
-    own = numbers_in(pool.types[place] for place in leaves_of(tree))
-    found = next((type_.dtype for type_ in (*own, *numbers_in(pool.types))), F32)
-    return real_dtype(found)
+    """The real dtype of an operator's numbers: its own, else that of what stands beside it, else f32."""
+    beside = [*(type_.dtype for type_ in numbers_in(pool.types)), *(SAID[name] for name in pool.said)]
+    return real_dtype([*own_dtypes(pool, tree), *beside, F32][0])
 
 
 def number_dtype(pool: Pool, tree: Tree, is_complex: bool) -> DType | None:
     """The dtype of an operator's matrix; None of one that has no numbers of its own, and takes those that it meets."""
-    real = next((real_dtype(type_.dtype) for type_ in numbers_in(pool.types[place] for place in leaves_of(tree))), None)
-    return _COMPLEX.get(real, real) if is_complex and real is not None else real
+    own = own_dtypes(pool, tree)
+    real = real_dtype(own[0]) if own else None
+    is_said = any(SAID[name].is_complex for name in said_dtypes(tree))
+    return _COMPLEX.get(real, real) if real is not None and (is_complex or is_said) else real
+
+
+def own_dtypes(pool: Pool, tree: object) -> list[DType]:
+    """Those of the tensors that an operator is made of, and those that were said."""
+    numbers = numbers_in(pool.types[place] for place in leaves_of(tree))
+    return [*(type_.dtype for type_ in numbers), *(SAID[name] for name in said_dtypes(tree))]
+
+
+def remembered(pool: Pool, parts: object) -> str:
+    """What is to be said of an operator that a law makes of these, which has none of their numbers."""
+    found = [dtype for dtype in own_dtypes(pool, parts) if dtype.name in SAID]
+    return next((dtype.name for dtype in sorted(found, key=lambda dtype: not dtype.is_complex)), "")
 
 
 def numbers_in(leaves: Iterable[Type]) -> Iterator[TensorType]:

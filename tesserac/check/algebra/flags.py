@@ -18,13 +18,15 @@ from tesserac.check.algebra.products import DirectSum, Kronecker, is_square
 from tesserac.check.algebra.structured import Triangular, TriangularAdjoint
 from tesserac.types.algebra import leaves_of
 
-FLAGS = ("unitary", "self_adjoint", "normal", "psd", "diagonal", "lower", "upper")
+FLAGS = ("unitary", "self_adjoint", "normal", "psd", "diagonal", "lower", "upper", "triangular")
+_OF_TRIANGLES = ("lower", "upper", "triangular")
+"""Those that are of rectangular operators too."""
 
 
 def proven(pool: Pool, tree: Kind, flag: str) -> bool:
     if isinstance(tree, Eye):
         return True
-    if flag not in ("unitary", "diagonal", "lower", "upper") and lacks_size(tree):
+    if flag not in ("unitary", "diagonal", *_OF_TRIANGLES) and lacks_size(tree):
         return tree.is_unitary(pool) if flag == "normal" else False
     return _PROOFS[flag](pool, tree)
 
@@ -32,7 +34,7 @@ def proven(pool: Pool, tree: Kind, flag: str) -> bool:
 def refuted(pool: Pool, tree: Kind, flag: str) -> bool:
     """Whether an operator certainly is not so: what is not square for any sizes is none of these."""
     domain, codomain = tree.shape(pool.types)
-    if flag in ("lower", "upper") or domain is None or codomain is None:
+    if flag in _OF_TRIANGLES or domain is None or codomain is None:
         return False
     return pool.body.facts.refutes("equal", domain, codomain)
 
@@ -165,6 +167,7 @@ _PROOFS: dict[str, Callable[[Pool, Kind], bool]] = {
     "diagonal": is_diagonal,
     "lower": is_lower,
     "upper": is_upper,
+    "triangular": lambda pool, tree: is_lower(pool, tree) or is_upper(pool, tree),
 }
 CHECKS = {
     "unitary": "_matrix_is_unitary",
@@ -174,6 +177,7 @@ CHECKS = {
     "diagonal": "measures._is_diagonal",
     "lower": "measures._is_lower",
     "upper": "measures._is_upper",
+    "triangular": "measures._is_triangular",
 }
 """What computes a flag of a matrix, up to rounding."""
 OF_SQUARES = ("self_adjoint", "normal", "psd", "diagonal")

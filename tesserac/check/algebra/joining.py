@@ -127,6 +127,8 @@ class _Joining:
         return left
 
     def _field(self, name: str, left: object, right: object) -> object:
+        if name == "dtype" and (left == "" or right == ""):
+            return left or right
         return (left and right) if name in _PROMISES else self._nested(left, right)
 
     def _nested(self, left: object, right: object) -> object:
@@ -171,7 +173,7 @@ class _Joining:
         ours, theirs = _terms(left), _terms(right)
         joined = [self._paired(base, number, theirs) for base, number in ours.items()]
         joined += [self._weighted(self._alone(base, 1), (), number) for base, number in theirs.items()]
-        if len(joined) > _MOST_TERMS:
+        if not 0 < len(joined) <= _MOST_TERMS:
             raise _DifferError
         return joined[0] if len(joined) == 1 else Sum(tuple(joined))
 
@@ -201,10 +203,11 @@ class _Joining:
         return Scaled(1.0, (Factor(self._place((left, right), type_)),), base)
 
     def _number_type(self, *numbers: Number) -> Type:
-        """A float, or a complex number where one of the factors is."""
+        """A complex number where one of the factors is, else that of the factors that tensors are, else a float."""
         met = {self._types[side][factor.leaf.index] for side, number in enumerate(numbers)
                for _, factors in number for factor in factors}  # fmt: skip
-        found = {type_ for type_ in met if isinstance(type_, TensorType) and type_.dtype.is_complex}
+        tensors = {type_ for type_ in met if isinstance(type_, TensorType)}
+        found = {type_ for type_ in tensors if type_.dtype.is_complex} or tensors
         if len(found) > 1:
             raise _DifferError
         return found.pop() if found else FloatType()

@@ -268,6 +268,7 @@ class Fourier(Kind):
 
     size: Leaf | None
     is_inverse: bool
+    dtype: str = ""
 
     def shape(self, types: Sequence[Type]) -> Shape:
         size = size_at(types, self.size)
@@ -286,10 +287,12 @@ class Fourier(Kind):
 
     def before(self, pool: Pool, right: Kind) -> Kind | None:
         opposite = isinstance(right, Fourier) and right.is_inverse != self.is_inverse
-        return Eye(self.size or right.size) if opposite and isinstance(right, Fourier) else None
+        if not opposite or not isinstance(right, Fourier):
+            return None
+        return Eye(self.size or right.size, self.dtype or right.dtype)
 
     def inverted(self, pool: Pool) -> Kind:
-        return Fourier(self.size, not self.is_inverse)
+        return Fourier(self.size, not self.is_inverse, self.dtype)
 
     def apply(self, use: Use, x: typed.Expr) -> typed.Expr:
         return use.call("_ifft" if self.is_inverse else "_fft", x)

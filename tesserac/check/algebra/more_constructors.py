@@ -12,8 +12,10 @@ from tesserac.check.algebra.constructors import (
     Given,
     flag_value,
     function_leaf,
+    has_good_dtype,
     indices_leaf,
     length_of,
+    said_dtype,
     size_leaf,
     tensor_leaf,
     use_value,
@@ -36,10 +38,10 @@ def permutation(body: Body, callee: Callee, given: Given) -> typed.Expr:
     """`(P @ x)[i] = x[order[i]]`; that each index is there once is looked at when the program runs."""
     pool = Pool(body)
     order = indices_leaf(pool, given["order"])
-    if order is None:
+    if order is None or not has_good_dtype(pool, given):
         return body.error(callee.span)
     checked = Application(pool, callee).call("structured._checked_permutation", given["order"])
-    return pool.value(Permutation(pool.add(checked)), callee.span)
+    return pool.value(Permutation(pool.add(checked), dtype=said_dtype(given)), callee.span)
 
 
 def triangular(body: Body, callee: Callee, given: Given) -> typed.Expr:

@@ -10,7 +10,7 @@ from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Conjugate, Eye, Factor, added, composed, inverse, scaled
 from tesserac.check.algebra.constructors import Given
-from tesserac.check.algebra.elements import element, real_dtype
+from tesserac.check.algebra.elements import element, own_dtypes, real_dtype, remembered
 from tesserac.check.algebra.flags import is_real
 from tesserac.check.algebra.operands import (
     note_operands,
@@ -29,9 +29,8 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.operators import E0802, E0806
-from tesserac.types.algebra import leaves_of
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, TensorType, number_types
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, TensorType
 
 _MOST = 64
 """The highest power: every factor is applied."""
@@ -131,8 +130,7 @@ def _same_numbers(pool: Pool, tree: Kind, x: typed.Expr, operator: typed.Expr, c
     """An operator of f32 takes f32 and c64, one of f64 takes f64 and c128; one without tensors takes all."""
     assert isinstance(x.type, TensorType)
     own, found = element(pool, tree), real_dtype(x.type.dtype)
-    has_tensors = any(number_types(pool.types[place] for place in leaves_of(tree)))
-    if found == own or (not has_tensors and (found.is_float or found.is_complex)):
+    if found == own or (not own_dtypes(pool, tree) and (found.is_float or found.is_complex)):
         return True
     text = pool.body.rules.text(x.span)
     problem = f"the operator is of {own}, what it is applied to of {found}"
@@ -241,7 +239,8 @@ def power(body: Body, callee: Callee, given: Given) -> typed.Expr:
         return body.error(callee.span)
     if count == 0:
         domain = tree.shape(pool.types)[0]
-        return pool.value(Eye(None if domain is None else pool.size(domain, callee.span)), callee.span)
+        size = None if domain is None else pool.size(domain, callee.span)
+        return pool.value(Eye(size, remembered(pool, tree)), callee.span)
     if count < 0 and not require_inverse(pool, tree, operator, callee):
         return body.error(callee.span)
     base = tree if count > 0 else inverse(pool, tree)

@@ -4,7 +4,7 @@ Enters: two operators by their types, of which `joining.py` finds no common expr
 one tensor, and each operator as that. It is never larger than what the operators hold already.
 
     dense, dense.H, dense ∘ dense, dense + I        dense
-    diag, diag ∘ diag, inverse(diag), c * I         diag
+    diag, diag ∘ diag, inverse(diag), c * I, 0      diag
     2.0 * dense, dense.H                            c * dense: what has a number in front keeps one
 """
 
@@ -15,7 +15,8 @@ from dataclasses import fields, replace
 
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
-from tesserac.check.algebra.combined import Compose, Conjugate, Eye, Factor, Inverse, Scaled, Sum
+from tesserac.check.algebra.combined import Compose, Conjugate, Eye, Factor, Inverse, Scaled, Sum, Zero
+from tesserac.check.algebra.elements import SAID
 from tesserac.check.algebra.kinds import Adjoint, Dense, Diag
 from tesserac.check.algebra.measures import diagonal
 from tesserac.check.algebra.pool import Pool
@@ -29,7 +30,7 @@ from tesserac.types.algebra import Leaf
 from tesserac.types.dims import Dim
 from tesserac.types.ty import FloatType, OperatorType, TensorType, number_types
 
-_COMBINED = (Adjoint, Conjugate, Scaled, Sum, Compose, Eye)
+_COMBINED = (Adjoint, Conjugate, Scaled, Sum, Compose, Eye, Zero)
 _MATRICES = (*_COMBINED, Dense, Triangular, TriangularAdjoint)
 _DIAGONALS = (*_COMBINED, Diag, Inverse)
 
@@ -38,10 +39,10 @@ def plain_operator(same: SameSize, left: OperatorType, right: OperatorType) -> O
     """The type that both have as a matrix or a diagonal; None where one is neither."""
     for plain, kinds, rank in ((Diag, _DIAGONALS, 1), (Dense, _MATRICES, 2)):
         if all(_is_made_of(side, kinds, same) for side in (left, right)):
-            numbers = list(dict.fromkeys(_element(side) for side in (left, right)))
+            element = _common_element(left, right)
             sizes = [size for size in reversed(left.shape) if size is not None]
-            if len(numbers) == 1 and numbers[0] is not None:
-                tensor = replace(numbers[0], dims=tuple(sizes[:rank]))
+            if element is not None:
+                tensor = replace(element, dims=tuple(sizes[:rank]))
                 if any(_is_multiple(side.tree, plain) for side in (left, right)):
                     return OperatorType(Scaled(1.0, (Factor(Leaf(0)),), plain(Leaf(1))), (FloatType(), tensor))
                 return OperatorType(plain(Leaf(0)), (tensor,))
@@ -52,6 +53,7 @@ def as_plain(body: Body, value: typed.Expr, type_: OperatorType) -> typed.Expr:
     """An operator as one that `plain_operator` found."""
     pool = Pool(body)
     tree, use = pool.take(value), Application(pool, Callee("operator", value.span, value.span))
+    pool.said += [element.dtype.name for element in number_types(type_.leaves) if element.dtype.name in SAID]
     assert isinstance(tree, Kind)
     form = type_.tree.of if isinstance(type_.tree, Scaled) else type_.tree
     tensor = diagonal(use, tree) if isinstance(form, Diag) else tree.matrix_of(use)
@@ -72,6 +74,16 @@ def _is_made_of(operator: OperatorType, kinds: tuple[type[Kind], ...], same: Sam
 
 def _fit(same: SameSize, left: Dim | None, right: Dim | None) -> bool:
     return left is not None and right is not None and (left == right or same(left, right))
+
+
+def _common_element(left: OperatorType, right: OperatorType) -> TensorType | None:
+    """What tensors of both are of; multiples of the identity, which have none, take that of real ones."""
+    having = [side for side in (left, right) if any(number_types(side.leaves))]
+    numbers = list(dict.fromkeys(map(_element, having)))
+    if len(numbers) != 1 or numbers[0] is None:
+        return None
+    takes = len(having) == 2 or (numbers[0].dtype.name in SAID and not numbers[0].dtype.is_complex)
+    return numbers[0] if takes else None
 
 
 def _element(operator: OperatorType) -> TensorType | None:

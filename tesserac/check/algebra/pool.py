@@ -12,7 +12,7 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_value, tuple_items
-from tesserac.types.algebra import Leaf, Tree, leaves_of, renumbered
+from tesserac.types.algebra import Leaf, Tree, leaves_of, renumbered, said_dtypes
 from tesserac.types.dims import Dim
 from tesserac.types.ty import ErrorType, IntType, OperatorType, Type
 
@@ -23,6 +23,8 @@ class Pool:
     def __init__(self, body: Body) -> None:
         self.body = body
         self.values: list[typed.Expr] = []
+        self.said: list[str] = []
+        """The dtypes that were said of operators taken in: what has no numbers of its own may take them."""
 
     @property
     def types(self) -> tuple[Type, ...]:
@@ -42,6 +44,7 @@ class Pool:
     def take(self, operator: typed.Expr) -> Tree:
         """The tree of an operator, over this pool's places."""
         assert isinstance(operator.type, OperatorType)
+        self.said += said_dtypes(operator.type.tree)
         places = [self.add(item).index for item in tuple_items(operator, operator.span)]
         return renumbered(operator.type.tree, places.__getitem__)
 

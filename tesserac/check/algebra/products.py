@@ -127,14 +127,14 @@ def kronecker(pool: Pool, left: Kind, right: Kind) -> Kind:
     """The product of identities is one, and so is what a zero makes of it."""
     product = Kronecker(left, right)
     if isinstance(left, Eye) and isinstance(right, Eye):
-        return Eye(_size(pool, product))
+        return Eye(_size(pool, product), left.dtype or right.dtype)
     return zero_like(pool, product) if isinstance(left, Zero) or isinstance(right, Zero) else product
 
 
 def direct_sum(pool: Pool, first: Kind, second: Kind) -> Kind:
     whole = DirectSum(first, second)
     if isinstance(first, Eye) and isinstance(second, Eye):
-        return Eye(_size(pool, whole))
+        return Eye(_size(pool, whole), first.dtype or second.dtype)
     return scaled(pool, 0.0, (), whole) if isinstance(first, Zero) and isinstance(second, Zero) else whole
 
 

@@ -36,13 +36,13 @@ def _slots(text: str) -> tuple[Slot, ...]:
 
 
 RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
-    "eye": (_slots("size"), constructors.eye),
-    "zero": (_slots("domain codomain?"), constructors.zero),
+    "eye": (_slots("size *dtype"), constructors.eye),
+    "zero": (_slots("domain codomain? *dtype"), constructors.zero),
     "dense": (_slots("matrix *unitary *self_adjoint *psd"), constructors.dense),
     "diag": (_slots("entries"), constructors.diag),
     "projector": (_slots("basis"), constructors.projector),
-    "fft": (_slots("size?"), constructors.fft),
-    "ifft": (_slots("size?"), constructors.ifft),
+    "fft": (_slots("size? *dtype"), constructors.fft),
+    "ifft": (_slots("size? *dtype"), constructors.ifft),
     "conv1d": (_slots("taps size?"), constructors.conv1d),
     "low_rank": (_slots("left right"), constructors.low_rank),
     "block_sparse": (_slots("blocks rows columns domain codomain?"), constructors.block_sparse),
@@ -51,7 +51,7 @@ RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "tensor": (_slots("left right"), constructors.tensor),
     "direct_sum": (_slots("left right"), constructors.sum_of_spaces),
     "kronecker_sum": (_slots("left right"), constructors.kronecker_sum),
-    "permutation": (_slots("order"), more_constructors.permutation),
+    "permutation": (_slots("order *dtype"), more_constructors.permutation),
     "triangular": (_slots("matrix *lower"), more_constructors.triangular),
     "banded": (_slots("bands lower upper"), more_constructors.banded),
     "toeplitz": (_slots("column row?"), more_constructors.toeplitz),

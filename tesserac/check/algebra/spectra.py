@@ -136,8 +136,8 @@ def exponential(use: Application, tree: Kind) -> Kind:
     """exp of sums of spaces is one of their parts; of A ⊗ I + I ⊗ B it is exp(A) ⊗ exp(B)."""
     pool = use.pool
     match tree:
-        case Zero(domain=size):
-            return Eye(size)
+        case Zero(domain=size, dtype=dtype):
+            return Eye(size, dtype)
         case DirectSum(first=first, second=second) if is_square(pool, first):
             return direct_sum(pool, exponential(use, first), exponential(use, second))
         case _ if is_diagonal(pool, tree):

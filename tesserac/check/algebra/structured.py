@@ -24,13 +24,14 @@ class Permutation(Kind):
 
     order: Leaf
     is_adjoint: bool = False
+    dtype: str = ""
 
     def shape(self, types: Sequence[Type]) -> Shape:
         [size] = dims_at(types, self.order)
         return size, size
 
     def adjoint(self, pool: Pool) -> Kind:
-        return Permutation(self.order, not self.is_adjoint)
+        return Permutation(self.order, not self.is_adjoint, self.dtype)
 
     def is_unitary(self, pool: Pool) -> bool:
         return True
