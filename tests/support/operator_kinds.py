@@ -5,6 +5,7 @@ All are of 6 entries, or of 6 and 4, and made of the values that `values` has: `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -72,6 +73,12 @@ class Kind:
     singular: bool = False
     sizes: tuple[str, str] = ("N", "N")
 
+    def text_of(self, dtype: str) -> str:
+        """What has no numbers of its own is of f32, unless a dtype is said."""
+        if dtype in ("f32", "c64"):
+            return self.text
+        return re.sub(r"(op\.(?:eye|zero|fft|ifft|permutation)\([^)]*)\)", rf"\1, dtype={dtype})", self.text)
+
     def is_own(self, dtype: str) -> bool:
         return self.own or (self.own_if_real and dtype.startswith("f"))
 
@@ -102,13 +109,17 @@ def adjoint(m: Any) -> Any:
 
 
 def exponential(m: Any) -> Any:
-    """By the series of a part of m, squared again and again: m may have too few eigenvectors."""
+    """By the series of a part of m, squared again and again: m may have too few eigenvectors. Squaring doubles errors,
+    so that it has more digits than what it is compared with."""
     halvings = 8
-    term = found = np.eye(len(m), dtype=m.dtype)
+    many = m.astype(np.clongdouble if np.iscomplexobj(m) else np.longdouble)
+    term = found = np.eye(len(m), dtype=many.dtype)
     for n in range(1, 24):
-        term = term @ m / (n * 2**halvings)
+        term = term @ many / (n * 2**halvings)
         found = found + term
-    return la.matrix_power(found, 2**halvings)
+    for _ in range(halvings):
+        found = found @ found
+    return found.astype(m.dtype)
 
 
 _WIDE, _TWICE, _GRID = ("N", "M"), ("2*Q", "2*Q"), ("P*Q", "P*Q")
