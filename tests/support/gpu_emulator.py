@@ -144,12 +144,16 @@ class _System:
 
     def prepare(self, threads: int, program: int) -> None:
         """Barriers for so many threads, and for those of each program; shared memory holds what nobody wrote."""
-        ctypes.memset(self.starts["shared_memory"], NAN, SHARED_BYTES)
+        self.poison()
         places = [(self.starts["emu_cta"], threads)]
         places += [(self.starts["emu_warps"] + 64 * warp, 32) for warp in range(threads // 32)]
         places += [(self.starts["emu_programs"] + 64 * number, program) for number in range(threads // program)]
         for address, count in places:
             self.libc.pthread_barrier_init(ctypes.c_void_p(address), None, count)
+
+    def poison(self) -> None:
+        """What a block wrote is not there for the next one."""
+        ctypes.memset(self.starts["shared_memory"], NAN, SHARED_BYTES)
 
 
 @cache
@@ -177,7 +181,7 @@ class Compiled:
         function = ctypes.CFUNCTYPE(None, *kinds)(self.address)
         place = system()
         place.prepare(threads, self.program or threads)
-        ends = threading.Barrier(threads)
+        ends = threading.Barrier(threads, place.poison)
 
         def thread(number: int) -> None:
             for block in range(blocks):

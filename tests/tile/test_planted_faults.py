@@ -15,10 +15,10 @@ What shows that kernels are tile programs, by what would be otherwise:
   tuning found without measuring, a planted slow default is found: `tests/tune/test_tuning.py`.
 - Calls on arrays of a GPU copy nothing, replays with other arrays are right: `tests/runtime/test_gpu_host.py` and
   `test_gpu_bits.py`, where something that counts stands for the driver.
-- A missing barrier is found, shared memory is NaN before it is written: here, and so is all memory that the driver's
-  stand-in gives out. On a GPU `benchmarks.gpu_poison` fills both with NaN, `benchmarks.gpu_races` has NVIDIA's checker
-  find a race first. That two programs write one element cannot be said: the grid follows from the result, and a
-  tile is stored once (E0522, `test_kernels.py`).
+- A missing barrier is found, shared memory is NaN in each block of threads before it is written: here, and so is all
+  memory that the driver's stand-in gives out. On a GPU `benchmarks.gpu_poison` fills both with NaN,
+  `benchmarks.gpu_races` has NVIDIA's checker find a race first. That two programs write one element cannot be said:
+  the grid follows from the result, and a tile is stored once (E0522, `test_kernels.py`).
 - Backends of peers and units of our products are told by `benchmarks.library_kernels`: here.
 """
 
@@ -36,7 +36,7 @@ from tesserac.ir.kernels import KERNEL
 from tesserac.ir.printer import print_module
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.machine import AARCH64
-from tesserac.target.nvptx import copies
+from tesserac.target.nvptx import copies, kernel
 from tests.schedule.test_given_schedules import PRODUCT, levels
 from tests.support.paths import ROOT
 from tests.support.source_support import compile_to_forms
@@ -86,3 +86,13 @@ def test_a_barrier_that_is_missing_shows(monkeypatch: pytest.MonkeyPatch) -> Non
         if getattr(module, "barrier", None) is plain:
             monkeypatch.setattr(module, "barrier", lambda ctx: None)
     assert not is_right()
+
+
+@pytest.mark.one_in(4)
+def test_what_nobody_wrote_into_shared_memory_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each of three blocks of threads: no number of another block, and no 0, stands for one that was not told."""
+    program = "def f(x: Tensor[M, 1000, f32]): return sum(x, axis=-1)\n"
+    run, x = emulated(program), np.ones((9, 1000), np.float32)
+    assert (run(x)[0] == 1000).all()
+    monkeypatch.setitem(kernel._EMIT, "gpu.publish", lambda ctx, op: None)
+    assert np.isnan(emulated(program)(x)[0]).all()
