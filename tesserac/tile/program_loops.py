@@ -24,39 +24,33 @@ from typing import TYPE_CHECKING
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
-from tesserac.ir.forms import indices, operand_maps, tensor_type
+from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.kernels import Cut, block_loop
 from tesserac.ir.types import INDEX, TensorType
 from tesserac.numerics.order import CONTRACTION, REDUCTION, Chain
-from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.programs import products_of
 from tesserac.tile.bodies import finished
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.masked_blocks import Bound, bounds_of
 from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_joins import (
+    Joined,
+    begins_late,
+    below_unit_views,
+    joined,
+    joined_late,
+    neutral,
+    remember_part,
+    shaped,
+)
 from tesserac.tile.program_lanes import empty_lanes, folded_lanes, has_lanes, next_lanes, require_floats
 from tesserac.types.dims import ONE, ZERO, Dim
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
 
-EXTREMES = ("scalar.max", "scalar.min")
 Fill = Callable[[Value, list[Value]], list[Value]]
-
-
-@dataclass(frozen=True)
-class Joined:
-    """How a carried value takes a block in: `part` is what the block gives. Of a chain `product` makes that, and
-    `before` is the carried value as the chain goes on from it; `scale` is the exponent of two, per row, by which the
-    block's terms are multiplied. Of a sum `total` makes it, and its `lanes` may be what a loop carries."""
-
-    part: Value
-    product: Op | None = None
-    before: Value | None = None
-    scale: Value | None = None
-    total: Op | None = None
-    lanes: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,14 +71,15 @@ def build_loop(program: Program, op: Op, value: Value) -> Value:
     """All that a loop over blocks gives; the one that was asked for."""
     cut = block_loop(op)
     if cut is None:
-        raise NoTiles("a loop that does not go over blocks")
+        raise NoTiles("a loop that goes over no blocks and is not known to be short")
     if cut.block in program.axes:
         raise NoTiles("a loop over blocks inside another one over the same")
     _make_invariants(program, op)
     if cut.block in program.meant:
         return _one_by_one(program, op, cut, value)
-    joins = [_joined(program, op, cut, position) for position in range(len(op.results))]
-    inits = [program.value(v) for v in op.operands[2:]]
+    joins = [joined(program, op, cut, position) for position in range(len(op.results))]
+    inits, late = [program.value(v) for v in op.operands[2:]], begins_late(op, joins)
+    inits = [neutral(program, *pair) for pair in zip(joins, inits, strict=True)] if late else inits
     segment = _segment(joins, beside := _sums_beside_products(op, joins))
     _admit_sums(program, cut, joins, beside)
     ends, walk = _ends(program, op, cut), partial(_halves, segment or 0) if beside else _chain
@@ -92,9 +87,10 @@ def build_loop(program: Program, op: Op, value: Value) -> Value:
         totals = walk(program, op, cut, joins, program.size(0), ends, inits)
     else:
         totals = _tree(program, op, cut, joins, segment, ends, inits, walk)
-    for result, total, join in zip(op.results, totals, joins, strict=True):
-        done = total if join.product is None else finished(program.builder, "sum", total, tensor_type(result))
-        program.remember(result, done)
+    rows = zip(op.results, totals, joins, strict=True)
+    done = [v if j.product is None else finished(program.builder, "sum", v, tensor_type(r)) for r, v, j in rows]
+    for result, value_ in zip(op.results, joined_late(program, op, joins, done) if late else done, strict=True):
+        program.remember(result, value_)
     found = program.known(value)
     assert found is not None
     return found
@@ -155,37 +151,6 @@ def _make_invariants(program: Program, loop: Op) -> None:
 # ----------------------------------------------------------------------------------------------- what a loop carries
 
 
-def _joined(program: Program, loop: Op, cut: Cut, position: int) -> Joined:
-    carried, yielded = loop.body.args[1 + position], loop.body.terminator.operands[position]
-    join = _only_step(yielded)
-    if join is None:
-        raise NoTiles(f"what the loop makes of %{carried.name}")
-    op, name = join
-    if name in EXTREMES and carried in op.operands:
-        part = op.operands[1 - op.operands.index(carried)]
-        return Joined(part)
-    if name != "scalar.add" or not _is_zero(loop.operands[2 + position]):
-        raise NoTiles(f"what the loop adds to %{carried.name}")
-    for before, part in (op.operands, op.operands[::-1]):
-        if _unscaled(before)[0] is not carried:
-            continue
-        product, scale = _unscaled(part)
-        made = _below_unit_views(product).defining_op
-        if made is not None and made.name == "form.contract" and program.summed(made) == cut.block:
-            return Joined(product, made, before, scale)
-        if before is carried and scale is None and made is not None and _sums_block(made, cut):
-            return Joined(part, total=made)
-    raise NoTiles(f"what the loop adds to %{carried.name}")
-
-
-def _sums_block(made: Op, cut: Cut) -> bool:
-    """Whether this is the sum of a block over the dim that its loop goes over, not rounded yet."""
-    if made.name != "form.reduce" or made.attrs["kind"] != "sum":
-        return False
-    dims, is_wide = tensor_type(made.operands[0]).dims, tensor_type(made.result).dtype == made.attrs["accum"]
-    return is_wide and [dims[axis] for axis in indices(made, "axes")] == [cut.block]
-
-
 def _admit_sums(program: Program, cut: Cut, joins: list[Joined], beside: bool) -> None:
     """Sums of blocks that are whole blocks of a reduction's order may be made; the aligned tree adds them. Beside
     products blocks may be as wide as the order has lanes."""
@@ -200,44 +165,6 @@ def _admit_sums(program: Program, cut: Cut, joins: list[Joined], beside: bool) -
 
 def _is_one_block(program: Program, cut: Cut) -> bool:
     return cut.over.constant is not None and cut.over.constant <= min(program.sizes[cut.block], REDUCTION.block)
-
-
-def _only_step(value: Value) -> tuple[Op, str] | None:
-    """The map that makes a value by one scalar operation of two operands, place by place; its operation."""
-    op = value.defining_op
-    if op is None or op.name != "form.map" or len(op.operands) != 2 or len(op.body.ops) != 2:
-        return None
-    step = op.body.ops[0]
-    in_order = step.operands == tuple(op.body.args) and op.body.terminator.operands == (step.result,)
-    places = tuple(range(tensor_type(value).rank))
-    if not in_order or operand_maps(op)[0] != places:
-        return None
-    is_scale = step.name == "scalar.ldexp" and all(p in (0, None) for p in operand_maps(op)[1])
-    return (op, step.name) if is_scale or operand_maps(op)[1] == places else None
-
-
-def _unscaled(value: Value) -> tuple[Value, Value | None]:
-    """A value and the exponent, per row, that it is multiplied by two to the power of."""
-    step = _only_step(value)
-    if step is None or step[1] != "scalar.ldexp":
-        return value, None
-    return step[0].operands[0], step[0].operands[1]
-
-
-def _below_unit_views(value: Value) -> Value:
-    """What a value is with other dims of size 1."""
-    while (op := value.defining_op) is not None and is_view(op):
-        kept = [[d for d in tensor_type(v).dims if d != ONE] for v in (op.operands[0], op.result)]
-        if kept[0] != kept[1]:
-            break
-        value = op.operands[0]
-    return value
-
-
-def _is_zero(value: Value) -> bool:
-    op = view_source(value)[0].defining_op
-    made = op.body.terminator.operands[0].defining_op if op is not None and op.name == "form.map" else None
-    return made is not None and made.name == "scalar.constant" and str(made.attrs["value"]) in ("0", "0.0")
 
 
 def _sums_beside_products(loop: Op, joins: list[Joined]) -> bool:
@@ -327,7 +254,7 @@ def _halves(
 
 def _plus_half(program: Program, join: Joined, arg: Value, value: Value, before: Value, half: Value) -> Value:
     program.remember(arg, before)
-    program.remember(join.part, half)
+    remember_part(program, join, arg, half)
     return program.value(value)
 
 
@@ -349,7 +276,7 @@ def _block_of_sums(
 def _folded(program: Program, total: Op, arg: Value, lanes: Value) -> Value:
     """What the lanes of a block of the order fold to, with the dims of size 1 that it is carried with."""
     made = folded_lanes(program, total, lanes)
-    return _shaped(program, made, tensor_type(total.result), tensor_type(arg))
+    return shaped(program, made, tensor_type(total.result), tensor_type(arg))
 
 
 def _skipped(program: Program, first: Value, low: Value, step: int) -> Value:
@@ -371,14 +298,14 @@ def _next(program: Program, join: Joined, value: Value, held: Value, cut: Cut) -
     left, right = program.factors(join.product)
     factor = program.value(left) if join.scale is None else _scaled(program, left, join.scale)
     result = tensor_type(join.product.result)
-    before = _shaped(program, program.value(join.before), tensor_type(join.before), result)
+    before = shaped(program, program.value(join.before), tensor_type(join.before), result)
     total = program.builder.value("tile.dot", (factor, program.value(right), before), before.type)
-    return _shaped(program, total, result, tensor_type(value)) if held.type != total.type else total
+    return shaped(program, total, result, tensor_type(value)) if held.type != total.type else total
 
 
 def _scaled(program: Program, left: Value, scale: Value) -> Value:
     """The rows of a factor times powers of two; made once for all products that read it."""
-    scale = _below_unit_views(scale)
+    scale = below_unit_views(scale)
     key = ("scaled", left, scale)
     known = program.known(key)
     if known is not None:
@@ -390,16 +317,6 @@ def _scaled(program: Program, left: Value, scale: Value) -> Value:
 
     tiles = [program.value(left), program.value(scale)]
     return program.remember(key, program.mapped(tiles, [(0, 1), rows], tensor_type(left), fill))
-
-
-def _shaped(program: Program, tile: Value, has: TensorType, wanted: TensorType) -> Value:
-    """A tile with other dims of size 1."""
-    if has.dims == wanted.dims:
-        return tile
-    real = [place for place, dim in enumerate(wanted.dims) if dim != ONE]
-    places = tuple(None if dim == ONE else real.pop(0) for dim in has.dims)
-    ty = TensorType(wanted.dims, tile_type(tile).dtype, tile_type(tile).policy)
-    return program.mapped([tile], [places], ty, lambda builder, args: args[0])
 
 
 def _tree(
@@ -426,7 +343,7 @@ def _tree(
     with program.alone(combine):
         for arg, older, newer, join in zip(loop.body.args[1:], left, right, joins, strict=True):
             program.remember(arg, older)
-            program.remember(join.part, newer)
+            remember_part(program, join, arg, newer)
         builder.op("tile.yield", [program.value(v) for v in loop.body.terminator.operands])
     made = builder.op("tile.tree", (count, *inits), types, {}, (block, combine))
     return list(made.results)

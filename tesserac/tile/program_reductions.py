@@ -16,6 +16,7 @@ from tesserac.tile.bodies import finished, is_plus_zero
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.types.dtype import DType
+from tesserac.types.policy import compute_dtype
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
@@ -45,9 +46,17 @@ def build_reduce(program: Program, op: Op, value: Value) -> Value:
     if kind in ORDERED_KINDS:
         attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
     tile, ends_sum = _before_plus_zero(program.value(source)) if kind in EXTREMES else (program.value(source), False)
-    operands = (tile, *(program.axis(dims[axis]) for axis in axes))
+    operands = (_in_type(program, tile, accum), *(program.axis(dims[axis]) for axis in axes))
     total = program.builder.value("tile.reduce", operands, TileType(program.shape(kept), accum), attrs, hint=value.name)
     return finished(program.builder, "sum" if ends_sum else kind, total, tensor_type(value))
+
+
+def _in_type(program: Program, tile: Value, accum: DType) -> Value:
+    """A tile as a reduction folds it: integers and bools may be summed in a wider type than they have."""
+    ty = tile_type(tile)
+    if compute_dtype(ty.dtype, ty.policy) == accum:
+        return tile
+    return program.builder.value("tile.cast", (tile,), TileType(ty.shape, accum))
 
 
 def _before_plus_zero(tile: Value) -> tuple[Value, bool]:

@@ -99,12 +99,17 @@ class Sizes:
         return value
 
     @contextmanager
-    def inside(self, block: Block) -> Iterator[None]:
-        """Builds in the body of a loop; what is made there is forgotten behind it."""
+    def anew(self) -> Iterator[None]:
+        """What is made here is forgotten behind it."""
         self._known.append({})
-        with self.builder.at(block):
-            yield
+        yield
         self._known.pop()
+
+    @contextmanager
+    def inside(self, block: Block) -> Iterator[None]:
+        """Builds in the body of a loop."""
+        with self.anew(), self.builder.at(block):
+            yield
 
     @contextmanager
     def alone(self, block: Block) -> Iterator[None]:

@@ -45,6 +45,7 @@ from tesserac.graph.dialect import (
     set_numerics,
 )
 from tesserac.graph.passes.inline import erase_unreached, inline_call, written_symbol
+from tesserac.graph.passes.unroll_unit_loops import unroll_short_loops
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import call_dims
@@ -366,6 +367,7 @@ def _program_body(
     for op in block.ops:
         set_numerics(op, mode)
     draw_in_place(block, program, dims)
+    unroll_short_loops(block)
     end = block.terminator
     rounded = [_rounded(Builder.before(end), end.operands[position], ty) for position, ty in wanted.items()]
     block.append(Op(end.opdef, rounded, (), end.attrs, span=end.span))

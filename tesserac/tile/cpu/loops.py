@@ -152,7 +152,8 @@ def _is_in(tile: Tile, memory: Stored) -> bool:
 
 def _check_pointwise(tile: Tile, written: set[Value]) -> None:
     for leaf, places in leaves(tile, identity(tile)):
-        if leaf.memory in written and places != identity(tile):
+        sized = enumerate(zip(places, leaf.type.shape, strict=True))
+        if leaf.memory in written and any(place != dim and size > 1 for dim, (place, size) in sized):
             raise LoweringError("a carried tile is read at other places than it is written")
 
 

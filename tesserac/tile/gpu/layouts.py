@@ -321,24 +321,32 @@ def _equal(whole: Value, part: Value) -> Relation:
 
 
 def _spread(relations: list[Relation], layouts: dict[Value, Layout], teams: bool) -> None:
-    """Follows the relations until nothing new is known. Teams hold different blocks, so theirs are never converted."""
+    """Follows the relations until nothing new is known. Teams hold different blocks, so theirs are never converted.
+    What no conversion may stand between comes first: what a loop carries has the layout of its product, not one that a
+    map behind it would like."""
+    firm, loose = ([r for r in relations if (r.use is None) == is_firm] for is_firm in (True, False))
     changed = True
     while changed:
-        changed = False
-        for relation in relations:
-            if relation.whole in layouts:
-                wanted = layouts[relation.whole].project(relation.dims)
-                if relation.part not in layouts:
-                    layouts[relation.part] = wanted
-                    changed = True
-                elif layouts[relation.part] != wanted:
-                    if relation.use is not None and not teams:
-                        raise _Conflict(relation.use)
-                    have = layouts[relation.part]
-                    raise LoweringError(f"a block is wanted in two layouts: {have} and {wanted}")
-            elif relation.part in layouts and (lifted := relation.lifted(layouts[relation.part])) is not None:
-                layouts[relation.whole] = lifted
-                changed = True
+        while any([_follow(relation, layouts, teams) for relation in firm]):
+            pass
+        changed = any([_follow(relation, layouts, teams) for relation in loose])
+
+
+def _follow(relation: Relation, layouts: dict[Value, Layout], teams: bool) -> bool:
+    """Whether one of the two has a layout by it that had none."""
+    if relation.whole in layouts:
+        wanted = layouts[relation.whole].project(relation.dims)
+        if relation.part not in layouts:
+            layouts[relation.part] = wanted
+            return True
+        if (have := layouts[relation.part]) != wanted:
+            if relation.use is not None and not teams:
+                raise _Conflict(relation.use)
+            raise LoweringError(f"a block is wanted in two layouts: {have} and {wanted}")
+    elif relation.part in layouts and (lifted := relation.lifted(layouts[relation.part])) is not None:
+        layouts[relation.whole] = lifted
+        return True
+    return False
 
 
 _RENAMED = {"tile.alloc": "gpu.scratch"}
