@@ -4,10 +4,11 @@
                               for each row i:       c[i] = fma(a[i, k + 3], b[3], ... fma(a[i, k], b[0], c[i]))
 
 Sums stand in scratch; columns are taken in strips, so wide that the sums of all rows stay in the first cache while all
-steps pass. Each is one ascending chain. Four rows of the matrix are read at
-a time: more of them share a set of the cache where the matrix is a power of two wide. What comes next is asked for
-ahead. Columns that fill no group, all there are in `u.T @ u` of a tall u, have their sums in registers while all steps
-pass, eight vectors of them at once. The function is shared by all products of a module with the same types.
+steps pass. Each is one ascending chain. Four rows of the matrix are read at a time: more of them share a set of the
+cache where the matrix is a power of two wide. What comes next is asked for ahead. Columns that fill no group, all there
+are in `u.T @ u` of a tall u, have their sums in registers while all steps pass, eight vectors of them at once; so have
+all columns of one row that meets a few rows of a matrix. The function is shared by all products of a module with the
+same types.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tesserac.ir.core import Op, tuple_of
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.registers import memory_type, register_type, widen
 from tesserac.target.emit import Function
-from tesserac.target.flow import for_loop, if_then
+from tesserac.target.flow import for_loop, if_else, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, PTR, VOID, LType, Value, const_i64, vector, zero
 from tesserac.tile.cpu.product_ops import row_product_operands
@@ -31,6 +32,9 @@ NEAR_BYTES = 32 * 1024
 """What sums may take of the first cache."""
 GROUP = 64
 """Columns of a strip in whole groups of vectors, whatever their width."""
+SHALLOW, ONE_ROW = 64, (8, 4)
+"""Steps up to which one row meets a matrix that is likely to be near, as in substitution: vectors whose sums stand in
+registers while all of them pass."""
 AHEAD = 64
 """Columns between what is used and what is asked for."""
 _PARAMETERS = (PTR, I64, I64, PTR, I64, PTR, I64, I64, I64, I64, I64)
@@ -85,13 +89,23 @@ class _RowProduct:
 
     def build(self) -> Function:
         b = self.b
-        if_then(b, b.icmp("eq", self.done, const_i64(0)), self._clear)
+        one = b.icmp("eq", self.rows, const_i64(1))
+        near = b.binary("and", one, b.icmp("ule", self.depth, const_i64(SHALLOW)))
+        if_else(b, near, lambda: self._in_registers(const_i64(0), self.columns, ONE_ROW), self._in_strips)
+        b.ret()
+        return self.function
+
+    def _in_strips(self) -> None:
+        b = self.b
+        if_then(b, self._begins(), self._clear)
         near, rows = const_i64(NEAR_BYTES // (self.element.bits // 8)), b.maximum_int(self.rows, const_i64(1))
         width = b.binary("and", b.binary("udiv", near, rows), const_i64(-GROUP))
         width = b.maximum_int(width, const_i64(GROUP))
         for_loop(b, const_i64(0), self.columns, width, [], self._strip(width))
-        b.ret()
-        return self.function
+
+    def _begins(self) -> Value:
+        """Whether sums have no terms so far."""
+        return self.b.icmp("eq", self.done, const_i64(0))
 
     def _strip(self, width: Value) -> Callable[[Value, list[Value]], Sequence[Value]]:
         b = self.b
@@ -100,14 +114,19 @@ class _RowProduct:
             last = b.minimum_int(b.add(first, width), self.columns)
             column = self._whole(first, last, self.lanes * PARTS)
             if_then(b, b.icmp("slt", first, column), lambda: self._groups(first, column))
-            for lanes, parts in narrowing(self.lanes):
-                size = max(lanes, 1) * parts
-                end = self._whole(column, last, size)
-                for_loop(b, column, end, const_i64(size), [], self._narrow(lanes, parts))
-                column = end
+            self._in_registers(column, last, ())
             return []
 
         return body
+
+    def _in_registers(self, column: Value, last: Value, wider: Sequence[int]) -> None:
+        """Columns whose sums stand in registers while all steps pass: `wider` groups of vectors first."""
+        b = self.b
+        for lanes, parts in (*((self.lanes, parts) for parts in wider), *narrowing(self.lanes)):
+            size = max(lanes, 1) * parts
+            end = self._whole(column, last, size)
+            for_loop(b, column, end, const_i64(size), [], self._narrow(lanes, parts))
+            column = end
 
     def _whole(self, first: Value, last: Value, size: int) -> Value:
         """The end of as many groups of this size as there are."""
@@ -123,7 +142,7 @@ class _RowProduct:
     def _narrow(self, lanes: int, parts: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
         """A few columns: of the rows that are taken at once, the last stands for those that are missing, which costs no
         time: a chain alone would wait for each of its steps."""
-        b, type_, count = self.b, self._type(lanes), CHAINS // parts
+        b, type_, count, begins = self.b, self._type(lanes), CHAINS // parts, self._begins()
 
         def body(column: Value, _: list[Value]) -> Sequence[Value]:
             def rows(first: Value, _: list[Value]) -> Sequence[Value]:
@@ -132,7 +151,8 @@ class _RowProduct:
                 factors = [b.gep(memory_type(self.left), self.a, b.mul(i, self.a_row)) for i in places]
                 starts = [b.gep(self.element, self.c, b.add(b.mul(i, self.c_row), column)) for i in places]
                 sums = [b.gep(self.element, start, p * max(lanes, 1)) for start in starts for p in range(parts)]
-                totals = [b.load(type_, place, _bytes(self.element)) for place in sums]
+                held = (b.load(type_, place, _bytes(self.element)) for place in sums)
+                totals = [b.select(begins, zero(type_), total) for total in held]
                 step = self._step(column, factors, lanes, parts)
                 totals = for_loop(b, const_i64(0), self.depth, const_i64(1), totals, step)
                 for total, place in zip(totals, sums, strict=True):
