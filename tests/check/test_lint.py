@@ -18,6 +18,7 @@ from tests.support.paths import ROOT
 OURS = sorted([*(ROOT / "stdlib").rglob("*.tess"), *(ROOT / "examples").rglob("*.tess")])
 
 F = "def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n"
+G = "    def g(v):\n        return v + x\n"
 
 
 def codes(text: str) -> list[str]:
@@ -50,6 +51,15 @@ def test_our_own_programs_are_clean(path: Path) -> None:
         ("from tessera.stdlib import gelu\n" + F + "    y = gelu(x)\n    gelu = y\n    return gelu\n", ["W0213"]),
         ("WIDTH = 4\n" + F + "    WIDTH = x\n    return WIDTH\n", []),
         (F + "    y = x\n    return missing\n", ["E0201"]),
+        (F + G + "    x = x * 2.0\n    return g(x)\n", ["W0214"]),
+        (F + G + "    x[0] = 2.0\n    return g(x)\n", ["W0214"]),
+        (F + G + "    y = g(x)\n    x = x * 2.0\n    return x + y\n", []),
+        (F + G + "    x = g(x)\n    return x\n", []),
+        (F + G + "    for i in range(3):\n        x = g(x)\n    return x\n", ["W0214"]),
+        (F + G + "    def h(v):\n        return g(v)\n    x = x + 1.0\n    return h(x) + g(x)\n", ["W0214"]),
+        (F + "    for i in range(3):\n        g = lambda v: v + x\n        x = g(x)\n    return x\n", []),
+        (F + "    g = lambda v: v + x\n    x += 1.0\n    return g(x)\n", ["W0214"]),
+        (F + "    g = lambda x: x + 1.0\n    x += 1.0\n    return g(x)\n", []),
     ],
 )
 def test_what_is_reported(text: str, expected: list[str]) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tesserac.base.source import SourceFile, Span
+from tesserac.check.names.captures import Captured
 from tesserac.check.names.usage import LocalName, Usage, usage_of
-from tesserac.diag.codes.names import W0211, W0212, W0213
+from tesserac.diag.codes.names import W0211, W0212, W0213, W0214
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Edit
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
@@ -46,6 +47,8 @@ def lint(pieces: Sequence[Piece], source: SourceFile) -> tuple[Diagnostic, ...]:
                 _unused_import(item, used, piece.by, source, sink)
         for local in piece.usage.unread:
             _unread(local, piece.by, source, sink)
+        for captured in piece.usage.stale:
+            _stale(captured, piece.by, sink)
         for local in piece.usage.locals:
             if local.name.id in defined:
                 _hides(local, defined[local.name.id], piece.by, sink)
@@ -119,6 +122,12 @@ def _hides(local: LocalName, kind: str, by: int, sink: Sink) -> None:
     name = local.name.id
     draft = sink.warning(W0213, at=_moved(local.name.span, by), name=name, kind=kind)
     draft.remark(f"to the end of this function `{name}` is a value, and the {kind} cannot be reached")
+
+
+def _stale(captured: Captured, by: int, sink: Sink) -> None:
+    name = captured.name.id
+    draft = sink.warning(W0214, at=_moved(captured.name.span, by), name=name, inner=captured.inner)
+    draft.remark(f"a function has the names around it as they were where it is written; as an argument `{name}` is new")
 
 
 def _has_own_line(node: ast.Node, by: int, source: SourceFile) -> bool:

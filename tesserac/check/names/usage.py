@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
+from tesserac.check.names.captures import Captured, stale_captures
 from tesserac.syntax import ast
 from tesserac.syntax.walk import children, descendants
 
@@ -30,11 +31,12 @@ class LocalName:
 @dataclass(frozen=True, eq=False)
 class Usage:
     """`names` are all that the item mentions, `locals` all that its functions assign, once per name, `unread` those
-    that are never read."""
+    that are never read, `stale` those that a function inside captured before they were bound anew."""
 
     names: frozenset[str]
     locals: tuple[LocalName, ...]
     unread: tuple[LocalName, ...]
+    stale: tuple[Captured, ...]
 
 
 def usage_of(items: Sequence[ast.Item]) -> Usage:
@@ -45,7 +47,8 @@ def usage_of(items: Sequence[ast.Item]) -> Usage:
     with deep_recursion():
         assigned = [local for function in functions for local in _locals(function)]
         unread = [local for function in functions for local in _unread(function)]
-    return Usage(names, tuple(assigned), tuple(unread))
+        stale = [captured for function in functions for captured in stale_captures(function)]
+    return Usage(names, tuple(assigned), tuple(unread), tuple(stale))
 
 
 def _functions(item: ast.Item) -> Iterator[ast.FunctionDef | ast.TestBlock]:
