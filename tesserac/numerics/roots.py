@@ -1,8 +1,8 @@
 """Roots of unity: cos and sin of 2 pi e / n for whole e and n, each the nearest float.
 
 Enters: an order n and exponents e. Leaves: arrays of f64. Angles are reduced as integers, to an eighth of a turn, and
-a few of them are computed with integers of 120 bits, the others as products of two with twice the digits of f64: the
-same on every machine, and exact to the last place.
+a few of them are computed with integers of 120 bits, more as products of two of these, the others as products of two of
+those with twice the digits of f64: the same on every machine, and exact to the last place.
 """
 
 from __future__ import annotations
@@ -89,11 +89,25 @@ def _eighths(order: int, numerators: Array) -> tuple[Array, Array]:
 
 def _points(order: int, numerators: Array, step: int) -> tuple[Double, Double]:
     """Cosines and sines of few angles, each as a float and what it lacks."""
-    needed, place = np.unique(numerators, return_inverse=True)
-    points = [_point(_TWO_PI * step * int(n) // (4 * order)) for n in needed]
+    needed, place = _distinct(numerators, 1)
+    points = _multiples(_TWO_PI * step, 4 * order, needed.tolist())
     cos, sin = ([_double(point[i]) for point in points] for i in (0, 1))
     (high, low), (up, down) = (np.array(part, np.float64).reshape(-1, 2).T[:, place] for part in (cos, sin))
     return (high, low), (up, down)
+
+
+def _multiples(angle: int, divisor: int, numbers: list[int]) -> list[Point]:
+    """The points of multiples of angle / divisor, as products of two: a square root of as many are computed."""
+    step = isqrt(max(numbers, default=0)) + 1
+    pairs = [divmod(number, step) for number in numbers]
+    coarse = {i: _point(angle * step * i // divisor) for i in {i for i, _ in pairs}}
+    fine = {j: _point(angle * j // divisor) for j in {j for _, j in pairs}}
+    return [_turned(coarse[i], fine[j]) for i, j in pairs]
+
+
+def _turned(point: Point, by: Point) -> Point:
+    (a, b), (c, d) = point, by
+    return a * c - b * d >> BITS, a * d + b * c >> BITS
 
 
 def _double(number: int) -> tuple[float, float]:

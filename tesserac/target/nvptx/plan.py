@@ -117,9 +117,7 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
 
     @cache
     def llvm() -> str:
-        written = emit_kernel(kernel, may_begin_early(kernel, arch)).llvm
-        check_selectable(written)
-        return written
+        return emit_kernel(kernel, may_begin_early(kernel, arch)).llvm
 
     @cache
     def made() -> str:
@@ -127,7 +125,7 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
             with deep_recursion():
                 written = llvm()
             return emit_ptx_apart(written, arch)
-        except (CodegenError, LoweringError) as problem:
+        except (CodegenError, LoweringError) as problem:  # what LLVM is not known to take is one
             raise failure(NO_CODE, f"no code of kernel `{name}` for {arch}: {problem}") from None
 
     turn = Lock()
@@ -137,7 +135,7 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
             return made()
 
     if at_once:
-        llvm()
+        check_selectable(llvm())  # of the others it is who makes PTX of them that looks
     return Kernel(
         name=name,
         code=code,
