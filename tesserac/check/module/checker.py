@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate, chain
 
 from tesserac.base.resources import of_library
 from tesserac.base.source import NO_SPAN, SourceFile, Span
@@ -135,17 +136,19 @@ class ModuleChecker(ModuleScope):
         return tuple(sorted(own, key=lambda d: (d.primary.span.start, d.code)))
 
     def find(self, symbol: str) -> typed.TypedFunction:
-        """A checked instance of this module or of the library. Its symbol starts with the name of its module. Raises
-        KeyError for one under way, and RuleMisfit."""
-        module, guests = symbol, [guest for checker in self._modules.values() for guest in checker._guests.values()]
-        while module := module.rpartition(".")[0]:
-            owner = [self._modules[module]] if module in self._modules else []
-            for checker in (*owner, *guests):
-                if symbol in checker._known.by_symbol:
-                    return checker._known.by_symbol[symbol]
-                if symbol in checker._known.promised and checker._under_way.is_free:
-                    return as_promised(checker.own_instance(*checker._known.promised[symbol]), symbol)
+        """A checked instance, whose symbol starts with the name of its module. Raises KeyError, and RuleMisfit."""
+        names = accumulate(symbol.split("."), "{}.{}".format)
+        owners = (self._modules[name] for name in names if name in self._modules)
+        guests = (guest for checker in self._modules.values() for guest in checker._guests.values())
+        for checker in chain(owners, guests):
+            if (found := checker._own_function(symbol)) is not None:
+                return found
         raise KeyError(symbol)
+
+    def _own_function(self, symbol: str) -> typed.TypedFunction | None:
+        if symbol in self._known.promised and symbol not in self._known.by_symbol and self._under_way.is_free:
+            return as_promised(self.own_instance(*self._known.promised[symbol]), symbol)
+        return self._known.by_symbol.get(symbol)
 
     @property
     def _known(self) -> Tables:
@@ -439,7 +442,6 @@ class ModuleChecker(ModuleScope):
 # A function is checked when it is defined and when a call needs an instance that does not exist yet; both go through
 # one table, keyed by the types of its parameters in its own symbols. A call needs the callee's instance first, for
 # its guards and effects, so the order of definitions does not matter and recursion shows as an entry under way.
-
 
 # Note [Guests]
 # A module sees those that it imports, and the library beneath it. A program may give a function of its own to a
