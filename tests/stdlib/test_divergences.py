@@ -205,5 +205,9 @@ def test_divergences_of_counts_are_sums(text: str) -> None:
 
 
 def test_what_never_happens_adds_nothing() -> None:
-    never = "Bernoulli(logits=a * -INF)"
+    never, always = "Bernoulli(logits=a * -INF)", "Bernoulli(logits=a * INF)"
     assert _values([f"kl({never}, {never})", f"kl({never}, Bernoulli(logits=0.0 * a))"]) == [0.0, np.log(2.0)]
+    calls = [f"entropy({never})", f"entropy({always})", "entropy(Geometric(logits=a * INF))"]
+    assert _values(calls) == [0.0, 0.0, 0.0]
+    far = [f"entropy(Geometric(logits=0.0 * a - {n}))" for n in ("800.0", "INF")]
+    assert _values(far) == [801.0, np.inf]

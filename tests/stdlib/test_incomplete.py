@@ -82,6 +82,31 @@ def test_shares_and_slopes_of_the_beta_distribution() -> None:
             assert _differences(slopes[place], wanted) < 1e-11
 
 
+@pytest.mark.one_in(24)
+def test_small_parameters_of_the_beta_distribution_keep_their_digits() -> None:
+    a = np.array([0.86, 4.4, 1.6e-7, 1e-3, 1e-12, 2.0, 5e-14, 0.03])
+    b = np.array([6e-11, 7.8e-10, 0.03, 2.0, 3.0, 1e-12, 900.0, 40.0])
+    x = np.array([0.99999998, 0.9999999966, 3.4e-5, 1e-3, 1e-30, 1 - 1e-15, 4e-27, 1e-200])
+    share = _run("below", a, b, x)[0]
+    slopes = _run("beta_slopes", a, b, x)
+    with mp.workdps(60):
+        points = [tuple(map(mp.mpf, point)) for point in zip(a, b, x, strict=True)]
+        exact = [mp.betainc(s, t, 0, u, regularized=True) for s, t, u in points]
+        by_a = [_slope(point, (1, 0)) / point[0] for point in points]
+        by_b = [_slope(point, (0, 1)) / point[1] for point in points]
+    assert _differences(share, [float(v) for v in exact]) < 1e-12
+    assert _differences(slopes[0], [float(v) for v in by_a]) < 1e-10
+    assert _differences(slopes[1], [float(v) for v in by_b]) < 1e-10
+
+
+def _slope(point: tuple[mp.mpf, ...], along: tuple[int, int]) -> mp.mpf:
+    """By the logarithms of the parameters."""
+    step, (s, t, u) = mp.mpf(10) ** -20, point
+    ends = [(s * (1 + h * along[0]), t * (1 + h * along[1])) for h in (step, -step)]
+    above, below = (mp.betainc(p, q, 0, u, regularized=True) for p, q in ends)
+    return (above - below) / (2 * step)
+
+
 @pytest.mark.one_in(48)
 def test_edges_of_both() -> None:
     inf, nan = np.inf, np.nan

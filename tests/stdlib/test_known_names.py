@@ -105,7 +105,7 @@ MISSING: list[Case] = [
      lambda x: (np.nansum(x, 1), np.nanmean(x, 1), np.nanmax(x, 1), np.nanmin(x, 1), np.nanprod(x, 0))),
     ("nanvar(x[:2], axis=1, ddof=1), nanstd(x[:2]), nanmedian(x, axis=1), nanpercentile(x[:2], 30.0)",
      lambda x: (np.nanvar(x[:2], 1, ddof=1), np.nanstd(x[:2]), np.nanmedian(x, 1), np.nanpercentile(x[:2], 30))),
-    ("nanquantile(x[:2], (0.2, 0.7), method=\"hazen\")", lambda x: np.nanquantile(x[:2], (0.2, 0.7), axis=1, method="hazen")),
+    ("nanquantile(x[:2], (0.2, 0.7), axis=1, method=\"hazen\")", lambda x: np.nanquantile(x[:2], (0.2, 0.7), axis=1, method="hazen")),
     ("nanargmax(x, axis=1), nanargmin(x, axis=1), nan_to_num(x), nancumsum(x[:2])",
      lambda x: (np.nanargmax(x, 1), np.nanargmin(x, 1), np.nan_to_num(x), np.nancumsum(x[:2], 1))),
 ]  # fmt: skip

@@ -7,6 +7,8 @@ the callee discharged or passed on, its effects counted.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
 from tesserac.base.resources import of_library
 from tesserac.check.analysis.demanded import require_numbers_inside
@@ -22,6 +24,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK
 from tesserac.check.model.library_annotations import (
     ALONG_AXIS,
+    BEHIND_TEXT,
     BEYOND,
     IN_KERNELS,
     OF_BLOCKS,
@@ -66,6 +69,7 @@ from tesserac.types.ty import (
     IntType,
     NoneType,
     RunIntType,
+    StrType,
     TensorType,
     TupleType,
     Type,
@@ -85,7 +89,8 @@ def call_function(
         Slot(p.name, p.default is None, p.keyword_only, p.span, others.get(p.name, ())) for p in signature.parameters
     ]
     named = with_operand_names(slots, args) if of_library(signature.node.span.file) else slots
-    given = sort_arguments(body, callee, _gather_shape(signature, args, callee), named)
+    placed = _gather_shape(signature, _behind_text(signature, args), callee)
+    given = sort_arguments(body, callee, placed, named)
     if given is None:
         return body.error(callee.span)
     values = _fill_in(body, ref, signature, {**_stored(body, signature, callee), **given})
@@ -122,6 +127,19 @@ def _valid(body: Body, signature: Signature, values: list[typed.Expr], callee: C
     if beyond is None or first is None or not isinstance(first.type, TensorType) or not first.type.rank:
         return values
     return [within(body, first, float(beyond), (first.type.rank - 1,), callee), *values[1:]]
+
+
+def _behind_text(signature: Signature, args: Sequence[Arg]) -> Sequence[Arg]:
+    """`pad(x, 1, "constant", 0.5)`: what stands behind a text is for the parameter that the function says."""
+    name = annotation_of(signature.node, BEHIND_TEXT)
+    text = next((i for i, (arg, after) in enumerate(pairwise(args)) if _is_text(arg) and after.name is None), None)
+    if name is None or text is None:
+        return args
+    return [*args[: text + 1], replace(args[text + 1], name=name), *args[text + 2 :]]
+
+
+def _is_text(arg: Arg) -> bool:
+    return arg.name is None and isinstance(arg.value.type, StrType)
 
 
 def _gather_shape(signature: Signature, args: Sequence[Arg], callee: Callee) -> Sequence[Arg]:

@@ -10,6 +10,7 @@
     @batched("first")       its first argument may stand without its first dim, that of a batch: so is the result then
     @known("floats")        floats that are known while compiling stay so in its parameters without a type: sizes may
                             follow from them, and it is compiled for each
+    @behind_text("fill")    an argument by position behind a text is for this parameter
     @also(kernel_size="size")
                             other libraries call a parameter so, and calls may
     @form_of(f, "diagonal") computes what f of a matrix does where the matrix is known to be of this structure; it takes
@@ -25,7 +26,7 @@ DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED = "diagonal", "lower", "upper
 ORTHONORMAL, POSITIVE = "unitary", "positive"
 STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED, ORTHONORMAL, POSITIVE)
 ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
-BATCHED = "batched"
+BATCHED, BEHIND_TEXT = "batched", "behind_text"
 PARTS, JOINS = "parts", "joins"
 WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
 WORDS: dict[str, tuple[str, ...]] = {
@@ -34,6 +35,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     OF_BLOCKS: (PARTS, JOINS),
     KNOWN: ("floats",),
     BATCHED: ("first",),
+    BEHIND_TEXT: ("fill",),
     IN_KERNELS: ("stored",),
 }
 
