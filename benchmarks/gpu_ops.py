@@ -34,7 +34,7 @@ SMALL = {"B": 2, "M": 3, "N": 5, "K": 4}
 SIZES: dict[str, list[dict[str, int]]] = {
     "": [{"N": 300, "D": 40, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2000, "D": 1500, "K": 3000}],
     "running": [{"N": n} for n in (0, 1, 511, 512, 513, 5000, 100_001)],
-    "joined": [{"N": n} for n in (0, 1, 511, 513, 5000)],
+    "running_pairs": [{"N": n} for n in (0, 1, 511, 513, 5000)],
     "factored": [{"N": 70, "D": 40}, {"N": 40, "D": 70}],
     "sorted_whole": [{"N": n} for n in (0, 1, 2, 3, 1000, 4097, 100_000)],
     "sorted_rows": [{"N": 5, "D": d} for d in (1, 3, 129, 1000, 20_000)],
