@@ -166,6 +166,9 @@ GROUPS: dict[str, list[Program]] = {
          (np.ones(1), np.log(abs(one[0])))),
         ("def f(none: Tensor[N, f32]): return op.diag(none) @ none, op.eye(N) @ none, trace(op.diag(none))",
          (none, none, 0.0)),
+        ("def f(none: Tensor[N, f32]):\n    A = op.dense(diag(none), psd=True)\n"
+         "    B = op.banded(stack([none, none + 1.0, none]), 1, 1)\n"
+         "    return sqrt(A) @ none, solve(B, none), spectral_radius(A)", (none, none, 0.0)),
         ("def f(wide: Tensor[N, K, f32], x: Tensor[N, f32]): return op.low_rank(wide, wide) @ x, op.dense(wide).T @ x",
          (0 * x, none)),
     ],

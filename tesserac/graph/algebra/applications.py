@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.graph.algebra.terms import name_of
 from tesserac.graph.autodiff.linear import used_values
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_of
 from tesserac.graph.substitute import copy_op
@@ -96,8 +97,8 @@ def _undone(op: Op) -> tuple[str, str] | None:
     if inner is None or inner.given.type != op.result.type or not _undoes(outer, inner):
         return None
     law = "inverse" if outer.operator.inverse != inner.operator.inverse else "unitary operator"
-    written = f"{outer} @ ({inner} @ {_name(inner.given)})"
-    told = written, f"{law}: {written} = {_name(inner.given)}"
+    written = f"{outer} @ ({inner} @ {name_of(inner.given)})"
+    told = written, f"{law}: {written} = {name_of(inner.given)}"
     _replace(op, _with_numbers(Builder.before(op), inner.given, value, numbers))
     return told
 
@@ -137,7 +138,7 @@ def _merged(op: Op) -> tuple[str, str] | None:
     terms += [_with_numbers(build, right.given, right.out.result, sides[1][1])]
     added = build.op(op.name, terms, [left.given.type], op.attrs)
     found = _again(build, left, added.result)
-    written = f"{left} @ {_name(left.given)} {'+' if op.name == _SUMS[0] else '-'} {right} @ {_name(right.given)}"
+    written = f"{left} @ {name_of(left.given)} {'+' if op.name == _SUMS[0] else '-'} {right} @ {name_of(right.given)}"
     _replace(op, found)
     return written, f"one operator for a sum: {written}"
 
@@ -291,7 +292,3 @@ def _replace(op: Op, value: Value) -> None:
         needed = list(unused.operands)
         unused.erase()
         waiting += [v.defining_op for v in needed if v.defining_op is not None]
-
-
-def _name(value: Value) -> str:
-    return value.name or "·"

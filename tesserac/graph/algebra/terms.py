@@ -208,7 +208,12 @@ def _leaf_text(value: Value | None) -> str:
     op = None if value is None else value.defining_op
     if op is not None and op.name == PREFIX + Full.name:
         return str(op.attrs["value"])
-    return (value.name if value is not None else "") or "·"
+    return "·" if value is None else name_of(value)
+
+
+def name_of(value: Value) -> str:
+    """As the program calls it; what only the compiler named, whose names have spaces, is a dot."""
+    return value.name if value.name and " " not in value.name else "·"
 
 
 def text(term: Term) -> str:
