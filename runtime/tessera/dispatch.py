@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, TypeAlias
 from weakref import ReferenceType, ref
 
 from tessera import tracing
 from tessera.arguments import Array, match_arguments, placed_arrays_of
 from tessera.device_array import DeviceArray
 from tessera.donation import consuming, taken_structs
-from tessera.errors import TesseraWarning
+from tessera.errors import TesseraWarning, not_pickled
 from tessera.function import CompiledFunction, Unsized
 from tessera.interface import (
     Computed,
@@ -36,6 +36,8 @@ from tessera.values import Flattening, holds_operator
 from tessera.weights import Weights
 
 if TYPE_CHECKING:
+    import inspect
+
     from tessera.devices import Gpu
     from tessera.futures import CallFuture
     from tessera.gpu_function import GpuFunction
@@ -82,11 +84,10 @@ def _way_to(compiled: Compiled) -> _Way:
 
 
 class Function:
-    """A function of a module. Calling it compiles it if need be.
-
-    `__call__` is an attribute of each object: once a function without compile-time parameters is compiled, it is the
-    C function in the image, and nothing of Python stands before it.
-    """
+    # A function of a module; its `__doc__` is that of the program. Calling it compiles it if need be.
+    #
+    # `__call__` is an attribute of each object: once a function without compile-time parameters is compiled, it is the
+    # C function in the image, and nothing of Python stands before it.
 
     __slots__ = (
         "__call__", "__weakref__", "_compile", "_compiled", "_home", "_known", "_param_reads", "_read", "_show",
@@ -120,6 +121,26 @@ class Function:
     @property
     def __name__(self) -> str:
         return self.interface.name
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        return self.interface.doc or None
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        from tessera.shown import python_signature  # which imports what a program that only calls has no use for
+
+        return python_signature(self.interface)
+
+    def __reduce__(self) -> NoReturn:
+        raise not_pickled(f"function `{self.interface.name}`")
+
+    def __copy__(self) -> Function:
+        """Itself, as with a function of Python."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Function:
+        return self
 
     def _first(self, *args: object, **kwargs: object) -> object:
         """The first call finds the shortest way for those that follow."""

@@ -1,8 +1,9 @@
 """DLPack: arrays of other libraries as ours, ours as theirs, without a copy.
 
 Enters: an object that speaks DLPack or the CUDA array interface, whose memory is on a GPU. Leaves: a `DeviceArray` over
-that memory, which keeps the object's alive. The other way: a capsule, which keeps the array alive until its consumer
-lets go. See Note [The end of the process].
+that memory, which keeps the object's alive; over memory of the CPU, an array of NumPy, where it does not read the dtype
+itself. The other way: a capsule, which keeps the array alive until its consumer lets go. See Note [The end of the
+process].
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 from tessera import cuda_streams
 from tessera.device_array import DeviceArray
 from tessera.devices import Gpu, gpu
-from tessera.dtypes import numpy_dtype
+from tessera.dtypes import is_narrow, numpy_dtype
 from tessera.errors import WRONG_DTYPE, failure
 
 if TYPE_CHECKING:
     import numpy as np
 
-CUDA, CUDA_MANAGED = 2, 13
+HOST, CUDA, CUDA_MANAGED = 1, 2, 13
 _NAME, _USED, _NAME_1, _USED_1 = b"dltensor", b"used_dltensor", b"dltensor_versioned", b"used_dltensor_versioned"
 _READ_ONLY = 1
 _CODES = {
@@ -99,6 +100,44 @@ def adopted(value: object) -> DeviceArray | None:
         return _from_capsule(own, value, stream)
 
 
+def narrow_array(value: Any) -> np.ndarray[Any, Any] | None:
+    """An array of another library in the memory of the CPU whose dtype NumPy has only by another package, and so does
+    not take itself; None for all else."""
+    tell = getattr(value, "__dlpack_device__", None)
+    if tell is None or tell()[0] != HOST:
+        return None
+    try:
+        managed, is_readonly = _taken(_capsule(value, None))
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        return None
+    name = _DTYPES.get((managed.tensor.code, managed.tensor.bits))
+    memory = _HostMemory(managed, is_readonly)
+    return None if name is None or not is_narrow(name) else memory.array(numpy_dtype(name))
+
+
+class _HostMemory(_Foreign):
+    """Memory of another library as NumPy reads it: arrays over it keep it alive."""
+
+    def __init__(self, managed: _Managed | _Versioned, is_readonly: bool) -> None:
+        super().__init__(managed)
+        self._is_readonly = is_readonly
+        self.__array_interface__: dict[str, object] = {}
+
+    def array(self, dtype: np.dtype[np.generic]) -> np.ndarray[Any, Any]:
+        """Read as whole numbers of as many bits, which every array may hold, and then as what they are."""
+        import numpy as np
+
+        tensor = self._managed.tensor
+        shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+        strides = tuple(tensor.strides[axis] for axis in range(tensor.ndim)) if tensor.strides else row_major(shape)
+        self.__array_interface__ = {
+            "version": 3, "typestr": np.dtype(f"u{dtype.itemsize}").str, "shape": shape,
+            "strides": tuple(stride * dtype.itemsize for stride in strides),
+            "data": ((tensor.data or 0) + tensor.byte_offset, self._is_readonly),
+        }  # fmt: skip
+        return np.asarray(self).view(dtype)
+
+
 def _from_torch(value: Any) -> DeviceArray | None:
     """A plain tensor of torch, by its attributes, in a tenth of the time that its capsule takes; None for all else."""
     torch = sys.modules["torch"]
@@ -141,7 +180,7 @@ def _from_capsule(own: Gpu, value: Any, stream: int) -> DeviceArray:
     return DeviceArray(own, address, shape, dtype, owner, stream, is_readonly=is_readonly)
 
 
-def _capsule(value: Any, stream: int) -> object:
+def _capsule(value: Any, stream: int | None) -> object:
     """With the version that tells what is read-only, where the library has it."""
     try:
         return value.__dlpack__(stream=stream, max_version=(1, 0))

@@ -107,6 +107,11 @@ def failure(code: str, message: str, notes: tuple[str, ...] = (), spans: tuple[P
     return TesseraError(code, render(code, message, notes, spans), spans)
 
 
+def not_pickled(what: str) -> TesseraError:
+    note = "the other process loads it itself: `tessera.load(path)`"
+    return failure(WRONG_KIND, f"{what} is compiled for this process and cannot be pickled", (note,))
+
+
 def render(code: str, message: str, notes: tuple[str, ...] = (), spans: tuple[Place, ...] = ()) -> str:
     places = [f"  --> {p.file}:{p.line}:{p.column}" for p in spans]
     return "\n".join([f"error[{code}]: {message}", *places, *(f"  = note: {note}" for note in notes)])

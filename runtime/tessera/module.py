@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import NoReturn
 
 from tessera.devices import Gpu
 from tessera.dispatch import Function
-from tessera.errors import WRONG_ARGUMENTS, TesseraWarning, failure, path_of
+from tessera.errors import WRONG_ARGUMENTS, TesseraWarning, failure, not_pickled, path_of
 from tessera.frozen import frozen_in_place
 from tessera.home import Home, Provider
 from tessera.interface import TEST_PREFIX
@@ -71,6 +72,9 @@ class Module:
                 place = inner if isinstance(inner, dict) else {}
             place[last] = frozen_in_place(array)
         self._home.weights.set(nested)
+
+    def __reduce__(self) -> NoReturn:
+        raise not_pickled(f"module `{self._home.name}`")
 
     def __dir__(self) -> list[str]:
         return self._home.shown()

@@ -270,7 +270,12 @@ def viewed(value: object) -> Array | DeviceArray:
     try:
         return np.from_dlpack(value)  # type: ignore[arg-type]
     except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
-        raise BufferError(error) from None
+        from tessera.dlpack import narrow_array
+
+        narrow = narrow_array(value)
+        if narrow is None:
+            raise BufferError(error) from None
+        return narrow
 
 
 def copied_in_order(array: Array, what: str) -> Array:
