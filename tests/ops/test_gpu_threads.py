@@ -16,6 +16,7 @@ from tesserac.ir.passes import run_passes
 from tesserac.ops import fourier
 from tesserac.schedule import line_chains
 from tesserac.target.nvptx import radix as nvptx_radix
+from tesserac.target.nvptx import wide_scans as emitted_scans
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.tile.gpu import radix as tile_radix
 from tesserac.tile.gpu import wide_scans
@@ -27,6 +28,9 @@ from tests.support.gpu_kernels import SESSION, program_of, tile_of
 
 PROGRAM = """
 def running(x: Tensor[N, f32]):
+    return cumsum(x)
+
+def running_far(x: Tensor[N, f32]):
     return cumsum(x)
 
 def running_rows(x: Tensor[M, N, f64]):
@@ -143,6 +147,14 @@ def test_running_sums_of_more_blocks_than_a_program_takes() -> None:
 def test_programs_of_running_sums_tell_each_other() -> None:
     """The fourth completes a subtree of four, which the fifth needs."""
     compare("running_rows", numbers(1, 4 * 512 * wide_scans.chains(F64) + 700).astype(np.float64))
+
+
+@pytest.mark.one_in(48)
+def test_programs_of_running_sums_tell_of_subtrees_of_as_many_as_lanes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 32nd completes one, which the ones behind it ask for beside single programs."""
+    for module in (wide_scans, emitted_scans):
+        monkeypatch.setattr(module, "chains", lambda dtype: 8)
+    compare("running_far", numbers(34 * 8 * 512 + 7))
 
 
 @pytest.mark.one_in(16)

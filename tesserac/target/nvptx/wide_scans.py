@@ -18,7 +18,7 @@ from tesserac.target.llvm_types import I1, I64, VOID, Value, const_i64, const_in
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import constant
 from tesserac.target.nvptx.copies import WARP, barrier, wait_for_copies, warp_barrier
-from tesserac.target.nvptx.fragments import FOLDS
+from tesserac.target.nvptx.fragments import FOLDS, shuffle
 from tesserac.target.nvptx.line import Line
 from tesserac.target.nvptx.scalars import emit_rule
 from tesserac.target.nvptx.told import Told
@@ -30,9 +30,11 @@ AHEAD, ROWS = 16, 8
 """Elements that a walk reads ahead, and rows that are on their way at once."""
 WIDE = 16
 """Bytes that one instruction moves."""
+LANE_BITS = 5
+"""Of the number of a lane."""
 _Move: TypeAlias = Callable[[tuple[Value, Value]], None]
 """What is done with the elements at a row and column."""
-FALSE, TRUE = const_int(I1, 0), const_int(I1, 1)
+FALSE = const_int(I1, 0)
 
 
 def emit_once(ctx: Context, op: Op) -> None:
@@ -206,6 +208,7 @@ class _Scan:
             warp_barrier(ctx)
             some = b.icmp("slt", self.mine, const_i64(self.chains >> level))
             _if(ctx, some, partial(self._join, level))
+        warp_barrier(ctx)
         self._tell_and_ask()
         warp_barrier(ctx)
         _if(ctx, mine, lambda: self.nodes.store(self.before(), self.mine))
@@ -225,42 +228,47 @@ class _Scan:
         self._node(level, self.mine).store(self.fold(*below))
 
     def _tell_and_ask(self) -> None:
-        """A lane for each bit of the program's number. First the lowest, as far as they are set: with those subtrees
-        the program completes others, which are told before it waits for the rest."""
-        ctx, b = self.ctx, self.b
+        """The program's total is told first; then it waits, five levels of the tree at a time."""
+        b, own = self.b, self._node(self.top, const_i64(0)).load()
         last = b.mul(b.add(self.first, const_i64(self.chains - 1)), const_i64(LENGTH))
         whole = b.icmp("slt", last, self.size)  # all its blocks are there; else no program follows
-        first = b.binary("and", whole, b.icmp("eq", self.mine, const_i64(0)))
-        ones = b.intrinsic("llvm.cttz.i64", I64, [b.binary("xor", self.number, const_i64(-1)), FALSE])
-        low = b.icmp("slt", self.mine, ones)
-        _if(ctx, first, lambda: self.told.tell(const_i64(0), self.number, self._node(self.top, const_i64(0)).load()))
-        self._ask(low)
-        warp_barrier(ctx)
-        _if(ctx, first, lambda: self._climb(ones))
-        self._ask(b.binary("xor", low, TRUE))
+        tells = b.binary("and", whole, b.icmp("eq", self.mine, const_i64(0)))
+        _if(self.ctx, tells, lambda: self.told.tell(const_i64(0), self.number, own))
+        levels = b.sub(const_i64(64), b.intrinsic("llvm.ctlz.i64", I64, [self.number, FALSE]))
+        flow.for_loop(b, const_i64(0), levels, const_i64(LANE_BITS), [own], partial(self._ask, tells))
 
-    def _ask(self, wanted: Value) -> None:
+    def _ask(self, tells: Value, level: Value, held: list[Value]) -> list[Value]:
+        """A lane for each node of a level before the program's own in a subtree of as many as a warp has lanes: so what
+        a program tells waits for others once for five levels. The total of the subtree, which is told where the
+        program completes it."""
         b = self.b
-        rest = b.binary("lshr", self.number, self.mine)
-        odd = b.icmp("ne", b.binary("and", rest, const_i64(1)), const_i64(0))
+        place = b.binary("lshr", self.number, level)
+        before = b.binary("and", place, const_i64(WARP - 1))
+        node = b.add(b.sub(place, before), self.mine)
+        asked = b.icmp("slt", self.mine, before)
+        [value] = flow.choose(b, asked, lambda: [self.told.ask(level, node)], lambda: held)
+        total = self._subtrees(level, before, value)
+        above, behind = b.add(level, const_i64(LANE_BITS)), b.add(self.number, const_i64(1))
+        node_above = b.binary("lshr", self.number, above)
+        completes = b.icmp("eq", b.binary("shl", b.add(node_above, const_i64(1)), above), behind)
+        told = partial(self.told.tell, above, node_above, total)
+        _if(self.ctx, b.binary("and", tells, completes), told)
+        return [total]
 
-        def ask() -> None:
-            self._asked(self.mine).store(self.told.ask(self.mine, b.sub(rest, const_i64(1))))
-
-        _if(self.ctx, b.binary("and", odd, wanted), ask)
-
-    def _climb(self, ones: Value) -> None:
-        """All subtrees that the program completes."""
+    def _subtrees(self, level: Value, before: Value, value: Value) -> Value:
+        """The fold of the values of all lanes. Of the nodes on the way, those whole ones are kept that stand before the
+        program: one for each bit of the number of nodes before its own."""
         b = self.b
-
-        def level(low: Value, held: list[Value]) -> list[Value]:
-            total = self.fold(self._asked(low).load(), held[0])
-            above = b.add(low, const_i64(1))
-            self.told.tell(above, b.binary("lshr", self.number, above), total)
-            return [total]
-
-        held = [self._node(self.top, const_i64(0)).load()]
-        flow.for_loop(b, const_i64(0), ones, const_i64(1), held, level)
+        for bit in range(LANE_BITS):
+            rest = b.binary("lshr", before, const_i64(bit))
+            odd = b.icmp("ne", b.binary("and", rest, const_i64(1)), const_i64(0))
+            first = b.binary("shl", b.sub(rest, const_i64(1)), const_i64(bit))
+            kept = b.binary("and", odd, b.icmp("eq", self.mine, first))
+            _if(self.ctx, kept, partial(self._asked(b.add(level, const_i64(bit))).store, value))
+            other = shuffle(self.ctx, value, 1 << bit)
+            right = b.icmp("ne", b.binary("and", self.mine, const_i64(1 << bit)), const_i64(0))
+            value = self.fold(b.select(right, other, value), b.select(right, value, other))
+        return value
 
     def before(self) -> Value:
         """What stands before a block: a node for each bit of its number, the smallest first."""
