@@ -98,7 +98,7 @@ def launch_pass(machine: Machine) -> Pass:
         if not machine.packs_operands:
             shift_windows(host)
             align_products(host, machine)
-        chained = schedule_row_chains(host) if machine.packs_operands else schedule_chains(host)
+        chained = schedule_row_chains(host) if machine.packs_operands else schedule_chains(host, machine)
         if machine.packs_operands:
             chained |= schedule_column_chains(host, machine, chained)
             chained |= schedule_part_chains(host)

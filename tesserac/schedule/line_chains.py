@@ -19,6 +19,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.lines import line_length, lines_out
 from tesserac.schedule.cost import element_bytes, power_of_two_below
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_outs, launch_space, memory
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.merge import refusal as merge_refusal
@@ -28,14 +29,17 @@ from tesserac.schedule.space import Reach, computing, reaches, write_reach
 from tesserac.types.dims import ONE, Dim
 
 MOST = 8192
-"""Numbers that go together through a chain, at most: of f32, a program holds four times as many near itself."""
+"""Numbers that go together through a chain, at most, on a CPU."""
+MOST_NEAR, PADDED = 128 << 10, 16 / 15
+"""Bytes that a program of a GPU keeps near itself between the steps of a chain, at most, and the room they take."""
 PROGRAM = 2048
 """Numbers of a program, about."""
-THREAD = 32
-"""Those of a thread."""
+THREAD, SHARED = 32, 16
+"""Those of a thread, and where a program takes several rows: with more warps, some have their numbers while others wait
+for memory."""
 SECTOR = 32
 """Bytes that memory moves at once."""
-WARP, MOST_WARPS = 32, 16
+WARP, MOST_WARPS = 32, 32
 
 
 @dataclass(frozen=True)
@@ -46,18 +50,19 @@ class Link:
     axes: dict[int, int]
 
 
-def schedule_chains(host: Op) -> set[Op]:
-    """Schedules the launches of all chains of a host program; gives them."""
+def schedule_chains(host: Op, machine: Machine) -> set[Op]:
+    """Schedules the launches of all chains of a host program for a GPU; gives them."""
     done: set[Op] = set()
-    for chain in chains_of(host):
-        _schedule(chain)
+    near = power_of_two_below(machine.near_bytes / PADDED, 1, MOST_NEAR)
+    for chain in chains_of(host, near):
+        _schedule(chain, near)
         done |= {link.launch for link in chain}
     return done
 
 
-def chains_of(host: Op) -> list[list[Link]]:
-    """All chains of a host program."""
-    return [chain for block in _blocks(host) for chain in _chains(block)]
+def chains_of(host: Op, near: int | None = None) -> list[list[Link]]:
+    """All chains of a host program, of which so many bytes go together where that is said."""
+    return [chain for block in _blocks(host) for chain in _chains(block, near)]
 
 
 def _blocks(host: Op) -> Iterator[Block]:
@@ -65,10 +70,10 @@ def _blocks(host: Op) -> Iterator[Block]:
         yield from (region.block for region in op.regions if op.name != "schedule.launch")
 
 
-def _chains(block: Block) -> Iterator[list[Link]]:
+def _chains(block: Block, near: int | None) -> Iterator[list[Link]]:
     chain: list[Link] = []
     for op in block.ops:
-        longer = _longer(chain, op)
+        longer = _longer(chain, op, near)
         if longer is None:
             if len(chain) > 1:
                 yield chain
@@ -85,7 +90,7 @@ def _first(launch: Op) -> Link:
     return Link(launch, {axis: axis for axis, size in enumerate(launch_space(launch)) if size != ONE})
 
 
-def _longer(chain: list[Link], op: Op) -> list[Link] | None:
+def _longer(chain: list[Link], op: Op, near: int | None) -> list[Link] | None:
     """The chain with one more launch, if there is anything to gain."""
     if not chain or not _is_lines(op):
         return None
@@ -97,8 +102,12 @@ def _longer(chain: list[Link], op: Op) -> list[Link] | None:
     axes = {first: going[axis] for first, axis in chain[-1].axes.items() if axis in going}
     kept = [Link(link.launch, {a: b for a, b in link.axes.items() if a in axes}) for link in chain]
     longer = [*kept, Link(op, axes)]
-    together = [together_of(link) for link in longer]
-    return longer if all(size is not None and size <= MOST for size in together) else None
+    together, most = [together_of(link) for link in longer], MOST if near is None else near // _size(held)
+    return longer if all(size is not None and size <= most for size in together) else None
+
+
+def _size(held: Value) -> int:
+    return element_bytes(memory(held).dtype)
 
 
 def _is_workspace(value: Value) -> bool:
@@ -131,18 +140,18 @@ def together_of(link: Link) -> int | None:
     return None if None in sizes else line * prod(size for size in sizes if size is not None)
 
 
-def _schedule(chain: list[Link]) -> None:
+def _schedule(chain: list[Link], near: int) -> None:
     together = max(_padded(link) for link in chain)
     first = chain[0]
-    space, size = launch_space(first.launch), element_bytes(memory(launch_outs(first.launch)[0]).dtype)
-    beside = columns_of(chain)
-    least = 1 if beside is None else 2 * SECTOR // (2 * size)
-    if beside is None:
-        beside = next(iter(first.axes), None)
-    block = power_of_two_below(PROGRAM / together, max(1, least if together < MOST else least // 2), PROGRAM)
+    space, size = launch_space(first.launch), _size(launch_outs(first.launch)[0])
+    columns = columns_of(chain)
+    least = 1 if columns is None else SECTOR // size
+    beside = columns if columns is not None else next(iter(first.axes), None)
+    block = power_of_two_below(PROGRAM / together, max(1, min(least, near // size // together)), PROGRAM)
     if beside is not None and space[beside].constant is not None:
         block = min(block, _power(space[beside]))
-    warps = min(MOST_WARPS, -(-together * block // (THREAD * WARP)))
+    thread = SHARED if columns is None and block > 1 else THREAD
+    warps = min(MOST_WARPS, -(-together * block // (thread * WARP)))
     for link in chain:
         _cut(link, beside, block, warps)
 

@@ -268,7 +268,7 @@ def test_the_steps_of_a_transform_are_one_launch() -> None:
 def test_a_long_transform_goes_in_groups_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first group has columns that come after it beside it, the last those that came before."""
     monkeypatch.setattr(fourier, "TOGETHER", 64)
-    monkeypatch.setattr(line_chains, "MOST", 128)
+    monkeypatch.setattr(line_chains, "MOST_NEAR", 512)
     compare("turned_in_groups", complex_numbers(2, 512))
     assert kernel_names("turned_in_groups") == ["0", "1_2"]
 

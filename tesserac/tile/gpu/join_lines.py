@@ -27,11 +27,12 @@ from tesserac.types.dims import ONE, Dim
 STRAIGHT = ("axis", "load", "map", "store", "full", "iota", "cast", "return", "alloc", "view")
 """What kernels may hold: each does it once."""
 
-WARP, NARROW_BYTES, FEW_THREADS, SHORT_BODY = 32, 4, 128, 8
-"""Programs with few threads, each of which holds 32 numbers of at most so many bytes, do with 64 registers a thread
-where maps are a few operations for a number, as those of a transform are."""
-THREADS = 1024
-"""Those that a multiprocessor then holds at once: more wait for memory than with all registers they could use."""
+WARP, NARROW_BYTES, SHORT_BODY = 32, 4, 8
+"""Threads that hold 32 numbers of at most so many bytes do with 64 registers each where maps are a few operations for a
+number, as those of a transform are."""
+THREADS, BESIDE = 1024, 2
+"""Threads of so many registers that a multiprocessor holds, and the programs that should be there at least: while one
+waits for its threads, or for memory, the other computes."""
 
 
 def join_lines(module: Module, machine: Machine) -> Module:
@@ -122,8 +123,8 @@ class _Joined:
         attrs: dict[str, Attr] = {"sym_name": name, "grid": sizes, "config": config}
         threads = WARP * config.warps
         short = all(body_work(op) <= SHORT_BODY for op in self.block.ops if op.name == "tile.map")
-        if memref_type(held).dtype.bytes <= NARROW_BYTES and threads <= FEW_THREADS and short:
-            attrs[RESIDENT] = THREADS // threads
+        if memref_type(held).dtype.bytes <= NARROW_BYTES and threads * BESIDE <= THREADS and short:
+            attrs[RESIDENT] = BESIDE
         self.kernel = Op(OPDEFS["tile.kernel"], (), (), attrs, [Region(self.block)], one.span)
 
     def _positions(self, same: dict[Value, Value]) -> tuple[Dim, ...]:
