@@ -44,7 +44,9 @@ ROW_BYTES = 16
 """To which tensor copies want rows aligned."""
 BARRIER_BYTES = 1024
 """Of shared memory, beside copies."""
-UNIFORM_WARPS = 8
+UNIFORM_WARPS, LEAST_SUMS = 8, 256
+"""Warps of a program without groups of them, and sums that a warp has at least: with fewer, its threads read almost as
+many factors as they multiply."""
 WARPGROUP = 4
 STRIP, STRIP_COLUMNS = "strip", 48
 """The attribute of a launch whose programs finish so many columns before they begin the next ones, and how many these
@@ -274,7 +276,7 @@ def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> 
         bind(launch, WARPGROUP * (block.rows // 64 + 1), "producer_consumer")
         because(launch, "one group of warps feeds the matrix unit")
     else:
-        bind(launch, UNIFORM_WARPS, "uniform")
+        bind(launch, min(UNIFORM_WARPS, block.rows * block.columns // LEAST_SUMS), "uniform")
     because(launch, f"{depth} copies of {copy} bytes in flight")
 
 

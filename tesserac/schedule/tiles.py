@@ -85,18 +85,20 @@ ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 128))
 KNOWN_BLOCKS = ((128, 256, 64), (128, 192, 64), *ASYNC_BLOCKS[1:], (64, 32, 128))
 JOINED_BLOCKS = ((192, 192, 64), *KNOWN_BLOCKS)
 """Where all sizes are known: only groups of warps multiply blocks that are no power of two, or so narrow."""
-ASKED_BLOCKS = ((64, 64, 64),)
-"""Those that a program may ask for besides."""
+ASKED_BLOCKS, ASKED_WIDE_BLOCKS = ((64, 64, 64),), ((32, 32, 32),)
+"""Those that a program may ask for besides, of narrow numbers and of f32."""
 WARP_BLOCKS = ((128, 128, 32), (64, 64, 32))
 """Of narrow types, where matrix units run beside the warps and where warps wait for them."""
 BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
 """Of 8-bit numbers: sums of as many terms are added in f32, which takes as many registers again as the result."""
 WARP_BYTE_BLOCKS = ((128, 64, 128), (64, 64, 128))
-WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16), (32, 32, 32))
+WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16), (16, 32, 64))
 """Of f32, the last where larger ones would leave multiprocessors idle: a chain of terms is never split."""
 KNOWN_WIDE_BLOCKS = ((128, 128, 32), *WIDE_BLOCKS[1:])
 """Of f32, where all sizes are known: half as many barriers. With the tree over segments beside it there is no gain."""
 BLOCK_NAMES = ("m", "n", "k")
+BUSY = 3
+"""Quarters of the multiprocessors that should have a program."""
 PROGRAM_START = 2.0e6
 """Multiply-adds that a multiprocessor misses while a program fills and drains its pipeline."""
 STEP_START = 0.5e6
@@ -181,6 +183,8 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
     block, able = Block(m, n, k), candidates(problem, machine)
     if machine.has_async_matrix_unit and problem.narrow and not problem.by_bytes:
         able += [Block(*shape) for shape in (*ASKED_BLOCKS, *JOINED_BLOCKS[:1] * problem.known)]
+    elif not problem.narrow:
+        able += [Block(*shape) for shape in ASKED_WIDE_BLOCKS]
     if block not in able:
         taken = ", ".join(map(str, able))
         why = f"products of {problem.dtype} on {machine.arch} have blocks of {taken}, not of {block}"
@@ -246,5 +250,15 @@ def best_split(problem: Problem, machine: Machine) -> Block | None:
 
 
 def best_block(problem: Problem, machine: Machine) -> Block:
-    """The cheapest candidate; of equals the larger."""
-    return min(candidates(problem, machine), key=lambda b: (time(problem, b, machine), -b.rows * b.columns))
+    """The cheapest candidate; of equals the larger. Of products that threads multiply by themselves only those that
+    leave few multiprocessors idle, else the smallest: several small programs run at once, which `time` knows nothing
+    of."""
+    able = candidates(problem, machine)
+    if not machine.packs_operands and not problem.narrow:
+        able = [b for b in able if programs(problem, b) >= enough_programs(machine)] or able[-1:]
+    return min(able, key=lambda b: (time(problem, b, machine), -b.rows * b.columns))
+
+
+def enough_programs(machine: Machine) -> int:
+    """Those that leave few multiprocessors of a GPU idle."""
+    return machine.cores * BUSY // 4

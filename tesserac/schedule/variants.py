@@ -54,14 +54,13 @@ from tesserac.schedule.tiles import (
     Block,
     Problem,
     candidates,
+    enough_programs,
     few_rows,
     packs_long_runs,
 )
 from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
 
-BUSY = 3
-"""Quarters of the multiprocessors that should have a program."""
 LOW_BLOCK = Block(64, 256, 64)
 SMALL_OPERAND = 4096
 """Elements of a right operand that are laid out in less time than choosing between variants is worth."""
@@ -97,12 +96,12 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
         return
     choices, block_launch = _very_few_rows(plain, problem, machine), launch
     for block in smaller:
-        enough = Predicate("at_least", _programs(block_launch), Dim.const(machine.cores * BUSY // 4))
+        enough = Predicate("at_least", _programs(block_launch), Dim.const(enough_programs(machine)))
         choices.append((enough, [block_launch]))
         block_launch = plain if block is smaller[-1] else clone_op(plain, {})
         few = replace(problem, leads=1, rows=block.rows, columns=block.columns)
         schedule_contract(block_launch, few, machine, block)
-        because(block_launch, f"fewer than {machine.cores * BUSY // 4} larger blocks")
+        because(block_launch, f"fewer than {enough_programs(machine)} larger blocks")
     select(choices, [block_launch], launch)
 
 
@@ -125,7 +124,7 @@ def _variant_for_few_channels(launch: Op, plain: Op, problem: Problem, machine: 
     rows = launch_space(launch)[-3]
     schedule_contract(low, replace(problem, rows=LOW_BLOCK.rows), machine, LOW_BLOCK)
     because(low, f"at most {LOW_BLOCK.rows} rows")
-    enough = _programs(low).floor_div(machine.cores * BUSY // 4).min(1)
+    enough = _programs(low).floor_div(enough_programs(machine)).min(1)
     select([(Predicate("at_least", enough * LOW_BLOCK.rows, rows), [low])], [launch], launch)
 
 

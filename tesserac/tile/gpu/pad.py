@@ -28,7 +28,8 @@ from tesserac.tile.gpu.values import constant_index
 from tesserac.tile.gpu.variants import variants, works_by_rows
 
 LEAST, FEW_ROWS = 32, 16
-"""Terms, rows and columns of a block that a matrix unit takes, and rows of one that takes narrow numbers."""
+"""Terms, rows and columns of a block that a matrix unit takes, and rows of one that takes narrow numbers, or whose sums
+nothing goes over row by row."""
 WHOLE = 8
 """Columns of which an instruction of a group of warps takes any number."""
 
@@ -54,10 +55,11 @@ def _has_whole_panels(kernel: Op, machine: Machine) -> bool:
 
 
 def _least(kernel: Op) -> int:
-    """Half as much where only rows are few: of narrow numbers a warp takes 16 of them."""
+    """Half as much where only rows are few: of narrow numbers a warp takes 16 of them, of others fewer."""
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
     factors = [tile_type(dot.operands[1]).shape for dot in dots if not sums_rows(dot)]
-    return FEW_ROWS if all(map(is_narrow, dots)) and min(map(min, factors)) >= LEAST else LEAST
+    few = all(map(is_narrow, dots)) or not works_by_rows(kernel)
+    return FEW_ROWS if few and min(map(min, factors)) >= LEAST else LEAST
 
 
 def _has_small_products(kernel: Op) -> bool:
