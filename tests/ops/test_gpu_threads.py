@@ -83,6 +83,9 @@ def turned_twice(x: Tensor[2, 3, 64, c128]):
 def turned_in_groups(x: Tensor[B, 512, c64]):
     return fft(x)
 
+def turned_and_back(x: Tensor[B, 512, c64], h: Tensor[512, c64]):
+    return ifft(fft(x) * h)
+
 def turned_from_real(x: Tensor[3, 128, f32]):
     return rfft(x)
 
@@ -277,6 +280,21 @@ def test_a_long_transform_goes_in_groups_of_steps(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(line_chains, "MOST_NEAR", 512)
     compare("turned_in_groups", complex_numbers(2, 512))
     assert kernel_names("turned_in_groups") == ["0", "1_2"]
+
+
+@pytest.mark.one_in(8)
+def test_joined_steps_write_no_memory_that_other_programs_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the first step reads and the last one writes were never there at once while they were launches."""
+    monkeypatch.setattr(fourier, "TOGETHER", 64)
+    monkeypatch.setattr(line_chains, "MOST_NEAR", 512)
+    gpu = gpu_pass(PLATFORMS["sm_80"].schedule)
+    lowered = run_passes(tile_of(FILE, "turned_and_back", "sm_80"), [gpu], verify=True)
+    launches = [op for host in lowered.ops for op in host.walk() if op.name == "tile.launch"]
+    assert any(str(op.attrs["kernel"]).endswith("1.2") for op in launches)
+    for launch in launches:
+        made = dict.fromkeys(value.defining_op for value in launch.operands)
+        slots = [op.attrs["slot"] for op in made if op is not None and op.attrs.get("role") == "workspace"]
+        assert len(slots) == len(set(slots))
 
 
 @pytest.mark.one_in(16)

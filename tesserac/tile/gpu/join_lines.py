@@ -14,6 +14,8 @@ program: shared memory on a GPU, whose barriers `barriers` puts in. Programs mus
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op
 from tesserac.ir.types import INDEX
@@ -66,8 +68,7 @@ def _between(first: Op, second: Op) -> Value | None:
     plain = all(set(op.attrs) <= {"kernel", "touched"} for op in (first, second))
     for value in dict.fromkeys(first.operands) if plain else ():
         made = value.defining_op
-        workspace = made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "workspace"
-        if workspace and {user for user, _ in value.uses} == {first, second}:
+        if made is not None and _is_workspace(made) and {user for user, _ in value.uses} == {first, second}:
             return value
     return None
 
@@ -88,7 +89,24 @@ def _join(first: Op, second: Op, kernels: dict[str, Op], machine: Machine) -> bo
     for op in (first, second, buffer):
         assert op is not None
         op.erase()
+    _keep_apart(joined.operands)
     return True
+
+
+def _keep_apart(operands: Sequence[Value]) -> None:
+    """Buffers that were no longer needed when others were written may share memory with those, which the kernel now
+    writes while other programs still read them: they have slots of their own, then."""
+    buffers = dict.fromkeys(made for v in operands if (made := v.defining_op) is not None and _is_workspace(made))
+    slots = [attr(buffer, "slot", int) for buffer in buffers]
+    for place, buffer in enumerate(buffers):
+        if slots[place] in slots[:place]:
+            assert buffer.parent is not None
+            taken = [attr(op, "slot", int) for op in buffer.parent.ops if _is_workspace(op)]
+            buffer.attrs["slot"] = slots[place] = 1 + max(taken)
+
+
+def _is_workspace(op: Op) -> bool:
+    return op.name == "schedule.buffer" and op.attrs["role"] == "workspace"
 
 
 def _is_straight(kernel: Op) -> bool:
