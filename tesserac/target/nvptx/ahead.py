@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tesserac.ir.core import Op
 from tesserac.target import flow
-from tesserac.target.llvm_types import I64, VOID, const_i64
+from tesserac.target.llvm_types import I64, VOID, Value, const_i64
 from tesserac.target.nvptx.context import Context
 from tesserac.tile.gpu.ask_ahead import AHEAD
 from tesserac.tile.gpu.values import integer, kernel_grid
@@ -35,7 +35,9 @@ def emit_ahead(ctx: Context, load: Op, place: Place) -> None:
     is_there = b.icmp("slt", further, ctx.dim(product(kernel_grid(ctx.kernel))))
     wanted = b.binary("and", is_there, b.icmp("slt", line, size))
 
-    def ask() -> None:
-        b.asm(VOID, "prefetch.global.L2 [$0];", "l", [address])
+    flow.if_then(b, wanted, lambda: ask_for_line(ctx, address))
 
-    flow.if_then(b, wanted, ask)
+
+def ask_for_line(ctx: Context, address: Value) -> None:
+    """The second cache, for the line of memory at an address."""
+    ctx.b.asm(VOID, "prefetch.global.L2 [$0];", "l", [address])

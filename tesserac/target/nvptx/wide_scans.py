@@ -15,6 +15,7 @@ from tesserac.ir.core import Op
 from tesserac.ir.forms import indices
 from tesserac.target import flow
 from tesserac.target.llvm_types import I1, I64, VOID, Value, const_i64, const_int, undefined, vector
+from tesserac.target.nvptx.ahead import LINE_BYTES, ask_for_line
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import constant
 from tesserac.target.nvptx.copies import WARP, barrier, wait_for_copies, warp_barrier
@@ -23,10 +24,11 @@ from tesserac.target.nvptx.line import Line
 from tesserac.target.nvptx.scalars import emit_rule
 from tesserac.target.nvptx.told import Told
 from tesserac.tile.bodies import identity_of
+from tesserac.tile.gpu.ask_ahead import AHEAD
 from tesserac.tile.gpu.values import integer, memory, text
 from tesserac.tile.gpu.wide_scans import LENGTH, WORD_BITS, chains, room_row
 
-AHEAD, ROWS = 16, 8
+READ_AHEAD, ROWS = 16, 8
 """Elements that a walk reads ahead, and rows that are on their way at once."""
 WIDE = 16
 """Bytes that one instruction moves."""
@@ -65,7 +67,7 @@ class _Scan:
         self.target = Line(ctx, put[0], [ctx.indices[v] for v in put[1:]], dims[1])
         self.told = Told(ctx, words, values, rows, self.dtype)
         self.size = ctx.dim(source.dims[dims[0]])
-        self.number = ctx.indices[number]
+        self.number, self.ahead = ctx.indices[number], integer(op, AHEAD)
         self.first = self.b.mul(self.number, const_i64(self.chains))
         self.mine = self.b.cast("zext", ctx.thread, I64)
         self.top = self.chains.bit_length() - 1
@@ -93,8 +95,24 @@ class _Scan:
             b.intrinsic(name, VOID, [self.room.address(self._in_room(*place)), source])
 
         self._each(self.source, wide, single)
+        self._ask_ahead()
         wait_for_copies(self.ctx)
         barrier(self.ctx)
+
+    def _ask_ahead(self) -> None:
+        """For the blocks of a later program, where all of them are there: while programs fold, and wait for each other,
+        memory would have nothing to do."""
+        if self.source.step.number != 1:
+            return
+        b, length = self.b, self.chains * LENGTH
+        start = b.mul(b.add(self.number, const_i64(self.ahead)), const_i64(length))
+
+        def lines() -> None:
+            mine = b.add(b.cast("ptrtoint", self.source.address(start), I64), b.mul(self.mine, const_i64(LINE_BYTES)))
+            for offset in range(0, length * self.dtype.bytes, LINE_BYTES * self.ctx.threads):
+                ask_for_line(self.ctx, b.add(mine, const_i64(offset)))
+
+        _if(self.ctx, b.icmp("sle", b.add(start, const_i64(length)), self.size), lines)
 
     def write(self) -> None:
         """All running folds behind what stands before their blocks."""
@@ -161,11 +179,11 @@ class _Scan:
         b = self.b
         start = b.mul(b.add(self.first, self.mine), const_i64(LENGTH))
         count = b.maximum_int(b.minimum_int(b.sub(self.size, start), const_i64(LENGTH)), const_i64(0))
-        several_end = b.binary("and", count, const_i64(-AHEAD))
+        several_end = b.binary("and", count, const_i64(-READ_AHEAD))
 
         def several(place: Value, held: list[Value]) -> list[Value]:
             total, *read = held
-            following = b.minimum_int(b.add(place, const_i64(AHEAD)), const_i64(LENGTH - AHEAD))
+            following = b.minimum_int(b.add(place, const_i64(READ_AHEAD)), const_i64(LENGTH - READ_AHEAD))
             ahead = self._read(following)
             return [self._folded(total, place, read), *ahead]
 
@@ -176,13 +194,13 @@ class _Scan:
             return [total]
 
         held = [constant(self.dtype, identity_of(self.kind, self.dtype)), *self._read(const_i64(0))]
-        total, *_ = flow.for_loop(b, const_i64(0), several_end, const_i64(AHEAD), held, several)
+        total, *_ = flow.for_loop(b, const_i64(0), several_end, const_i64(READ_AHEAD), held, several)
         [total] = flow.for_loop(b, several_end, count, const_i64(1), [total], one)
         return total
 
     def _steps(self, place: Value) -> list[Value]:
         """Where the elements that are read ahead stand, several at once."""
-        steps = range(0, AHEAD, self.wide.lanes)
+        steps = range(0, READ_AHEAD, self.wide.lanes)
         return [self._in_room(self.mine, self.b.add(place, const_i64(i))) for i in steps]
 
     def _read(self, place: Value) -> list[Value]:

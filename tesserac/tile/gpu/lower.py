@@ -51,7 +51,7 @@ from tesserac.tile.gpu.variants import Variant, variants
 def lower_module(module: Module, machine: Machine) -> Module:
     ops: list[Op] = []
     whole = split_terms(Module([clone_op(op, {}) for op in module.ops]), machine)
-    neutral = split_sorts(split_running(join_lines(whole, machine)))
+    neutral = split_sorts(split_running(join_lines(whole, machine), machine))
     mark_pairs(neutral)
     for op in neutral.ops:
         ops += lower_kernel(op, machine) if op.name == "tile.kernel" else [clone_op(op, {})]

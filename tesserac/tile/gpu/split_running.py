@@ -23,8 +23,10 @@ from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TileType
 from tesserac.schedule.dialect import Predicate
+from tesserac.schedule.machine import Machine
 from tesserac.tile.dialect import Config, grid, tile_type
 from tesserac.tile.gpu import wide_scans
+from tesserac.tile.gpu.ask_ahead import AHEAD
 from tesserac.tile.status import add_workspace
 from tesserac.types.dims import Dim, product
 from tesserac.types.dtype import I64
@@ -39,7 +41,7 @@ SUBTREES = "gpu.subtrees"
 define_op(SUBTREES, pure=False)
 
 
-def split_running(module: Module) -> Module:
+def split_running(module: Module, machine: Machine) -> Module:
     """The module with split kernels; what it was given stays as it is."""
     if not any(_running(op) for op in module.ops if op.name == "tile.kernel"):
         return module
@@ -48,7 +50,7 @@ def split_running(module: Module) -> Module:
     for kernel in [op for op in ops if op.name == "tile.kernel"]:
         running = _running(kernel)
         if running is not None:
-            split = _Split(kernel, running)
+            split = _Split(kernel, running, machine)
             made += split.kernels()
             for host in (op for op in ops if op.name != "tile.kernel"):
                 split.choose(host)
@@ -74,8 +76,8 @@ def _count(running: Op) -> Dim | None:
 
 
 class _Split:
-    def __init__(self, kernel: Op, running: Op) -> None:
-        self.kernel, self.running = kernel, running
+    def __init__(self, kernel: Op, running: Op, machine: Machine) -> None:
+        self.kernel, self.running, self.machine = kernel, running, machine
         blocks = _count(running)
         assert blocks is not None
         self.programs = grid(kernel)
@@ -148,7 +150,8 @@ class _Split:
         source = (start.values[moves.source], *wide_scans.places(b, moves.taken, start.values))
         target = (start.values[moves.target], *wide_scans.places(b, moves.put, start.values))
         operands = (start.number, *rooms, *start.handed, *start.pids, *source, *target)
-        b.op(wide_scans.ONCE, operands, (), {"kind": scan.attrs["kind"], "dims": moves.dims, "rows": len(start.pids)})
+        attrs = {"kind": scan.attrs["kind"], "dims": moves.dims, "rows": len(start.pids), AHEAD: self.machine.cores}
+        b.op(wide_scans.ONCE, operands, (), attrs)
         return start.finish(f"{self.kernel.symbol}.once", wide_scans.WARPS)
 
     def _by_tree(self, start: _Start) -> Value:

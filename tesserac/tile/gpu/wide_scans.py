@@ -2,9 +2,10 @@
 
     tile.running(n, empty) { ^(b, before): s, t = scan(load x[b]); store before + s; yield t } {+}
   as
-    gpu.scan_once(number, room, nodes, told..., r..., x, at..., out, at...) {kind, dims, rows}
+    gpu.scan_once(number, room, nodes, told..., r..., x, at..., out, at...) {kind, dims, rows, ahead}
         brings `chains` blocks into `room`, folds each in place, joins their totals to the subtrees that they complete,
-        tells of those that programs behind it need, waits for those that it needs of programs before it, and writes
+        tells of those that programs behind it need, waits for those that it needs of programs before it, and writes;
+        the second cache is asked for the blocks of the program that is `ahead` programs behind it
 
 Enters: the kernels that `split_running` begins. A thread alone in a warp would leave most of a multiprocessor waiting
 for one addition after another; here the threads of a warp walk as many blocks side by side.
