@@ -10,11 +10,12 @@ from tesserac.check.names.equivalents import MISSING, PEERS, Row, rows
 
 _HEAD = """# Names of other libraries
 
-What NumPy, PyTorch, JAX and ONNX call what Tessera has, with the option or the default that differs. Names of PyTorch
-without a dot are those of `torch` or `torch.nn.functional`, names of JAX begin below `jax`. All names of ours, with
-their options: [operators](operators.md). The table is checked by the tests: every name of ours exists, and so does
-every name of a peer that is installed. `python -m tests.tools.onnx` runs the node tests that ONNX ships, each written
-as a call of the library: [what came of them](../benchmarks/results/onnx-nodes.md).
+What NumPy, PyTorch, JAX and ONNX call what Tessera has, with the option or the default that differs. Names of SciPy
+stand beside those of NumPy. Names of PyTorch without a dot are those of `torch` or `torch.nn.functional`, names of
+JAX begin below `jax`. All names of ours, with their options: [operators](operators.md). The table is checked by the
+tests: every name of ours exists, and so does every name of a peer that is installed. `python -m tests.tools.onnx`
+runs the node tests that ONNX ships, each written as a call of the library: [what came of
+them](../benchmarks/results/onnx-nodes.md).
 """
 _LACKS = """What the library does not have under a name of its own, and what to write meanwhile.
 """

@@ -90,7 +90,14 @@ def lacking(peer: str, modules: list[Any]) -> list[str]:
 
 
 def test_numpy_has_what_the_table_says() -> None:
-    assert lacking("NumPy", [np]) == []
+    assert [name for name in lacking("NumPy", [np]) if not name.startswith("scipy.")] == []
+
+
+@pytest.mark.one_in(16)
+def test_scipy_has_what_the_table_says() -> None:
+    scipy = pytest.importorskip("scipy", reason="needs the extra `peers`")
+    names = [name for name in peer_names("NumPy") if name.startswith("scipy.")]
+    assert len(names) > 50 and [name for name in names if not found([scipy], name.removeprefix("scipy."))] == []
 
 
 @pytest.mark.one_in(16)
