@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
-from tesserac.types.algebra import Tree
+from tesserac.types.algebra import Tree, said_dtypes
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, DType
 from tesserac.types.policy import NO_POLICY, Policy
@@ -204,9 +204,10 @@ class OperatorType:
 
     def show(self) -> str:
         sizes = ["any" if size is None else str(size) for size in self.shape]
-        numbers = next((f"{leaf.dtype}{leaf.policy}" for leaf in number_types(self.leaves)), None)
+        leaves = sorted(number_types(self.leaves), key=lambda leaf: not leaf.dtype.is_complex)
+        numbers = [*(f"{leaf.dtype}{leaf.policy}" for leaf in leaves), *said_dtypes(self.tree)][:1]
         head, shown = ("SpectralOperator", sizes[:1]) if self.tree.is_spectral else ("Operator", sizes)
-        return f"{head}[{', '.join([*shown, numbers] if numbers else shown)}]"
+        return f"{head}[{', '.join([*shown, *numbers])}]"
 
 
 def number_types(leaves: Iterable[Type]) -> Iterator[TensorType]:

@@ -15,7 +15,7 @@ from tesserac.check.expressions.comprehensions import infer_comprehension
 from tesserac.check.expressions.operations import infer_binary, infer_logical, infer_unary
 from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import type_text
+from tesserac.check.model.message_text import change_texts, structure_text, type_text
 from tesserac.check.operators.apply import meet_storage
 from tesserac.check.places.indexing import index_value
 from tesserac.check.state.body import Body
@@ -140,8 +140,12 @@ def _report_sides(body: Body, node: ast.Conditional, then: Type, otherwise: Type
         draft = body.sink.error(E0215, at=node.test.span, what="what decides between two ints")
         draft.remark("`where(test, cast(a, i64), cast(b, i64))` decides in the run")
         return
-    draft = body.sink.error(E0210, at=node.otherwise.span, expected=type_text(then), found=type_text(otherwise))
-    draft.note(node.then.span, f"this is {type_text(then)}, and both sides have one type")
+    structure = structure_text(then, otherwise)
+    expected, found = change_texts(then, otherwise).values() if structure else map(type_text, (then, otherwise))
+    draft = body.sink.error(E0210, at=node.otherwise.span, expected=expected, found=found)
+    draft.note(node.then.span, f"this is {expected}, and both sides have one type")
+    if structure:
+        draft.remark(structure)
 
 
 def _meet_other(body: Body, value: typed.Expr, other: typed.Expr) -> typed.Expr:
