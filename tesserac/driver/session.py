@@ -337,9 +337,8 @@ class Session:
         """Inside, what a target does not have yet ends as a ProgramError at the function."""
         from tesserac.target.cpu.registers import UnsupportedError
         from tesserac.target.magnitudes import TooLargeError
-        from tesserac.target.nvptx.selection import NotSelectableError
         from tesserac.target.sizes import UnboundSymbolError
-        from tesserac.tile.gpu.errors import LoweringError
+        from tesserac.tile.gpu.errors import LoweringError, NotSelectableError
 
         try:
             yield

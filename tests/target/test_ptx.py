@@ -9,7 +9,7 @@ import pytest
 from tesserac.base.source import SourceFile
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx, find_ptxas
-from tesserac.target.nvptx.selection import NotSelectableError
+from tesserac.tile.gpu.errors import NotSelectableError
 from tests.support.folding import folded
 from tests.support.gpu_kernels import KERNELS, assembled, lowered, ptx, text, tile, tile_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.errors import NotSelectableError
 
 WHOLE = ("i1", "i8", "i16", "i32", "i64")
 NUMBERS = WHOLE[1:]
@@ -62,10 +62,6 @@ _AROUND = ("define", "declare", "target")
 _LINE = re.compile(r"^[ \t]*(?:%\S+ = )?([a-z]+) (?:[a-z]{2,3} )?(<[^>]*>|[^\s,]+)(.*)$", re.MULTILINE)
 """Opcode, type of the first operand behind the predicate of a comparison, and the rest."""
 _CALLED = re.compile(r"@([\w.]+)\(")
-
-
-class NotSelectableError(LoweringError):
-    """An instruction that is not known to be safe: the process might end instead of compiling it."""
 
 
 def check_selectable(text: str) -> None:

@@ -3,3 +3,7 @@
 
 class LoweringError(Exception):
     """The kernel needs something that no rule here provides; the text says what."""
+
+
+class NotSelectableError(LoweringError):
+    """An instruction that LLVM is not known to take: the process might end instead of compiling it."""
