@@ -1,9 +1,9 @@
 """Row kernels of a GPU: how many rows and warps a program has, and variants for lengths that only a run knows.
 
 A warp folds a block of a row. How many warps a program should have follows from the length, so there are variants for
-rows of a quarter, of half, of one and of one and a half blocks, which one warp holds, for rows of two blocks, of as
-many as a program has warps, of twice as many where numbers are wide, each with a warp for a block, and one for all that
-are longer, in which threads go over the row. In all others the row stays in registers.
+rows of a quarter, of half, of one and of one and a half blocks, which one warp holds, for rows of a few more blocks,
+each with a warp for a block, or half a warp for one of many numbers that are narrow, and one for all that are longer,
+in which threads go over the row. In all others the row stays in registers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tesserac.ir.core import Op, attr_tuple, clone_op
 from tesserac.schedule.cost import power_of_two_below
-from tesserac.schedule.dialect import Predicate, launch_ins, launch_kind, launch_loops, memory
+from tesserac.schedule.dialect import Predicate, launch_ins, launch_kind, launch_loops, launch_units, memory
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.split import split
@@ -29,6 +29,9 @@ ROW_PARTS = "row_parts"
 the last: the sizes of the parts, of which all but the last are whole blocks that are known to be there."""
 PARTS = ((128,), (256,), (512,), (512, 256))
 """Those of the variants of one warp."""
+NARROW_BLOCKS, WIDE_BLOCKS = (2, 3, 4, 6, 8, 16), (2, 3, 4, 8)
+"""Blocks of rows of the variants with several warps, of numbers that are narrow, of which half a warp holds a block
+where there are more than the usual warps, and of others."""
 WIDE_BITS = 32
 HELD_BLOCKS = 2
 """Blocks of a row that a warp holds in registers, at most, where it has several."""
@@ -48,8 +51,8 @@ def has_unknown_rows(launch: Op) -> bool:
 def vary_lengths(launch: Op, plain: Op, machine: Machine, walk: Callable[[Op], None]) -> None:
     """`launch` stays for long rows; variants for shorter ones are made of `plain`, which nothing has decided yet."""
     fold = launch_loops(launch)[-1]
-    warps = [1 << i for i in range(1, machine.warps.bit_length() + _is_wide(launch))]
-    most = [*map(sum, PARTS), *(fold.block * blocks for blocks in warps)]
+    held = WIDE_BLOCKS if _is_wide(launch) else NARROW_BLOCKS
+    most = [*map(sum, PARTS), *(fold.block * blocks for blocks in held)]
     short = [plain, *(clone_op(plain, {}) for _ in most[1:])]
     longer = [Predicate("at_least", fold.size, Dim.const(size + 1)) for size in most]
     others = [launch, *reversed(short)]
@@ -60,10 +63,12 @@ def vary_lengths(launch: Op, plain: Op, machine: Machine, walk: Callable[[Op], N
     for variant, parts in zip(short, PARTS, strict=False):
         hold_in_a_warp(variant, parts)
         variant.attrs[ROW_BLOCKS] = len(parts)
-    for variant, blocks in zip(short[len(PARTS) :], warps, strict=True):
-        bind(variant, blocks, "uniform")
+    for variant, blocks in zip(short[len(PARTS) :], held, strict=True):
+        warps = _holding(launch, blocks, machine)
+        bind(variant, warps, "uniform")
         variant.attrs[ROW_BLOCKS] = blocks
-        because(variant, f"rows of at most {fold.block * blocks}: they stay in registers, one warp for each block")
+        part = "one warp" if warps == blocks else "half a warp"
+        because(variant, f"rows of at most {fold.block * blocks}: they stay in registers, {part} for each block")
 
 
 def hold_in_a_warp(launch: Op, parts: tuple[int, ...]) -> None:
@@ -81,13 +86,16 @@ def hold_in_a_warp(launch: Op, parts: tuple[int, ...]) -> None:
 def hold_known_rows(launch: Op) -> None:
     """The same of rows that are known to be short, or so long that one warp holds them in more than one part."""
     *rows, fold = launch_loops(launch)
-    length = fold.size.constant
+    length, warps = fold.size.constant, launch_units(launch).warps
     if launch_kind(launch) != "rows" or length is None or any(loop.block > 1 for loop in rows):
         return
+    blocks = -(-length // fold.block)
     if fold.block < length <= sum(PARTS[-1]):
         hold_in_a_warp(launch, PARTS[-1])
     elif fold.block <= SHORT_FOLD:
         hold_in_a_warp(launch, (fold.block,))
+    elif length % fold.block and warps < blocks <= HELD_BLOCKS * warps:
+        launch.attrs[ROW_BLOCKS] = blocks  # the end is tested as that of rows of which only a run knows the length
 
 
 def rows_together(launch: Op) -> int:
@@ -102,12 +110,18 @@ def rows_together(launch: Op) -> int:
 
 
 def row_warps(launch: Op, machine: Machine) -> int:
-    """One for each block of a row, where it is known how many there are; of long rows half a warp has a block."""
+    """Those that hold a row, where it is known how many blocks it has and they are not too many."""
     fold = launch_loops(launch)[-1]
     if fold.size.constant is None or launch_kind(launch) != "rows":
         return machine.warps
     blocks = -(-fold.size.constant // fold.block)
-    return min(machine.warps, 1 << max(0, blocks - 1).bit_length())
+    held = WIDE_BLOCKS if _is_wide(launch) else NARROW_BLOCKS
+    return _holding(launch, blocks, machine) if blocks <= held[-1] else machine.warps
+
+
+def _holding(launch: Op, blocks: int, machine: Machine) -> int:
+    """Warps that hold rows of so many blocks: one for each, or for two of them."""
+    return blocks if _is_wide(launch) or blocks <= machine.warps else -(-blocks // 2)
 
 
 def longest_held(machine: Machine, block: int) -> int:

@@ -6,13 +6,14 @@ import re
 from functools import cache
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Op
-from tesserac.target.nvptx.blocks import block_threads, programs_beside
+from tesserac.target.nvptx.blocks import block_threads, blocks_resident, programs_beside
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
 from tests.support.cpu_kernels import same_bits
@@ -23,12 +24,14 @@ TEXT = """
 def softmaxes(x: Tensor[M, N, f32]): return softmax(x)
 def narrow(x: Tensor[M, N, bf16]): return softmax(x)
 def norms(x: Tensor[M, N, f32], s: Tensor[N, f32], b: Tensor[N, f32]): return layernorm(x, s, b)
+def halves(x: Tensor[M, N, bf16]): return x - sum(x, axis=-1, keep=True)
 def extremes(x: Tensor[M, N, f32]): return sum(x, axis=-1) + max(x * x, axis=-1), x - sum(x, axis=-1, keep=True)
 def known(x: Tensor[M, 1500, f32]): return softmax(x)
 def long(x: Tensor[M, 4096, f32]): return softmax(x)
 def model(x: Tensor[M, 768, bf16]): return softmax(x)
 """
 LOOPS = ("gpu.for", "gpu.tree", "gpu.scratch")
+BF16 = ml_dtypes.bfloat16
 
 
 @cache
@@ -54,11 +57,21 @@ def counted(kernel: Op, *names: str) -> int:
 
 @pytest.mark.parametrize("name", ["softmaxes", "norms"])
 def test_rows_of_unknown_length_have_one_warp_or_one_for_each_block(name: str) -> None:
-    assert [(op.attrs["row_blocks"], op.attrs["warps"]) for op in dealt(name)] == [(8, 8), (4, 4), (2, 2)]
+    assert [(op.attrs["row_blocks"], op.attrs["warps"]) for op in dealt(name)] == [(8, 8), (4, 4), (3, 3), (2, 2)]
     assert [op.attrs["row_parts"] for op in held(name)] == [(512, 256), (512,), (256,), (128,)]
     assert all(op.attrs["warps"] == 1 for op in held(name))
     longest = next(op for op in kernels(name) if "row_blocks" not in op.attrs)
     assert counted(longest, *LOOPS) > 0
+
+
+@pytest.mark.one_in(4)
+def test_half_a_warp_has_a_block_of_long_narrow_rows() -> None:
+    """Their registers are shared out as those of known length are, and each half asks for the block of a later row."""
+    longest, *others = dealt("narrow")
+    assert [(op.attrs["row_blocks"], op.attrs["warps"]) for op in others] == [(8, 4), (6, 3), (4, 4), (3, 3), (2, 2)]
+    text = emit_ptx(emit_kernel(longest).llvm, "sm_90a")
+    assert ".minnctapersm 3\n" in text and blocks_resident(longest) == 3 and longest.attrs["warps"] == 8
+    assert text.count("prefetch.global.L2") == 1 and re.search(r"and\.b32\s.*, 1920;", text), "15 lines of 128 bytes"
 
 
 @pytest.mark.parametrize(("name", "reads"), [("softmaxes", 1), ("norms", 3)])
@@ -73,6 +86,15 @@ def test_rows_of_known_length_stay_there_too() -> None:
     (kernel,) = kernels("known")
     assert counted(kernel, "gpu.load") == 1 and counted(kernel, *LOOPS) == 0
     assert counted(kernels("long")[0], "gpu.load") == 1  # two blocks in each of four warps
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("length", "dtype", "warps"), [(5120, "bf16", 5), (3000, "bf16", 3), (2500, "f32", 5)])
+def test_rows_of_known_length_have_as_many_warps_as_hold_them(length: int, dtype: str, warps: int) -> None:
+    text = f"def f(x: Tensor[M, {length}, {dtype}]): return layernorm(x)\n"
+    tiles = tile_of(SourceFile("m.tess", text), "f", "sm_90a")
+    (kernel,) = variants_of(tiles, "f", "sm_90a").values()
+    assert kernel.attrs["warps"] == warps and counted(kernel, "gpu.load") == 1 and counted(kernel, *LOOPS) == 0
 
 
 def test_one_warp_holds_rows_of_one_and_a_half_blocks() -> None:
@@ -97,7 +119,7 @@ def test_ends_of_rows_are_read_and_written_in_vectors() -> None:
 
 
 @pytest.mark.one_in(48)
-@pytest.mark.parametrize("length", [0, 1, 2, 66, 200, 511, 512, 514, 768, 1025, 2048, 2049, 4097])
+@pytest.mark.parametrize("length", [0, 1, 2, 66, 200, 511, 512, 514, 768, 1025, 1536, 2048, 2049, 4097, 5000, 8193])
 def test_all_lengths_have_the_bits_of_the_cpu(length: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(length)
     x = (rng.standard_normal((3, length)) * 8).astype(np.float32)
@@ -106,6 +128,7 @@ def test_all_lengths_have_the_bits_of_the_cpu(length: int, tmp_path: Path) -> No
         cpu, gpu = tessera.compile(TEXT), tessera.compile(TEXT, device="cuda")
         for name, given in (("softmaxes", (x,)), ("norms", (x, s, b))):
             same_bits(gpu[name](*given), cpu[name](*given))
+        same_bits(gpu["halves"](x.astype(BF16)), cpu["halves"](x.astype(BF16)))
         if length:
             for mine, theirs in zip(gpu["extremes"](x), cpu["extremes"](x), strict=True):
                 same_bits(mine, theirs)

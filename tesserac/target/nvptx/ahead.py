@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from tesserac.ir.core import Op
 from tesserac.target import flow
-from tesserac.target.llvm_types import I64, VOID, Value, const_i64
+from tesserac.target.llvm_types import I32, I64, VOID, Value, const_i64, const_int
 from tesserac.target.nvptx.context import Context
 from tesserac.tile.gpu.ask_ahead import AHEAD
-from tesserac.tile.gpu.values import integer, kernel_grid
+from tesserac.tile.gpu.values import fragment, integer, kernel_grid
 from tesserac.types.dims import product
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ LINE_BYTES = 128
 
 
 def emit_ahead(ctx: Context, load: Op, place: Place) -> None:
-    """Each lane asks for one line of what its warp reads in the program that the load names. The last program is not
+    """Each lane asks for one line of what its team reads in the program that the load names. The last program is not
     asked for: of several rows it may have fewer."""
     if AHEAD not in load.attrs:
         return
@@ -29,7 +29,9 @@ def emit_ahead(ctx: Context, load: Op, place: Place) -> None:
     row = b.mul(b.minimum_int(b.sub(last.stop, last.start), const_i64(last.block)), const_i64(place.bytes))
     size = b.add(b.mul(stride, const_i64(rows - 1)), row)
     here = b.cast("ptrtoint", b.gep(place.element, place.memory.pointer, place.start), I64)
-    line = b.mul(b.cast("zext", ctx.lane, I64), const_i64(LINE_BYTES))
+    team = sum(1 << i for i, bit in enumerate(fragment(load.result).layout.lanes) if bit is not None)
+    lane = b.binary("and", ctx.lane, const_int(I32, team))
+    line = b.mul(b.cast("zext", lane, I64), const_i64(LINE_BYTES))
     address = b.add(b.add(here, line), b.mul(stride, const_i64(ahead * rows)))
     further = b.add(ctx.program, const_i64(ahead + 1))
     is_there = b.icmp("slt", further, ctx.dim(product(kernel_grid(ctx.kernel))))

@@ -75,11 +75,11 @@ def block_threads(kernel: Op) -> int:
     return kernel_threads(kernel) * programs_beside(kernel)
 
 
-FULL, HOLDING, TOGETHER, HOLDING_MORE, NARROW, LOOPING = 64, 40, 36, 28, 32, 20
+FULL, HOLDING, TOGETHER, HOLDING_MORE, NARROW, HALVES, LOOPING = 64, 40, 36, 28, 32, 24, 20
 """Warps that a multiprocessor should have at once, of maps, of rows that lie in registers, of several short ones and of
 few narrow numbers, of longer ones that one warp holds, of such rows of narrow numbers, which have code for those that
-stand alone, and of rows that threads go over. By ncu, gelu with 28 began an instruction in 61 % of the cycles, and
-waited for memory in others."""
+stand alone, of narrow rows of which half a warp has a block, and of rows that threads go over. By ncu, gelu with 28
+began an instruction in 61 % of the cycles, and waited for memory in others."""
 FEW_WORDS, WORDS_OF_A_ROW, WORDS_OF_A_WARP, NARROW_WORDS, WORDS_OF_A_ROUND = 8, 16, 24, 12, 32
 """What a thread of a map or a row reads, at most, of a row that one warp holds, of narrow numbers of such, or of a row
 in one round, in words, where it needs no more registers than so many warps leave it."""
@@ -133,10 +133,16 @@ def _warps_of_held_rows(kernel: Op, wide: bool, words: int) -> int:
     if wide and words <= WORDS_OF_A_ROW:
         return TOGETHER if any(len(fragment(op.result).shape) > 1 for op in _loads(kernel)) else HOLDING
     if not row_parts(kernel):
-        return TOGETHER if not wide and words <= FEW_WORDS else 1
+        return _warps_of_narrow_teams(words) if not wide else 1
     if words > (WORDS_OF_A_WARP if wide else NARROW_WORDS):
         return 1
     return HOLDING_MORE if wide else NARROW
+
+
+def _warps_of_narrow_teams(words: int) -> int:
+    if words <= FEW_WORDS:
+        return TOGETHER
+    return HALVES if words <= WORDS_OF_A_ROW else 1
 
 
 def _longest_body(kernel: Op) -> int:

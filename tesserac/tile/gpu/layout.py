@@ -189,7 +189,7 @@ def blocked(shape: Sequence[int], element_bytes: int, lane_bits: int, warp_bits:
     held, rest = bits[:vector], bits[vector:]
     lanes, rest = rest[:lane_bits], rest[lane_bits:]
     spread, rest = rest[:warp_bits], rest[warp_bits:]
-    return Layout((*held, *rest), _padded(lanes, LANE_BITS), _padded(spread, _log2(warps)))
+    return Layout((*held, *rest), _padded(lanes, LANE_BITS), _padded(spread, _log2(warps) if spread else _bits(warps)))
 
 
 REDUCE_LANES = 64
@@ -208,7 +208,7 @@ def reduction(shape: Sequence[int], axis: int, warps: int, team: int) -> Layout:
     others: list[Bit] = []
     for dim in reversed(range(len(shape))):
         others += bits_between(dim, 1, shape[dim]) if dim != axis else []
-    return Layout((*low, *terms, *others), _padded(lanes, LANE_BITS), _padded([], _log2(warps)))
+    return Layout((*low, *terms, *others), _padded(lanes, LANE_BITS), _padded([], _bits(warps)))
 
 
 def shared_reduction(shape: Sequence[int], axis: int, warps: int) -> Layout:
@@ -246,6 +246,11 @@ def row_reduction(shape: Sequence[int], element_bytes: int, warps: int) -> Layou
 
 def _padded(bits: Sequence[Bit], length: int) -> tuple[Bit, ...]:
     return (*bits, *[None] * (length - len(bits)))
+
+
+def _bits(warps: int) -> int:
+    """Those of the number of a warp: of warps that hold the same, or blocks of their own, there may be three."""
+    return (warps - 1).bit_length()
 
 
 def _log2(number: int) -> int:

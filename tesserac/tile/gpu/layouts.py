@@ -52,7 +52,7 @@ from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix
 from tesserac.tile.gpu.pairs import PAIRS
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
-from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar
+from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar, reduces_by_teams
 from tesserac.types.dims import ONE
 
 DimMap = tuple[int | None, ...]
@@ -178,12 +178,6 @@ def _reaches_across(value: Value, converted: set[Op]) -> bool:
         return any(user.name == "tile.store" and lies_across(user) for user in users)
     loaded = made is not None and made.name == "tile.load" and lies_across(made)
     return loaded and any(user in converted for user in users)
-
-
-def reduces_by_teams(kernel: Op) -> bool:
-    """Whether teams of threads fold one row each; otherwise all threads fold neighbouring columns of one block."""
-    folded = [tile_type(op.operands[0]) for op in kernel.walk() if op.name == "tile.reduce"]
-    return bool(folded) and all(len(ty.shape) == 1 for ty in folded)
 
 
 def _values(kernel: Op) -> Iterator[Value]:

@@ -21,7 +21,7 @@ from tesserac.tile.gpu.finish import finish_apart, planned_finish
 from tesserac.tile.gpu.gathers import cut_gathers
 from tesserac.tile.gpu.held_rows import hold_rows
 from tesserac.tile.gpu.join_lines import join_lines
-from tesserac.tile.gpu.layouts import assign_layouts, reduces_by_teams
+from tesserac.tile.gpu.layouts import assign_layouts
 from tesserac.tile.gpu.lifts import sink_lifts
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.operands import place_operands
@@ -45,7 +45,7 @@ from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.split_terms import split_terms
 from tesserac.tile.gpu.spread import spread_loads
 from tesserac.tile.gpu.teams import deal_to_teams, turn_round
-from tesserac.tile.gpu.variants import Variant, variants
+from tesserac.tile.gpu.variants import Variant, reduces_by_teams, variants
 
 
 def lower_module(module: Module, machine: Machine) -> Module:

@@ -147,14 +147,15 @@ class _Subtree:
         self.count = count
 
     def join(self, first: Value, values: list[Value]) -> list[Value]:
-        pairs = self.within_warp(first, values) if self.dealer.of_warp > 1 else values
-        gathered = self.dealer.gather(self.b, pairs)
-        level = [list(of_warp) for of_warp in zip(*gathered, strict=True)]
+        of_warp = self.within_warp(first, values) if self.dealer.of_warp > 1 else values
+        gathered = self.dealer.gather(self.b, of_warp)
+        level = [list(told) for told in zip(*gathered, strict=True)]
         width = self.dealer.of_warp
         while len(level) > 1:
+            pairs = [level[i : i + 2] for i in range(0, len(level), 2)]
             level = [
-                self.pair(level[i], level[i + 1], self.offset(first, (i + 1) * width))
-                for i in range(0, len(level), 2)
+                self.pair(left, right[0], self.offset(first, (2 * i + 1) * width)) if right else left
+                for i, (left, *right) in enumerate(pairs)
             ]
             width *= 2
         return level[0]

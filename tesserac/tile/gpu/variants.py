@@ -58,8 +58,10 @@ class Variant:
 def variants(kernel: Op, machine: Machine) -> list[Variant]:
     """All ways to lower the kernel, best first."""
     config = attr(kernel, "config", Config)
-    warps = _power_of_two(config.warps)
-    plain = Variant("", (), "", warps, "shared", SCALAR_LEVELS, team=_team(kernel, warps))
+    team, most = _team(kernel, config.warps), _most_blocks(kernel)
+    apart = most is not None and most * team <= config.warps * WHOLE_WARP and reduces_by_teams(kernel)
+    warps = config.warps if apart else _power_of_two(config.warps)  # of teams with a block each there may be three
+    plain = Variant("", (), "", warps, "shared", SCALAR_LEVELS, team=team)
     found = [plain]
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
     if dots:
@@ -83,17 +85,27 @@ def _always_holds(guard: Guard) -> bool:
     return left is not None and right is not None and guard.holds(left, right)
 
 
+def reduces_by_teams(kernel: Op) -> bool:
+    """Whether teams of threads fold one row each; otherwise all threads fold neighbouring columns of one block."""
+    folded = [tile_type(op.operands[0]) for op in kernel.walk() if op.name == "tile.reduce"]
+    return bool(folded) and all(len(ty.shape) == 1 for ty in folded)
+
+
 def _team(kernel: Op, warps: int) -> int:
     """A warp for each block of a row where there are as many: half the numbers are in the registers of a thread then,
     so that more rows are under way at once."""
-    if row_parts(kernel):
-        return WHOLE_WARP
+    most = _most_blocks(kernel)
+    return WHOLE_WARP if row_parts(kernel) or (most is not None and most <= warps) else TEAM
+
+
+def _most_blocks(kernel: Op) -> int | None:
+    """How many blocks a row has at most, as far as that is known."""
     if (most := row_blocks(kernel)) is not None:
-        return WHOLE_WARP if most <= warps else TEAM
+        return most
     trees = [op.operands[0].defining_op for op in kernel.walk() if op.name == "tile.tree"]
     sizes = [made.attrs.get("dim") if made is not None else None for made in trees]
-    few = [isinstance(size, Dim) and size.constant is not None and size.constant <= warps for size in sizes]
-    return WHOLE_WARP if few and all(few) else TEAM
+    counts = [size.constant if isinstance(size, Dim) else None for size in sizes]
+    return max((count for count in counts if count is not None), default=None) if None not in counts else None
 
 
 def _power_of_two(warps: int) -> int:
