@@ -23,7 +23,7 @@ from __future__ import annotations
 from tesserac.base.dataclass import dataclass
 from tesserac.base.targets import setting_and_target
 from tesserac.ir.attributes import register_attribute
-from tesserac.ir.core import Op, Value, define_op
+from tesserac.ir.core import Op, Value, attr_tuple, define_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.ir.verify import require
@@ -33,6 +33,8 @@ KERNEL = "form.kernel"
 CUT = "cut"
 """The attribute of a loop over the blocks of a dim."""
 REPEATS, SPACE = "repeats", "space"
+FOUND = "found"
+"""The attribute of a kernel that names those of its settings that tuning found."""
 PINNED = "pinned"
 """Of such a loop the size of a whole block, where results depend on it; of a kernel the sizes of all such blocks."""
 
@@ -98,6 +100,11 @@ def said_for(op: Op) -> dict[str, str]:
     pairs = [pair for pair in op.attrs.get("schedule", ()) if isinstance(pair, tuple)]  # type: ignore[union-attr]
     both = [setting_and_target(str(name)) for name, _ in pairs]
     return {name: target for name, target in both if target}
+
+
+def found_settings(op: Op) -> frozenset[str]:
+    """The settings of a kernel that tuning found."""
+    return frozenset(attr_tuple(op, FOUND, str)) if FOUND in op.attrs else frozenset()
 
 
 def kernel_settings(op: Op) -> dict[str, int]:

@@ -299,6 +299,8 @@ def _variant_for_short_rows(launch: Op, plain: Op, machine: Machine) -> None:
         plain.erase()
         if row.constant <= SHORT_ROW:
             _bind_one_warp(launch)
+        else:  # nothing of it is held, so that more find no more to do
+            bind(launch, min(row_warps(launch, machine), machine.warps), "uniform")
         return
     select([(Predicate("at_least", row, Dim.const(SHORT_ROW + 1)), [launch])], [plain], launch)
     _walk_rows(plain, machine, machine.columns)

@@ -17,6 +17,7 @@ from tesserac.ir.kernels import (
     KERNEL,
     Cut,
     block_loop,
+    found_settings,
     kernel_blocks,
     kernel_own,
     kernel_pinned,
@@ -157,7 +158,9 @@ def _cut(launch: Op, kernel: Op, loops: Mapping[Dim, Loop]) -> None:
 
 
 def _as_said(kernel: Op, setting: str) -> str:
-    """That a schedule says so, and for which target where it says something else for others."""
+    """That tuning found it, or a schedule says so, and for which target where it says something else for others."""
+    if setting in found_settings(kernel):
+        return ", as tuning found"
     target = said_for(kernel).get(setting)
     return ", as its schedule says" + (f" for {target}" if target else "")
 

@@ -29,7 +29,7 @@ ROW_PARTS = "row_parts"
 the last: the sizes of the parts, of which all but the last are whole blocks that are known to be there."""
 PARTS = ((128,), (256,), (512,), (512, 256))
 """Those of the variants of one warp."""
-NARROW_BLOCKS, WIDE_BLOCKS = (2, 3, 4, 6, 8, 16), (2, 3, 4, 8)
+NARROW_BLOCKS, WIDE_BLOCKS = (2, 3, 4, 6, 8, 10, 16), (2, 3, 4, 6, 8)
 """Blocks of rows of the variants with several warps, of numbers that are narrow, of which half a warp holds a block
 where there are more than the usual warps, and of others."""
 WIDE_BITS = 32
@@ -94,7 +94,7 @@ def hold_known_rows(launch: Op) -> None:
         hold_in_a_warp(launch, PARTS[-1])
     elif fold.block <= SHORT_FOLD:
         hold_in_a_warp(launch, (fold.block,))
-    elif length % fold.block and warps < blocks <= HELD_BLOCKS * warps:
+    elif warps < blocks and length < HELD_BLOCKS * warps * fold.block:
         launch.attrs[ROW_BLOCKS] = blocks  # the end is tested as that of rows of which only a run knows the length
 
 

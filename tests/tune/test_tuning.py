@@ -22,6 +22,7 @@ from tesserac.commands.tuning_tasks import MOST_CANDIDATES, find_tasks
 from tesserac.driver.refusals import ProgramError
 from tesserac.driver.session import Session
 from tesserac.graph.passes.tune_forms import form_digest, tunable_forms
+from tesserac.ir.core import Op
 from tesserac.ir.kernels import KERNEL
 from tesserac.schedule.dialect import launch_loops, launch_units
 from tesserac.schedule.machine import AARCH64, SM_80, SM_90A, Machine
@@ -64,12 +65,16 @@ def digest_of(program: str) -> str:
     return next(str(op.attrs["digest"]) for op in forms.walk() if op.name == KERNEL)
 
 
-def blocks(program: str, schedules: Schedules | None) -> tuple[int, ...]:
-    """Of terms, rows and columns."""
+def launched(program: str, schedules: Schedules | None) -> Op:
     session, source = Session(schedules=schedules), SourceFile("m.tess", program)
     host = session.levels(source, session.function(source, "f"), AARCH64).schedule
     (launch,) = [op for op in host.walk() if op.attrs.get("kind") == "program"]
-    return tuple(loop.block for loop in launch_loops(launch)[1:])
+    return launch
+
+
+def blocks(program: str, schedules: Schedules | None) -> tuple[int, ...]:
+    """Of terms, rows and columns."""
+    return tuple(loop.block for loop in launch_loops(launched(program, schedules))[1:])
 
 
 @pytest.mark.one_in(2)
@@ -78,7 +83,10 @@ def test_the_user_goes_before_the_tuner_and_that_before_the_compiler() -> None:
     found = Schedules((entry(digest_of(plain), {"m": 24, "n": 40}),))
     assert blocks(plain, Schedules())[1:] == (128, 128)
     assert blocks(plain, found)[1:] == (24, 40)
-    assert blocks(PROGRAM.format(how=".schedule(Schedule(BM=8))"), found)[1:] == (8, 40)
+    mixed = launched(PROGRAM.format(how=".schedule(Schedule(BM=8))"), found)
+    assert [loop.block for loop in launch_loops(mixed)[2:]] == [8, 40]
+    reason = str(mixed.attrs["reason"])
+    assert "T_m of 8, as its schedule says" in reason and "T_n of 40, as tuning found" in reason
     assert blocks(PROGRAM.format(how=SPACE), Schedules())[1:] == (1, 48)  # of a space what is nearest to 128
     assert blocks(PROGRAM.format(how=SPACE), found)[1:] == (24, 40)
 
@@ -383,7 +391,7 @@ def test_what_cannot_be_tuned_is_said(place: str, sizes: dict[str, int], said: s
         ("def f(x: Tensor[M, 4096, f32]): return max(x, axis=1)\n", [4]),
         ("def f(x: Tensor[M, N, f32]): return max(x, axis=1)\n", [4, 1]),
         ("def f(x: Tensor[M, 512, f32]): return sum(x, axis=1)\n", [1]),  # one block: there is nothing for a second
-        ("def f(x: Tensor[M, N, f32]): return sum(x, axis=1)\n", [4, 8, 4, 2, 1, 1, 1, 1]),
+        ("def f(x: Tensor[M, N, f32]): return sum(x, axis=1)\n", [4, 8, 6, 4, 3, 2, 1, 1, 1, 1]),
     ],
 )
 def test_what_tuning_found_for_maxima_is_what_the_compiler_chooses(program: str, warps: list[int]) -> None:

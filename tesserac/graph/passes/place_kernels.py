@@ -52,7 +52,7 @@ from tesserac.ir.calls import call_dims
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op
 from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.index import dim_value
-from tesserac.ir.kernels import KERNEL, PINNED, REPEATS, SPACE, block_loop, setting_name, spanning
+from tesserac.ir.kernels import FOUND, KERNEL, PINNED, REPEATS, SPACE, block_loop, setting_name, spanning
 from tesserac.ir.passes import GRAPH, Pass, pass_, run_passes
 from tesserac.ir.types import TensorType
 from tesserac.ops.compare import BitAnd, LessEqual
@@ -225,6 +225,7 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
     known = [_constant(value) for value in given]
     body = _program_body(module, program, dims, tiles.passes, wanted, known, call.attrs.get(NUMERICS))
     digest = str(module.lookup(str(call.attrs["callee"])).attrs.get(DIGEST, ""))
+    said, found = _settings(program, call, tiles), tiles.tuned(digest, dims)
     programs = product(leading) if leading else ONE
     ranks = [tensor_type(arg).rank for arg in module.lookup(program.symbol).body.args]
     flat = Builder.before(call)
@@ -241,8 +242,10 @@ def _kernel(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
         "own": program.own,
         "digest": digest,
         "numbers": program.numbers,
-        "schedule": _settings(program, call, tiles, tiles.tuned(digest, dims)),
+        "schedule": tuple(sorted({**found, **said}.items())),
     }
+    if tuned := tuple(sorted(found.keys() - said.keys())):
+        attrs[FOUND] = tuned
     if program.tuned:
         attrs[SPACE] = program.tuned
     if program.pinned:
@@ -280,9 +283,9 @@ def _wanted(call: Op) -> list[int]:
     return [position for position, value in enumerate(call.results) if value.uses or not position]
 
 
-def _settings(program: Program, call: Op, tiles: Tiles, found: Mapping[str, int]) -> Attr:
-    """What the call says for this machine goes before what the kernel says itself, and that before what tuning found.
-    Blocks that the kernel means are what it says. What was said for this machine alone is there under that name too."""
+def _settings(program: Program, call: Op, tiles: Tiles) -> dict[str, Attr]:
+    """What the call says for this machine goes before what the kernel says itself; blocks that the kernel means are
+    what it says. What was said for this machine alone is there under that name too."""
     said = call.attrs.get(SCHEDULE, ())
     assert isinstance(said, tuple)
     tuned = {name for name, _ in program.tuned}
@@ -291,7 +294,7 @@ def _settings(program: Program, call: Op, tiles: Tiles, found: Mapping[str, int]
     values = {name: value for name, (value, _) in taken.items()}
     narrow = {setting_on(name, target): value for name, (value, target) in taken.items()}
     meant = {setting_name(block): size for block, size in program.pinned}
-    return tuple(sorted({**found, **narrow, **values, **meant}.items()))
+    return {**narrow, **values, **meant}
 
 
 def _whole(tile: TensorType, programs: Dim, sizes: dict[str, Dim]) -> TensorType:
