@@ -259,3 +259,16 @@ def test_max_pool_of_any_dtype(dtype: str) -> None:
     for padding, first in ((1, 5), (0, 10)):
         text = f"def f(x: Tensor[1, 1, 4, 4, {dtype}]):\n    return max_pool2d(x, 3, stride=2, padding={padding})\n"
         assert run(text, x)[0, 0, 0, 0] == x.ravel()[first]
+
+
+@pytest.mark.one_in(12)
+def test_the_row_of_padding_is_not_trained() -> None:
+    text = """
+def f(w: Tensor[V, D, f32], t: Tensor[N, i32]):
+    near = grad(lambda w: sum(embedding(w, t, padding_idx=-2)))(w)
+    return embedding(w, t, padding_idx=-2), near, grad(lambda w: sum(embedding(input=t, weight=w, padding_idx=0)))(w)
+"""
+    w, t = np.arange(8, dtype=np.float32).reshape(4, 2), np.array([0, 2, 2, 3], np.int32)
+    rows, last, first = run_function(compile_to_forms(text), "m.f", [w, t])
+    np.testing.assert_array_equal(rows, w[t])
+    assert (last[:, 0].tolist(), first[:, 0].tolist()) == ([1, 0, 0, 1], [0, 0, 2, 1])
