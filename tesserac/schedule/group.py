@@ -5,7 +5,7 @@ element.
 
     map       takes maps and gathers that see its values element by element
     rows      begins with a reduction; takes maps over its rows, with or without the folded axes, and reductions over
-              the same axes: softmax and layernorm are one launch; on a GPU also columns that all of it lacks
+              the same axes: softmax and layernorm are one launch
     contract  begins with a contraction; takes the sum over its first index, and the maps over its result
     pack      one map that lays an operand of a contraction out; alone
     scatter   one form that replaces elements of memory; alone
@@ -39,8 +39,7 @@ ALONE = ("pack", "scatter", "sort", "folds", "runs", "lines", "program")
 
 @dataclass
 class Group:
-    """The forms of one launch, with the axis of the common space that each dim of each result follows. Values may lack
-    the `repeated` axes: every program along those computes them."""
+    """The forms of one launch, with the axis of the common space that each dim of each result follows."""
 
     kind: str
     space: Dims
@@ -48,7 +47,6 @@ class Group:
     ops: list[Op]
     places: dict[Op, Place]
     reasons: list[str] = field(default_factory=list)
-    repeated: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, op: Op) -> Group:
@@ -135,10 +133,9 @@ def join_scan(group: Group, op: Op) -> bool:
 
 
 def _covers(group: Group, place: Place, folded: Place) -> bool:
-    """A value of a row group has all axes of the space, or all but the folded ones; unit axes do not count, nor those
-    along which values are repeated."""
+    """A value of a row group has all axes of the space, or all but the folded ones; unit axes do not count."""
     axes = frozenset(range(len(group.space)))
-    present = set(place) | group.units | group.repeated
+    present = set(place) | group.units
     return present == axes or present == (axes - set(folded)) | group.units
 
 
@@ -157,18 +154,6 @@ def join_map(group: Group, op: Op) -> bool:
     group.ops.append(op)
     group.places[op] = place
     return True
-
-
-def join_columns(group: Group, op: Op) -> bool:
-    """A map over the space of a group of rows and columns behind it: the group has these then, too."""
-    space, repeated, dims = group.space, group.repeated, tensor_type(op.result).dims
-    if group.kind != "rows" or dims[:-1] != space:
-        return False
-    group.space, group.repeated = dims, repeated | {len(space)}
-    if join_map(group, op):
-        return True
-    group.space, group.repeated = space, repeated
-    return False
 
 
 def _place_map(group: Group, op: Op) -> Place | None:

@@ -17,10 +17,9 @@ from tesserac.ir.forms import indices, tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
-from tesserac.numerics.order import REDUCTION
 from tesserac.schedule.access import is_view, view_source
-from tesserac.schedule.cost import MAX_WORK, apart_pays, form_work, nominal
-from tesserac.schedule.group import ALONE, Group, join_accumulate, join_columns, join_map, join_reduce, join_scan
+from tesserac.schedule.cost import MAX_WORK, apart_pays, form_work
+from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce, join_scan
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.updates import Updates
@@ -141,9 +140,7 @@ class _Grouping:
             return False  # it reads its table anywhere, hence also what other programs compute
         match op.name:
             case "form.map":
-                if not self._may_follow(group, op):
-                    return False
-                return join_map(group, op) or (self._may_widen(group, op) and join_columns(group, op))
+                return self._may_follow(group, op) and join_map(group, op)
             case "form.gather":
                 return group.kind not in ("contract", "scan") and join_map(group, op)
             case "form.reduce":
@@ -167,19 +164,6 @@ class _Grouping:
             return True
         users = [user for inner in group.ops for user, _ in inner.result.uses if user is not op]
         return all(user.name == "form.map" for user in users)
-
-    def _may_widen(self, group: Group, op: Op) -> bool:
-        """Whether columns behind rows had better be part of the launch that folds those: see Note [Statistics of short
-        rows]."""
-        if not self.machine.warps or len(group.folded) != 1 or group.repeated:
-            return False
-        columns, (fold,) = tensor_type(op.result).dims[-1].constant or 0, group.folded
-        little = columns >= self.machine.columns and group.work() <= self.machine.columns * form_work(op)
-        short = nominal(group.space[fold], self.machine) <= REDUCTION.block
-        readers = [user for inner in group.ops for user, _ in inner.result.uses]
-        inside = all(user.parent is op.parent and not user.opdef.terminator for user in readers)
-        summed = all(user.name == "form.reduce" and indices(user, "axes") == (fold,) for user, _ in op.result.uses)
-        return little and short and inside and summed
 
     def _may_scan(self, group: Group, op: Op) -> bool:
         """Whether maps had better be on the way of a running fold: a row is walked by one core of a CPU, so where rows
@@ -232,8 +216,3 @@ def _reads(group: Group, value: Value) -> bool:
 # work, or much that they read and write, is faster in a launch of its own (`apart_pays`). A sum along columns is cut
 # into parts that are programs, where nothing but sums leaves the launch: maps whose elements are written are then
 # launches of their own, which walk memory as it lies, and the sum reads what they wrote.
-
-# Note [Statistics of short rows]
-# A sum over segments of terms that are relative to the largest of them reads, per segment, one number beside the whole
-# row of columns that it weighs. A launch of its own for the largest takes longer than for every program of a few
-# columns to find it again: the rows are one block, and what is done anew is less than what is done for the columns.

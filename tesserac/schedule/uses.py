@@ -7,7 +7,7 @@ pass p computes the reductions whose operands need p earlier ones.
 from __future__ import annotations
 
 from tesserac.ir.core import Op, Value
-from tesserac.schedule.dialect import launch_keep, launch_loops, launch_places
+from tesserac.schedule.dialect import launch_keep, launch_places, launch_space
 from tesserac.schedule.space import yielded_op
 
 
@@ -17,9 +17,8 @@ class Passes:
     def __init__(self, launch: Op) -> None:
         self.launch = launch
         self._ops = launch.body.ops[:-1]
-        places = zip(self._ops, launch_places(launch), strict=True)
-        folded = {axis for loop in launch_loops(launch) if loop.kind == "fold" for axis in loop.axes}
-        self._folded = {op for op, place in places if folded <= set(place)}
+        places, rank = launch_places(launch), len(launch_space(launch))
+        self._folded = {op for op, place in zip(self._ops, places, strict=True) if len(place) == rank}
         self._levels: dict[Op, int] = {}
         for op in self._ops:
             below = max((self.level(v) for v in op.operands), default=0)

@@ -166,10 +166,7 @@ class Frame:
     def block_dims(self, op: Op, position: int) -> tuple[int, ...]:
         """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks, and
         what a reduction folds side by side."""
-        if op.name == "form.reduce":
-            folds = {i for i, loop in enumerate(self.loops) if loop.kind == "fold"}
-            return self._in_blocks(sorted(folds.union(self.walked(op))))
-        if op.name in ("form.scan", "form.sort"):
+        if op.name in ("form.reduce", "form.scan", "form.sort"):
             return self._in_blocks(range(len(self.loops)))
         if op.name == "form.runs":
             return self._in_blocks(range(len(self.loops))) if position == 0 else ()

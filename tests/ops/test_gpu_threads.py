@@ -92,12 +92,6 @@ def turned_from_real(x: Tensor[3, 128, f32]):
 def turned_to_real(z: Tensor[3, 9, B, c64]):
     return irfft(z, axis=1)
 
-def weighed(m: Tensor[B, 37, R, f32], l: Tensor[B, 37, R, f32], x: Tensor[B, 37, R, 40, f32]):
-    top = max(m, axis=1, keep=True)
-    move = where(m == -INF, 0.0, m - top)
-    total = sum(ldexp(l, move), axis=1)
-    return sum(ldexp(x, move[:, :, :, None]), axis=1) / total[:, :, None]
-
 def narrow(x: Tensor[N, fp8(e4m3)]):
     return cast(cast(x, f32) * 1.5, fp8(e5m2)), cast(x, i4), cast(cast(x, i64), bf16)
 """
@@ -295,15 +289,6 @@ def test_joined_steps_write_no_memory_that_other_programs_read(monkeypatch: pyte
         made = dict.fromkeys(value.defining_op for value in launch.operands)
         slots = [op.attrs["slot"] for op in made if op is not None and op.attrs.get("role") == "workspace"]
         assert len(slots) == len(set(slots))
-
-
-@pytest.mark.one_in(16)
-def test_statistics_of_short_rows_are_part_of_what_they_weigh() -> None:
-    """Every program of columns finds them again."""
-    largest = np.rint(4 * numbers(2, 37, 3))
-    largest[0, 5] = -np.inf
-    compare("weighed", largest, numbers(2, 37, 3), numbers(2, 37, 3, 40))
-    assert len(kernel_names("weighed")) == 1
 
 
 @pytest.mark.one_in(4)
