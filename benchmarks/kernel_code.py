@@ -54,7 +54,7 @@ def lowered(path: Path, name: str, arch: str) -> list[Op]:
 
 
 def line(kernel: Op, arch: str) -> str:
-    ptx = emit_ptx(emit_kernel(kernel).llvm, arch)
+    ptx = emit_ptx(emit_kernel(kernel, arch=arch).llvm, arch)
     made, found = assemble(ptx, arch), accesses(ptx)
     shared = sum(count for (_, where, _), count in found.items() if where == "shared")
     widths = [f"{count} x {kind}{width}" for (kind, where, width), count in sorted(found.items()) if where == "global"]

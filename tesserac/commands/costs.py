@@ -180,7 +180,7 @@ def _assembled(kernel: Op, machine: Machine) -> Assembled | str:
     if find_ptxas() is None:
         return "ptxas is not installed; it comes with the package nvidia-cuda-nvcc"
     try:
-        text = emit_kernel(kernel, may_begin_early(kernel, machine.arch)).llvm
+        text = emit_kernel(kernel, may_begin_early(kernel, machine.arch), machine.arch).llvm
         return assemble(emit_ptx(text, machine.arch), machine.arch)
     except AssemblerError as problem:
         return str(problem).strip().splitlines()[-1]

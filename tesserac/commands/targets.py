@@ -92,7 +92,7 @@ class GpuTarget:
         for func in (op for op in lowered.ops if op.name == "schedule.func"):
             plan(func, kernels, self.platform.schedule.arch)
         arch = self.platform.schedule.arch
-        return gpu.join_ptx([emit_ptx(emit_kernel(op, may_begin_early(op, arch)).llvm, arch) for op in kernels])
+        return gpu.join_ptx([emit_ptx(emit_kernel(op, may_begin_early(op, arch), arch).llvm, arch) for op in kernels])
 
 
 def find_target(name: str) -> CpuTarget | GpuTarget:

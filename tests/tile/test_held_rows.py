@@ -72,6 +72,7 @@ def test_half_a_warp_has_a_block_of_long_narrow_rows() -> None:
     assert [(op.attrs["row_blocks"], op.attrs["warps"]) for op in others][:3] == [(10, 5), (8, 4), (6, 3)]
     text = emit_ptx(emit_kernel(longest).llvm, "sm_90a")
     assert ".minnctapersm 3\n" in text and blocks_resident(longest) == 3 and longest.attrs["warps"] == 8
+    assert blocks_resident(longest, "sm_80") == 1, "there they would spill"
     assert text.count("prefetch.global.L2") == 1 and re.search(r"and\.b32\s.*, 1920;", text), "15 lines of 128 bytes"
 
 

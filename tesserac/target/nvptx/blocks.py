@@ -90,12 +90,17 @@ WORD_BITS = 32
 MAPS = {"gpu.kernel", "gpu.axis", "gpu.load", "gpu.map", "gpu.cast", "gpu.store", "gpu.return"}
 
 
-def blocks_resident(kernel: Op) -> int:
+NEWEST = ("sm_90a", "sm_100a")
+"""Architectures whose code for narrow numbers needs few registers: on others half a warp would spill hundreds of
+bytes."""
+
+
+def blocks_resident(kernel: Op, arch: str = NEWEST[0]) -> int:
     """How many blocks a multiprocessor should hold at once, by which registers are shared out: while some compute,
     others wait for memory."""
     if _sums_few(kernel):
         return 2
-    return max(1, _warps_resident(kernel) * WHOLE_WARP // block_threads(kernel))
+    return max(1, _warps_resident(kernel, arch) * WHOLE_WARP // block_threads(kernel))
 
 
 FEW_SUMS = 16
@@ -112,7 +117,7 @@ def _sums_few(kernel: Op) -> bool:
     return bool(sums) and len(sums) == len(products) and few and not any(op.name == "gpu.fold" for op in ops)
 
 
-def _warps_resident(kernel: Op) -> int:
+def _warps_resident(kernel: Op, arch: str) -> int:
     names = {op.name for op in kernel.walk() if op.opdef.dialect == "gpu"}
     bits, words = {fragment(op.result).dtype.bits for op in _loads(kernel)}, _words(kernel)
     if not bits or max(bits) > WORD_BITS:
@@ -124,25 +129,25 @@ def _warps_resident(kernel: Op) -> int:
     wide = bits == {WORD_BITS}
     if names & set(LOOPS):
         return LOOPING if wide and max(map(_words, kernel.body.ops)) <= WORDS_OF_A_ROUND else 1
-    return _warps_of_held_rows(kernel, wide, words)
+    return _warps_of_held_rows(kernel, wide, words, arch)
 
 
-def _warps_of_held_rows(kernel: Op, wide: bool, words: int) -> int:
+def _warps_of_held_rows(kernel: Op, wide: bool, words: int, arch: str) -> int:
     if _longest_body(kernel) > SHORT_BODY:
         return HOLDING_MORE if wide and words <= WORDS_OF_A_ROW else 1
     if wide and words <= WORDS_OF_A_ROW:
         return TOGETHER if any(len(fragment(op.result).shape) > 1 for op in _loads(kernel)) else HOLDING
     if not row_parts(kernel):
-        return _warps_of_narrow_teams(words) if not wide else 1
+        return _warps_of_narrow_teams(words, arch) if not wide else 1
     if words > (WORDS_OF_A_WARP if wide else NARROW_WORDS):
         return 1
     return HOLDING_MORE if wide else NARROW
 
 
-def _warps_of_narrow_teams(words: int) -> int:
+def _warps_of_narrow_teams(words: int, arch: str) -> int:
     if words <= FEW_WORDS:
         return TOGETHER
-    return HALVES if words <= WORDS_OF_A_ROW else 1
+    return HALVES if words <= WORDS_OF_A_ROW and arch in NEWEST else 1
 
 
 def _longest_body(kernel: Op) -> int:

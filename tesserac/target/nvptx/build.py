@@ -58,7 +58,7 @@ def kernels_of(lowered: Module) -> list[Op]:
 
 def llvm_text(lowered: Module, arch: str) -> str:
     """The LLVM text of every kernel of a module of GPU tiles, one module of text after another."""
-    return "\n".join(emit_kernel(op, may_begin_early(op, arch)).llvm for op in kernels_of(lowered))
+    return "\n".join(emit_kernel(op, may_begin_early(op, arch), arch).llvm for op in kernels_of(lowered))
 
 
 def ptx_text(tile: Module, gpu: GpuPlatform, *, verify: bool = False) -> str:
@@ -70,7 +70,8 @@ def ptx_text(tile: Module, gpu: GpuPlatform, *, verify: bool = False) -> str:
     """
     lowered = run_passes(tile, [gpu.lowering], verify=verify)
     arch = gpu.schedule.arch
-    return join_ptx([emit_ptx(emit_kernel(op, may_begin_early(op, arch)).llvm, arch) for op in kernels_of(lowered)])
+    kernels = kernels_of(lowered)
+    return join_ptx([emit_ptx(emit_kernel(op, may_begin_early(op, arch), arch).llvm, arch) for op in kernels])
 
 
 def join_ptx(texts: list[str]) -> str:

@@ -36,6 +36,7 @@ from tesserac.target.nvptx import (
     wide_scans,
 )  # fmt: skip
 from tesserac.target.nvptx.blocks import (
+    NEWEST,
     allocation_bytes,
     allocations,
     block_threads,
@@ -73,7 +74,7 @@ class KernelText:
 EARLY = "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;"
 
 
-def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
+def emit_kernel(kernel: Op, early: bool = False, arch: str = NEWEST[0]) -> KernelText:
     """`early`: the launch may begin before the one before it has ended, for which the kernel waits itself: see
     `blocks.may_begin_early`."""
     name = entry_name(kernel.symbol)
@@ -83,7 +84,7 @@ def emit_kernel(kernel: Op, early: bool = False) -> KernelText:
     types = [pointer(GLOBAL) if isinstance(p.type, MemRefType) else PTR for p in parameters]
     types += [I64] * len(symbols)
     words = table_firsts(tensors) + tensors * len(types) if tensors else 0
-    resident = kernel.attrs.get(RESIDENT) or blocks_resident(kernel)
+    resident = kernel.attrs.get(RESIDENT) or blocks_resident(kernel, arch)
     function = module.function(
         name,
         VOID,

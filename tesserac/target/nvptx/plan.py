@@ -117,7 +117,7 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
 
     @cache
     def llvm() -> str:
-        return emit_kernel(kernel, may_begin_early(kernel, arch)).llvm
+        return emit_kernel(kernel, may_begin_early(kernel, arch), arch).llvm
 
     @cache
     def made() -> str:
