@@ -102,11 +102,12 @@ def rows_together(launch: Op) -> int:
     """Rows that a program of a GPU takes together, where they are read once and are known to be so short that a warp
     would wait for one of them about as long as for many."""
     *rows, fold = launch_loops(launch)
-    if launch_kind(launch) != "rows" or fold.size.constant is None or fold.size.constant > SHORT_FOLD or not rows:
+    length = fold.size.constant
+    if launch_kind(launch) != "rows" or not length or length > SHORT_FOLD or not rows:
         return 1
     passes = Passes(launch)
     once = passes.last == FIRST_PASS + 2 and all(used <= {FIRST_PASS} for used in passes.needed().values())
-    return power_of_two_below(ROWS_AT_ONCE // fold.size.constant, 1, SHORT_FOLD) if once else 1
+    return power_of_two_below(ROWS_AT_ONCE // length, 1, SHORT_FOLD) if once else 1
 
 
 def row_warps(launch: Op, machine: Machine) -> int:
@@ -114,7 +115,7 @@ def row_warps(launch: Op, machine: Machine) -> int:
     fold = launch_loops(launch)[-1]
     if fold.size.constant is None or launch_kind(launch) != "rows":
         return machine.warps
-    blocks = -(-fold.size.constant // fold.block)
+    blocks = max(1, -(-fold.size.constant // fold.block))  # a row without elements has a result too
     held = WIDE_BLOCKS if _is_wide(launch) else NARROW_BLOCKS
     return _holding(launch, blocks, machine) if blocks <= held[-1] else machine.warps
 

@@ -10,7 +10,7 @@ import tessera
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module, Op
 from tesserac.ir.parser import parse_module
-from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.dialect import launch_kind, launch_units
 from tesserac.schedule.machine import MACHINES
 from tesserac.target.cpu.build import AARCH64, PLATFORMS
 from tesserac.tile.cpu.join_rows import join_rows
@@ -69,9 +69,15 @@ def test_sizes_decide_on_the_host_and_nothing_is_copied(name: str, arch: str) ->
     select, *by_length = inside(module, "schedule.select")
     assert not inside(module, "schedule.cond") and not inside(module, "schedule.while")
     kinds = [[launch_kind(op) for top in region.block.ops for op in launches(top)] for region in select.regions]
-    assert kinds == [["program"], ["rows"] * (8 if arch == "sm_90a" else 1)]
+    assert kinds == [["program"], ["rows"] * (10 if arch == "sm_90a" else 1)]
     assert len(by_length) == (arch == "sm_90a")
     assert not [op for op in inside(module, "schedule.buffer") if op.attrs["role"] == "workspace"]
+
+
+def test_rows_without_elements_have_a_warp() -> None:
+    file = SourceFile("m.tess", "def f(x: Tensor[4, 0, f32]): return sum(x, axis=1), all(x > 0.0, axis=1)")
+    module = SESSION.levels(file, SESSION.function(file, "f"), MACHINES["sm_90a"]).schedule
+    assert all(launch_units(launch).warps >= 1 for launch in inside(module, "schedule.launch"))
 
 
 def test_a_costly_tile_is_computed_in_the_first_loop_that_needs_it() -> None:
