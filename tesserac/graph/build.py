@@ -48,11 +48,11 @@ from tesserac.types.ty import IntType, TensorType, Type
 
 
 def build_module(
-    functions: Sequence[typed.TypedFunction], entries: Collection[str], *, asserts: bool = True
+    functions: Sequence[typed.TypedFunction], entries: Collection[str], *, asserts: bool = True, derives: bool = False
 ) -> Module:
     """The functions as Graph IR; `entries` are the symbols of those that may be called from outside. Calls have their
-    rules of derivatives where functions are derived or mapped."""
-    derives = transforms(functions)
+    rules of derivatives where functions are derived or mapped, or will be: `derives`."""
+    derives = derives or transforms(functions)
     module = Module([_build_function(f, f.symbol in entries, asserts, derives) for f in functions])
     for made, function in zip(list(module.ops), functions, strict=True):
         if function.alternatives:

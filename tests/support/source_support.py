@@ -58,7 +58,7 @@ def normal(seed: int, *shape: int) -> np.ndarray:
 def graph_of(checked: CheckResult) -> Op:
     """The function `f` of a module `m` in the Graph, with all that it calls inside but what it asserts and prints."""
     entries = {function.symbol for function in checked.module.functions}
-    built = build_module(list(checked.functions.values()), entries)
+    built = build_module(list(checked.functions.values()), entries, derives=True)
     module = run_passes(built, [apply_rules, inline, choose_forms], verify=True)
     function = module.lookup("m.f")
     for op in list(function.walk()):
