@@ -12,7 +12,14 @@ from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.foreign_names import MODULES, NO_MODULE, SAME_METHODS, attribute_here, called_here
+from tesserac.check.names.foreign_names import (
+    MODULES,
+    NO_MODULE,
+    SAME_METHODS,
+    attribute_here,
+    called_here,
+    meant_otherwise,
+)
 from tesserac.check.names.refs import (
     LibraryRef,
     ModuleRef,
@@ -70,13 +77,16 @@ def no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node
 def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
     """Whether this is a member of what a program of Python has imported (`torch.nn.functional.relu`), which is told:
     the name of the library alone, or what it is called here."""
-    root: ast.Expr = node.value
+    root, modules = node.value, set[str]()
     while isinstance(root, ast.Attribute):
+        modules.add(root.name)
         root = root.value
     if not isinstance(root, ast.Name) or root.id not in MODULES or body.binds(root.id) or body.rules.resolve(root.id):
         return False
     draft = body.sink.error(E0201, at=root.span, name=root.id)
-    if body.rules.resolve(node.name) is not None:
+    if (meant := meant_otherwise(node.name, {root.id, *modules})) is not None:
+        draft.remark(meant)
+    elif body.rules.resolve(node.name) is not None:
         draft.replace(NO_MODULE, node.span, node.name, advice=f"{NO_MODULE}: `{node.name}`")
     else:
         draft.remark(called_here(node.name) or NO_MODULE)

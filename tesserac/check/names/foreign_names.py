@@ -30,6 +30,24 @@ NAMES = {
 MODULES = ("np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy")
 """What a program of Python has imported."""
 NO_MODULE = "functions need no module before them"
+_DIVIDES = "it divides by the number of elements unless that is said"
+OTHERWISE = {
+    "lax": {
+        "gather": "`x[i]`, or `take_along_axis(x, i, axis)`",
+        "scatter_add": "`x.at[i].add(v)`",
+        "select": "`where(p, x, y)`",
+    },
+    "torch": {
+        "equal": "`array_equal(x, y)`, one bool; `equal` compares each element",
+        "gather": "`take_along_axis(x, i, axis)`; `gather` takes whole slices",
+        "scatter_add": "`x.at[i].add(v)`",
+        "select": "`x[i]`, `x[:, i]`",
+        "split": "`split(x, count)`, into so many equal parts, where PyTorch says how large they are",
+        "std": f"`std(x, ddof=1)`: {_DIVIDES}",
+        "var": f"`var(x, ddof=1)`: {_DIVIDES}",
+    },
+}
+"""By module, names that the library has for something else, or with another default."""
 
 WORDS = {
     "Tensor": "`array([...], dtype=f32)`",
@@ -107,6 +125,12 @@ def called_here(name: str) -> str | None:
     if here is not None:
         return f"here it is {here}"
     return f"{NO_MODULE}: `sum(x)`" if name in MODULES else _in_the_table(name) or class_here(name)
+
+
+def meant_otherwise(name: str, modules: set[str]) -> str | None:
+    """What to say of a name that the library has too, but not for what it means in one of these modules."""
+    meant = [OTHERWISE[module][name] for module in OTHERWISE if module in modules and name in OTHERWISE[module]]
+    return f"here it is {meant[0]}" if meant else None
 
 
 def attribute_here(name: str) -> str | None:
