@@ -97,10 +97,9 @@ def _described(pool: Pool, tree: Kind) -> _Description | None:
     def inside(part: object) -> Iterator[str]:
         for field in fields(part):  # type: ignore[arg-type]
             value = getattr(part, field.name)
-            if isinstance(value, bool):
-                yield from [field.name] if value else []
-            else:
-                yield text(value)
+            if value is False or value == "":  # a flag that it lacks, a dtype that nobody said
+                continue
+            yield field.name if value is True else text(value)
 
     try:
         return _Description(text(tree), tuple(sizes), tuple(parts))
