@@ -7,7 +7,6 @@ import gc
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import ml_dtypes
@@ -55,12 +54,6 @@ def divided(x: Tensor[N, f32]) -> Tensor[N / 4, 4, f32]: return reshape(x, (N / 
 def half(x: Tensor[N, bf16]): return x + x
 """
 X = np.arange(6, dtype=np.float32)
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeCuda]:
-    with fake_cuda() as made:
-        yield made
 
 
 @pytest.fixture

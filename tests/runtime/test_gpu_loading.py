@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,16 +14,10 @@ from tessera.gpu_program import Condition, GpuProgram, Kernel, Launch, Loop, Sel
 from tessera.sizes import Size
 from tesserac.target.compile import CodegenError
 from tesserac.target.nvptx import plan
-from tests.support.fake_cuda import FakeCuda, fake_cuda
+from tests.support.fake_cuda import FakeCuda
 
 PROGRAM = "def twice(x: Tensor[N, f32]):\n    return softmax(x @ reshape(x, (N, 1)) * softmax(x))\n"
 X = np.arange(6, dtype=np.float32)
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeCuda]:
-    with fake_cuda() as made:
-        yield made
 
 
 @pytest.fixture

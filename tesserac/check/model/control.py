@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.syntax import ast
+from tesserac.syntax.targets import bound_names
 from tesserac.syntax.walk import descendants
 
 Updates = Callable[[ast.Expr], ast.Expr | None]
@@ -115,16 +116,16 @@ def _assigned(node: ast.Stmt, updates: Updates) -> Iterator[str]:
     match node:
         case ast.Assignment(targets=targets):
             for target in targets:
-                yield from _target_names(target)
+                yield from (name.id for name in bound_names(target))
         case ast.AnnotatedAssignment(target=target) | ast.AugmentedAssignment(target=target):
-            yield from _target_names(target)
+            yield from (name.id for name in bound_names(target))
         case ast.ExpressionStatement(value=value):
             place = updates(value)
-            yield from () if place is None else _target_names(place)
+            yield from () if place is None else (name.id for name in bound_names(place))
         case ast.If(body=body, otherwise=otherwise):
             yield from assigned_names((*body, *otherwise), updates)
         case ast.For(target=target, body=body):
-            yield from _target_names(target)
+            yield from (name.id for name in bound_names(target))
             yield from assigned_names(body, updates)
         case ast.While(body=body) | ast.With(body=body):
             yield from assigned_names(body, updates)
@@ -132,17 +133,6 @@ def _assigned(node: ast.Stmt, updates: Updates) -> Iterator[str]:
             yield name
         case KeepResult(way=way):
             yield from (way.result, way.returned)
-
-
-def _target_names(target: ast.Expr) -> Iterator[str]:
-    match target:
-        case ast.Name(id=name):
-            yield name
-        case ast.TupleExpr(items=items) | ast.ListExpr(items=items):
-            for item in items:
-                yield from _target_names(item)
-        case ast.Subscript(value=value) | ast.Attribute(value=value):
-            yield from _target_names(value)
 
 
 def tested_names(statements: Sequence[ast.Stmt]) -> set[str]:

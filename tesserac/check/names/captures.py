@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from tesserac.base.dataclass import dataclass
 from tesserac.syntax import ast
+from tesserac.syntax.targets import bound_names
 from tesserac.syntax.walk import children, descendants
 
 Loop = ast.For | ast.While
@@ -101,20 +102,9 @@ def _targets(node: ast.Node) -> Iterator[ast.Name]:
     match node:
         case ast.Assignment(targets=targets):
             for target in targets:
-                yield from _names(target)
+                yield from bound_names(target)
         case ast.AnnotatedAssignment(target=target) | ast.AugmentedAssignment(target=target) | ast.For(target=target):
-            yield from _names(target)
-
-
-def _names(target: ast.Expr) -> Iterator[ast.Name]:
-    match target:
-        case ast.Name():
-            yield target
-        case ast.TupleExpr(items=items) | ast.ListExpr(items=items):
-            for item in items:
-                yield from _names(item)
-        case ast.Subscript(value=value) | ast.Attribute(value=value):
-            yield from _names(value)
+            yield from bound_names(target)
 
 
 def _mentioned(node: ast.Node) -> set[str]:
