@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tessera
-from tesserac.check.algebra.spectra import FUNCTIONS
+from tesserac.check.algebra.spectra import AT_ENDS, FUNCTIONS
+from tests.support.field import Number, random_numbers
 from tests.support.operator_cases import HEADER, NAMES, V, circulant, joined, placed
 
 SPECTRA = """
@@ -205,3 +206,32 @@ def test_functions_of_operators_are_those_of_their_eigenvalues(name: str) -> Non
     step = 1e-6 * change
     expected = v @ (applied(matrix + step) - applied(matrix - step)) / 2e-6
     np.testing.assert_allclose(np.sum(module.slope(matrix, v) * change), expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("name", AT_ENDS)
+def test_functions_of_projectors_are_their_values_at_0_and_1(name: str) -> None:
+    """To the last places: the root of an eigenvalue that is 1e-17 instead of 0 would be 3e-9."""
+    text = "def f(o: Tensor[N, K, f64], v: Tensor[N, f64]):\n    A = {}(op.projector(o))\n    return to_dense(A), A @ v"
+    rng, function = np.random.default_rng(1), IN_NUMPY.get(name) or getattr(np, name)
+    basis, v = np.linalg.qr(rng.normal(size=(6, 2)))[0], rng.normal(size=6)
+    projector = basis @ basis.T
+    wanted = function(0.0) * (np.eye(6) - projector) + function(1.0) * projector
+    matrix, applied = tessera.compile(text.format(name)).f(basis, v)
+    np.testing.assert_allclose(matrix, wanted, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(applied, wanted @ v, rtol=0, atol=4e-15)
+
+
+@pytest.mark.parametrize("stretch", [1, 2])
+def test_the_law_of_functions_of_a_projector(stretch: int) -> None:
+    """f(P) = f(0) I + (f(1) - f(0)) P of a polynomial, over a finite field; twice a projector refutes it."""
+    rng = np.random.default_rng(2)
+    zero, one = np.full((2, 2), Number(0)), np.array([[Number(1), Number(0)], [Number(0), Number(1)]])
+    projector = np.block([[one, random_numbers(rng, (2, 2))], [zero, zero]]) * stretch
+    eye = np.block([[one, zero], [zero, one]])
+    coefficients = random_numbers(rng, (6,))
+    found = eye * 0
+    for coefficient in coefficients:
+        found = found @ projector + eye * coefficient
+    at_zero, at_one = coefficients[-1], sum(coefficients, Number(0))
+    assert np.array_equal(found, eye * at_zero + projector * (at_one - at_zero)) == (stretch == 1)

@@ -6,15 +6,16 @@ a flag) is used; anything else is computed from its dense form.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
-from tesserac.check.algebra.combined import Eye, Zero
+from tesserac.check.algebra.combined import Eye, Zero, added, scaled
 from tesserac.check.algebra.constructors import Given
 from tesserac.check.algebra.flags import is_diagonal, is_psd, is_real, is_self_adjoint, is_skew
-from tesserac.check.algebra.kinds import Dense, Diag, Singular, Spectral
+from tesserac.check.algebra.kinds import Dense, Diag, Projector, Singular, Spectral
 from tesserac.check.algebra.measures import diagonal, kronecker_sum_of
 from tesserac.check.algebra.operands import as_kind, read, refuse, refuse_operand, require_size, require_square
 from tesserac.check.algebra.pool import Pool
@@ -138,6 +139,8 @@ def exponential(use: Application, tree: Kind) -> Kind:
     match tree:
         case Zero(domain=size, dtype=dtype):
             return Eye(size, dtype)
+        case Projector():
+            return of_projector(use, tree, "exp")
         case DirectSum(first=first, second=second) if is_square(pool, first):
             return direct_sum(pool, exponential(use, first), exponential(use, second))
         case _ if is_diagonal(pool, tree):
@@ -157,6 +160,13 @@ FUNCTIONS = (
 """Functions of numbers that an operator has too, by its eigenvalues."""
 NOT_NEGATIVE = ("sqrt", "rsqrt", "cosh", "abs")
 """Of these, what has no negative value."""
+AT_ENDS: dict[str, tuple[float, float]] = {
+    "sqrt": (0.0, 1.0), "exp": (1.0, math.e), "expm1": (0.0, math.expm1(1.0)), "log1p": (0.0, math.log1p(1.0)),
+    "sin": (0.0, math.sin(1.0)), "cos": (1.0, math.cos(1.0)), "sinh": (0.0, math.sinh(1.0)),
+    "cosh": (1.0, math.cosh(1.0)), "tanh": (0.0, math.tanh(1.0)), "atan": (0.0, math.pi / 4.0), "sign": (0.0, 1.0),
+    "abs": (0.0, 1.0),
+}  # fmt: skip
+"""What functions are at 0 and at 1, the eigenvalues of a projector: of those that have both."""
 
 
 def function_of(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -171,6 +181,8 @@ def _function(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
     function = typed.Static(StrType(name), use.span)
     if isinstance(tree, Eye) and name == "sqrt":
         return operator
+    if isinstance(tree, Projector) and name in AT_ENDS:
+        return use.operator(of_projector(use, tree, name))
     if is_diagonal(pool, tree) and is_real(pool, tree):
         return _made(use, use.call("measures._function_of_values", diagonal(use, tree), function), Diag)
     if name == "sqrt" and isinstance(tree, Kronecker) and is_psd(pool, tree):
@@ -186,6 +198,16 @@ def _function(use: Application, tree: Kind, operator: typed.Expr) -> typed.Expr:
         return refuse(pool.body, use.callee, operator.span, problem, remark)
     matrix = use.call("measures._matrix_function", use.dense(tree), function)
     return _made(use, matrix, lambda leaf: Dense(leaf, self_adjoint=True, psd=name in NOT_NEGATIVE))
+
+
+def of_projector(use: Application, tree: Projector, name: str) -> Kind:
+    """f(P) = f(0) I + (f(1) - f(0)) P: an eigenvalue that is 0 but for rounding would have a root far from 0."""
+    at_zero, at_one = AT_ENDS[name]
+    projected = scaled(use.pool, at_one - at_zero, (), tree)
+    size, _ = tree.shape(use.pool.types)
+    if not at_zero or size is None:
+        return projected
+    return added(use.pool, [scaled(use.pool, at_zero, (), Eye(use.pool.size(size, use.span))), projected])
 
 
 def _is_whole(use: Application, tree: Spectral) -> bool:
