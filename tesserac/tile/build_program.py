@@ -24,9 +24,10 @@ from tesserac.schedule.dialect import launch_loops, launch_outs, launch_stages, 
 from tesserac.schedule.space import written_strides
 from tesserac.schedule.views import through_view
 from tesserac.tile.bodies import finished
-from tesserac.tile.dialect import BUFFERS, Config, Stage, compute_scalar, tile_type
+from tesserac.tile.dialect import BUFFERS, Config, Stage, compute_scalar, memref_type, tile_type
 from tesserac.tile.masked_blocks import Bound
 from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_gathers import build_gather, part_of_gather
 from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
 from tesserac.tile.program_masks import arguments_used, masked_load, masked_view, select_that_holds
@@ -34,6 +35,7 @@ from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.tile.program_sizes import Sizes
 from tesserac.tile.program_stores import store_result
+from tesserac.tile.status import checked_forms, status_type
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import I64, DType
 
@@ -41,6 +43,13 @@ WHOLE = 512
 """The most elements that a dim may have that a program takes whole."""
 SYMBOLIC = 256
 """The same of a dim that only a run knows the size of."""
+
+NO_TILES = {
+    "form.sort": "a sort, or what is made of one",
+    "form.assemble": "a computed tile that is put together of parts",
+    "form.scatter": "elements of a computed tile that are replaced or folded at computed places",
+}
+"""Forms that no program has, as people know them."""
 
 
 class Program(Sizes):
@@ -63,6 +72,8 @@ class Program(Sizes):
         self._arguments: dict[tuple[int, MemRefType], Value] = {}
         self._views: dict[object, Value] = {}
         self._sources = self._read_sources()
+        self._status = {op: Value(status_type(op), self.block, 0, "status") for op in checked_forms(launch)}
+        """Where forms tell of bad indices. Values that stand for arguments until `finish`: these come last."""
 
     # ----------------------------------------------------------------------------------------------------- the kernel
 
@@ -104,6 +115,8 @@ class Program(Sizes):
 
     def finish(self, name: str) -> Op:
         self.builder.op("tile.return")
+        for status in self._status.values():
+            status.replace_all_uses(self.block.add_arg(status.type, status.name))
         units = launch_units(self.launch)
         attrs: dict[str, Attr] = {
             "sym_name": name,
@@ -141,7 +154,7 @@ class Program(Sizes):
     def is_argument(self, value: Value) -> bool:
         return value in self._sources
 
-    def _read(self, value: Value) -> tuple[Source, Access] | None:
+    def read(self, value: Value) -> tuple[Source, Access] | None:
         """How a value is read from the arguments, if it is only seen through views."""
         base, views = view_source(value)
         source = self._sources.get(base)
@@ -198,18 +211,26 @@ class Program(Sizes):
         return self._declared((operand, MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))))
 
     def _load(self, value: Value, source: Source, access: Access, dims: Dims) -> Value:
-        argument, offset = self._argument(source, access, dims)
-        mem = self._declared(argument)
-        at = [self.axis(dim) for dim in dims]
-        if self.lead is not None and source.lead != ZERO:
-            at = [self._leading_index(self.lead, source), *at]
-        if offset != ZERO:
-            at = [self.size(offset), *at]
-        ty = argument[1]
+        mem, fixed = self.memory_at(source, access, dims)
+        ty = memref_type(mem)
         tile = TileType(self.shape(dims), ty.dtype, ty.policy)
         staging = next((s for s in launch_stages(self.launch) if s.operand == source.operand), None)
         attrs: dict[str, Attr] = {} if staging is None else {"stage": Stage(staging.layout, staging.depth)}
-        return self.builder.value("tile.load", (mem, *at), tile, attrs, hint=value.name)
+        at = [self.axis(dim) for dim in dims]
+        return self.builder.value("tile.load", (mem, *fixed, *at), tile, attrs, hint=value.name)
+
+    def memory_at(self, source: Source, access: Access, dims: Dims) -> tuple[Value, list[Value]]:
+        """The memory of an access, and the coordinates of its first dims, which stand before the access's own: those of
+        an offset and of a leading dim."""
+        argument, offset = self._argument(source, access, dims)
+        fixed = [] if offset == ZERO else [self.size(offset)]
+        if self.lead is not None and source.lead != ZERO:
+            fixed.append(self._leading_index(self.lead, source))
+        return self._declared(argument), fixed
+
+    def status_of(self, op: Op) -> list[Value]:
+        """Where a form tells of bad indices, if it checks them."""
+        return [self._status[op]] if op in self._status else []
 
     def given_index(self, value: Value) -> Value | None:
         """One integer that a program is given, as an index; None where it computes it."""
@@ -275,7 +296,7 @@ class Program(Sizes):
             return self.remember(value, self._made(value))
 
     def _made(self, value: Value) -> Value:
-        read = self._read(value)
+        read = self.read(value)
         if read is not None:
             return self._load(value, *read, tensor_type(value).dims)
         op = value.defining_op
@@ -285,7 +306,7 @@ class Program(Sizes):
             return masked_view(self, op) or self._seen(op)
         make = _MAKERS.get(op.name)
         if make is None:
-            raise NoTiles(f"`{op.name}` in a program")
+            raise NoTiles(NO_TILES.get(op.name, f"`{op.name}` in a program"))
         return make(self, op, value)
 
     def _seen(self, view: Op) -> Value:
@@ -293,6 +314,8 @@ class Program(Sizes):
         places = through_view(view, tuple(range(tensor_type(view.result).rank)))
         if places is None and (part := part_of_map(view)) is not None:
             return self.value(part)
+        if places is None and (found := part_of_gather(self, view)) is not None:
+            return found
         if places is None:
             raise NoTiles("a view of a computed tile that is no permutation")
         source = self.value(view.operands[0])
@@ -386,6 +409,7 @@ class Program(Sizes):
 _MAKERS: dict[str, Callable[[Program, Op, Value], Value]] = {
     "form.map": Program.map,
     "form.contract": Program.contract,
+    "form.gather": build_gather,
     "form.reduce": build_reduce,
     "form.loop": build_loop,
 }

@@ -179,7 +179,7 @@ def part_of_map(view: Op) -> Value | None:
         return None
     dims = tensor_type(view.result).dims
     read = zip(made.operands, operand_maps(made), strict=True)
-    parts = [_part(made, value, places, cut, dims) for value, places in read]
+    parts = [part_read(made, value, places, cut, dims) for value, places in read]
     copy = clone_op(made, dict(zip(made.operands, parts, strict=True)))
     ty = tensor_type(made.result)
     copy.result.type = TensorType(dims, ty.dtype, ty.policy)
@@ -188,9 +188,9 @@ def part_of_map(view: Op) -> Value | None:
     return part
 
 
-def _part(made: Op, value: Value, places: tuple[int | None, ...], cut: Slice, dims: tuple[Dim, ...]) -> Value:
-    """What a map reads of an operand for a part of its result: the operand itself where it has none of the dims that
-    are cut."""
+def part_read(made: Op, value: Value, places: tuple[int | None, ...], cut: Slice, dims: tuple[Dim, ...]) -> Value:
+    """What a map or gather reads of an operand for a part of its result: the operand itself where it has none of the
+    dims that are cut."""
     ty, whole = tensor_type(value), tensor_type(made.result).dims
     own = tuple(size if place is None else dims[place] for size, place in zip(ty.dims, places, strict=True))
     starts = tuple(ZERO if place is None else cut.starts[place] for place in places)

@@ -8,6 +8,8 @@ from tesserac.ir.core import OPDEFS, Attr, Op, Value, attr
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import gather_source, is_checked
 from tesserac.ir.types import MemRefType
+from tesserac.schedule.dialect import launch_kind
+from tesserac.schedule.programs import launched_kernel
 from tesserac.schedule.space import computing
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import I64
@@ -17,8 +19,9 @@ INDEXED = ("form.gather", "form.scatter")
 
 
 def checked_forms(launch: Op) -> list[Op]:
-    """The forms of a launch that may find an index out of range."""
-    return [op for op in computing(launch) if op.name in INDEXED and is_checked(op)]
+    """The forms of a launch, of a tile program those of its region, that may find an index out of range."""
+    forms = launched_kernel(launch).walk() if launch_kind(launch) == "program" else computing(launch)
+    return [op for op in forms if op.name in INDEXED and is_checked(op)]
 
 
 def status_type(check: Op) -> MemRefType:

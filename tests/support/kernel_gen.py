@@ -68,6 +68,9 @@ class RandomKernel:
                 made.append(np.uint64(seed))  # type: ignore[arg-type]
             elif name == LENGTH:
                 made.append(np.int32(rng.choice([0, 1, n, rng.integers(0, n + 1)])))  # type: ignore[arg-type]
+            elif name in PLACES:
+                most = s if name == "taken" else n
+                made.append(rng.integers(-most, most, (*lead, most)).astype(np.int32))
             elif name in BOUNDS:
                 made.append(rng.integers(0, n + 2, (*lead, *((s,) if name == "ends" else (1,)))).astype(np.int32))
             else:
@@ -78,9 +81,11 @@ class RandomKernel:
 TYPES = {
     "x": "S, N", "y": "S, N", "w": f"N, {HEADS}", "z": "N, L", "r": f"S, {WIDTH}", "v": f"{WIDTH}", "c": "N",
     "b": "2, S, N", "q": f"2, S, {HEADS}", "k": f"2, N, {HEADS}", "q4": f"2, 3, S, {HEADS}", "k4": f"2, 1, N, {HEADS}",
-    "end": "1", "ends": "S", "K": f"2, 3, N, {HEADS}", "V": f"2, 3, N, {HEADS}",
+    "end": "1", "ends": "S", "taken": "S", "slots": "N", "K": f"2, 3, N, {HEADS}", "V": f"2, 3, N, {HEADS}",
 }  # fmt: skip
 BOUNDS = ("end", "ends")
+PLACES = ("taken", "slots")
+"""Rows in the order in which they are taken, by rows of the result and by columns; negative ones count from the end."""
 KEY, CACHE, LENGTH = "key", "cache", "len"
 CACHED = ("K", "V", LENGTH)
 """What a program makes a cache of."""
@@ -132,6 +137,14 @@ class _Writer:
         row = "tile.row_index()"
         ways = {"window": f", start={row} - 7, stop={row} + 2", "causal": f", stop={row} + 1", "from": ", start=3"}
         return ways.get(kind, "")
+
+    def block_of_rows(self, name: str, counter: str = "") -> str:
+        """What loads this program's rows, or those of a place each, with a block of columns."""
+        columns = f", {counter}" if counter else ""
+        if self.pick(True, False, False):
+            self.add(f"at = tile.load({self.read('taken')}, rows=T.m)", inside=bool(counter))
+            return f"tile.load({name}, at{columns})"
+        return f"tile.load({name}, None{columns}, rows=T.m)" if counter else f"tile.load({name}, rows=T.m)"
 
     def mask(self, counter: str) -> str:
         """A condition on rows and columns, or none."""
@@ -191,10 +204,10 @@ def _folds(w: _Writer) -> None:
         "min": f"g = tile.full((T.m,), INF, {w.wide})",
     }  # fmt: skip
     w.add(*(starts[kind] for kind in kinds), f"for j in tile.range_k(x, T.k{w.bounds()}):")
-    w.add("t = tile.load(x, None, j, rows=T.m)", inside=True)
+    w.add(f"t = {w.block_of_rows('x', 'j')}", inside=True)
     tiles = ["t"]
     if pick(True, False):
-        w.add(f"u = tile.load({w.read('y')}, None, j, rows=T.m)", inside=True)
+        w.add(f"u = {w.block_of_rows(w.read('y'), 'j')}", inside=True)
         tiles.append("u")
     w.drawn("t", inside=True)
     mask = w.mask("j")
@@ -220,6 +233,7 @@ def _softmax(w: _Writer) -> None:
     given, keys, values = pick(("b", "w", "w"), ("q", "k", "k"), ("q4", "k4", "k4"), ("q4", "cache.K", "cache.V"))
     w.read(given)
     w.read(values.partition(".")[0])
+    block = "j"
     w.add(f"a, l = tile.zeros((T.m, {HEADS}), {w.wide}), tile.zeros((T.m,), {w.wide})")
     w.add(f"m = tile.full((T.m,), -INF, {w.wide})")
     if given == "b":
@@ -227,7 +241,10 @@ def _softmax(w: _Writer) -> None:
         w.add("s = tile.load(b, None, j, rows=T.m)", inside=True)
     else:
         w.add(f"x = tile.load({given}, rows=T.m)", f"for j in tile.range_n({keys}, T.n{w.bounds()}):")
-        w.add(f"s = tile.dot(x, tile.transpose(tile.load({keys}, j)))", inside=True)
+        if values in ("k", "k4") and pick(True, False):
+            w.add(f"at = tile.load({w.read('slots')}, j)", inside=True)
+            block = "at"
+        w.add(f"s = tile.dot(x, tile.transpose(tile.load({keys}, {block})))", inside=True)
     w.add(f"s = {expression(pick, ['s'], 1)}", inside=True)
     mask = w.mask("j")
     if mask:
@@ -236,14 +253,14 @@ def _softmax(w: _Writer) -> None:
         w.add("tile.mask_causal(s, tile.row_index(), tile.col_index(j))", inside=True)
     w.add("P, mc, lc = tile.softmax_online(s)", inside=True)
     w.drawn("P", inside=True)
-    w.add(f"a, m, l = tile.softmax_accumulate(a, m, l, P, tile.load({values}, j), mc, lc)", inside=True)
+    w.add(f"a, m, l = tile.softmax_accumulate(a, m, l, P, tile.load({values}, {block}), mc, lc)", inside=True)
     w.add(f"return {pick('a / l[:, None]', 'a / l[:, None], m, l', 'a / l[:, None] * 2.0, m')}")
 
 
 def _rows(w: _Writer) -> None:
     pick = w.pick
     w.read("r")
-    w.add("t = tile.load(r, rows=T.m)")
+    w.add(f"t = {w.block_of_rows('r')}")
     tiles = ["t"]
     if pick(True, False):
         w.add(f"e = tile.load({w.read('v')})[None, :] + t * 0.0")
@@ -284,7 +301,7 @@ def _pinned(w: _Writer) -> None:
 def _type(name: str, dtype: str, tensor: str) -> str:
     if name in (KEY, LENGTH, CACHE):
         return {KEY: "Key", LENGTH: "i32", CACHE: f"KVCache[{TYPES['K']}, {dtype}]"}[name]
-    return f"{tensor}[{TYPES[name]}, {'i32' if name in BOUNDS else dtype}]"
+    return f"{tensor}[{TYPES[name]}, {'i32' if name in (*BOUNDS, *PLACES) else dtype}]"
 
 
 def _params(names: Sequence[str], dtype: str, tensor: str) -> str:

@@ -106,6 +106,47 @@ def f(x: KTile[S, 16, f32], w: KTile[4, 16, f32]):
             y = y - (y * y * y - t) / (3.0 * y * y + 1.0)
     return y
 """
+PAGED = """
+@kernel
+def f(q: KTile[2, S, 16, f32], k: KTile[2, P, 16, f32], v: KTile[2, P, 16, f32], table: KTile[10, i32],
+      slots: KTile[40, i32], end: KTile[1, i32]) -> Tile[2, S, 16, f32]:
+    T = tile.context()
+    x = tile.load(q, rows=T.m, cols=T.d)
+    acc, m, l = tile.zeros((T.m, T.d), f32), tile.full((T.m,), -INF), tile.zeros((T.m,), f32)
+    for j in tile.range_n(slots, T.n, stop=tile.load(end)[0] * 4 + 1):
+        at = table[tile.col_index(j) // 4] * 4 + tile.col_index(j) % 4
+        p, mc, lc = tile.softmax_online(tile.dot(x, tile.transpose(tile.load(k, at))) * 0.25)
+        acc, m, l = tile.softmax_accumulate(acc, m, l, p, tile.load(v, at), mc, lc)
+    return acc / l[:, None]
+"""
+ROWS_TAKEN = """
+@kernel
+def f(w: KTile[P, 16, f32], ids: KTile[S, 3, i32], g: KTile[16, f32]):
+    T = tile.context()
+    at = tile.load(ids, rows=T.m)
+    x = tile.load(w, at[:, 0]) + w[at[:, 1]] - gather(w, at[:, 2])
+    return x * rsqrt(mean(x * x, axis=-1, keep=True) + 1e-5) * g[None, :]
+"""
+PRODUCT_OF_ROWS_TAKEN = """
+@kernel
+def f(x: KTile[P, L, f32], order: KTile[S, i32], w: KTile[L, 8, i8], scale: KTile[40, 8, f32]):
+    T = tile.context()
+    at, acc = tile.load(order, rows=T.m), tile.zeros((T.m, T.n), f32)
+    for k in tile.range_k(x, T.k):
+        groups = scale[(tile.col_index(k) // 32)[:, None], tile.col_index()[None, :]]
+        acc += tile.dot(tile.load(x, at, k), cast(tile.load(w, k, None, cols=T.n), f32) * groups)
+    return acc
+"""
+CAUSAL_CONVOLUTION = """
+@kernel
+def f(x: KTile[S, 16, f32], w: KTile[4, 16, f32]):
+    T = tile.context()
+    y, r = tile.load(x, rows=T.m) * w[3][None, :], tile.row_index()
+    for i in range(3):
+        at = r - 3 + i
+        y = y + where(at[:, None] >= 0, tile.load(x, maximum(at, 0)), 0.0) * w[i][None, :]
+    return y
+"""
 KERNELS = {
     "variance": (VARIANCE, "SL"),
     "normed product": (NORMED_PRODUCT, "SL L8"),
@@ -115,19 +156,27 @@ KERNELS = {
     "softmax of a product": (SOFTMAX_OF_PRODUCT, "SL L8"),
     "histogram": (HISTOGRAM, "iL iS"),
     "short loops": (SHORT_LOOPS, "Sd 4d"),
+    "pages": (PAGED, "2Sd 2Pd 2Pd it iP i1"),
+    "rows taken": (ROWS_TAKEN, "Pd iS3 d"),
+    "product of rows taken": (PRODUCT_OF_ROWS_TAKEN, "PL iS bL8 P8"),
+    "causal convolution": (CAUSAL_CONVOLUTION, "Sd 4d"),
 }
+INTEGERS = {"i": "i4", "b": "i1"}
 MEANT = {
     "cumsum(t, axis=1)": "`form.scan` in a program",
-    "sort(t, axis=1)": "`form.gather` in a program",
+    "sort(t, axis=1)": "a sort, or what is made of one",
+    "t + roll(t, 1, axis=1)": "a computed tile that is put together of parts",
+    "gather(t * 2.0, cast(arange(4), i32), axis=1)": "a gather of a computed tile, which lies in no memory",
 }
 
 
 def arguments(name: str, rows: int, length: int) -> list[np.ndarray]:
-    sizes, rng = {"S": rows, "L": length, "d": 16, "8": 8, "4": 4}, np.random.default_rng(length)
-    made = []
+    sizes = {"S": rows, "L": length, "d": 16, "P": 40, "t": 10, **{digit: int(digit) for digit in "12348"}}
+    made, rng = [], np.random.default_rng(length)
     for letters in KERNELS[name][1].split():
-        shape = [sizes[letter] for letter in letters if letter != "i"]
-        made.append(rng.integers(0, 9, shape).astype("i4") if "i" in letters else rng.standard_normal(shape, "f4"))
+        shape = [sizes[letter] for letter in letters if letter not in INTEGERS]
+        kind = INTEGERS.get(letters[0])
+        made.append(rng.integers(0, 9, shape).astype(kind) if kind else rng.standard_normal(shape, "f4"))
     return made
 
 
@@ -139,7 +188,11 @@ def why(text: str, machine: Machine) -> list[str]:
 @pytest.mark.parametrize("machine", [AARCH64, SM_90A], ids=lambda machine: machine.arch)
 @pytest.mark.parametrize("name", KERNELS)
 def test_they_run_as_tiles(name: str, machine: Machine) -> None:
-    assert why(KERNELS[name][0], machine) == [""]
+    """One launch, and nothing in memory but arguments and results."""
+    made = levels(KERNELS[name][0], machine)
+    assert [reason for _, reason in placed_kernels(made.forms.lookup("main.f"))] == [""]
+    assert [op.attrs["kind"] for op in made.schedule.walk() if op.name == "schedule.launch"] == ["program"]
+    assert not [op for op in made.schedule.walk() if op.attrs.get("role") == "workspace"]
 
 
 @pytest.mark.one_in(48)
@@ -152,6 +205,17 @@ def test_they_have_the_bits_of_their_meaning(name: str) -> None:
     for results in ways:
         for got, expected in zip(results, wanted, strict=True):
             same_bits(np.asarray(got), np.asarray(expected))
+
+
+@pytest.mark.one_in(2)
+def test_rows_that_are_not_there_are_told() -> None:
+    w, ids, g = arguments("rows taken", 9, 1)
+    f = tessera.compile(ROWS_TAKEN).f
+    ids[5, 1] = -40
+    f(w, ids, g)
+    ids[5, 1] = 40
+    with pytest.raises(tessera.TesseraError, match="index 40 is out of range for a dim of size 40"):
+        f(w, ids, g)
 
 
 @pytest.mark.one_in(4)

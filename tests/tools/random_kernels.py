@@ -30,7 +30,7 @@ SIZES = ((1, 1), (3, 40), (20, 33), (9, 600), (2, 1100), (70, 130), (3, 4200))
 
 KINDS = {
     "products": "tile.dot(", "loops over blocks": "tile.range", "running softmax": "softmax_online",
-    "places": "_index(", "parts of a dim": "stop=", "random numbers": KEY, "caches": f"{CACHE}.",
+    "places": "_index(", "rows taken": ", at", "parts of a dim": "stop=", "random numbers": KEY, "caches": f"{CACHE}.",
 }  # fmt: skip
 """What kernels are made of, by what stands in their texts."""
 

@@ -27,6 +27,7 @@ from tesserac.diag.codes.names import E0210
 from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Wide
 from tesserac.ops.elementwise import Add, Sub
+from tesserac.ops.index import Gather
 from tesserac.ops.registry import OPERATORS
 from tesserac.ops.shape import Slice
 from tesserac.types.dims import ZERO, Dim
@@ -77,8 +78,10 @@ def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
     type_ = TensorType(sizes, x.type.dtype, x.type.policy)
     tile: typed.Expr = typed.Apply(type_, callee.span, Slice(starts, sizes, (1,) * len(ranges)), (x,))
     kernel.reads.add(tile)
-    length = length_of(body, x)
-    if length is not None:
+    if _are_places(rows := given.get("i")):
+        assert rows is not None
+        tile = apply_operator(body, Gather(0), [tile, rows], callee.at, callee.span)
+    elif (length := length_of(body, x)) is not None:
         kernel.limits[sizes[0]] = length
     policy = kernel.policies.get(x.type.dtype, NO_POLICY)
     tile = meet_storage(body, tile, x.type.dtype, policy) or tile
@@ -113,6 +116,8 @@ def _range(
 ) -> Range | None:
     """A block by its number, this program's by its size (`None` as a number means it too), or the whole dim."""
     own = number is not None and isinstance(number.type, NoneType)
+    if usual == "m" and extent is None and _are_places(number):
+        return Range(ZERO, size)
     if number is not None and not own:
         return _numbered(body, kernel, size, number, extent)
     if extent is None and not own:
@@ -124,6 +129,11 @@ def _range(
     if block != kernel.blocks["d"]:
         kernel.own.setdefault(block, place)
     return Range(kernel.own_start(block), block) if bind_block(body, kernel, block, size, place) else None
+
+
+def _are_places(number: typed.Expr | None) -> bool:
+    """Whether these are the rows that a load takes, and not the number of a block."""
+    return number is not None and isinstance(number.type, TensorType) and number.type.dtype.is_integer
 
 
 def _extent(body: Body, kernel: Kernel, size: Dim, extent: typed.Expr) -> Dim | None:
@@ -147,6 +157,7 @@ def _numbered(
     if counter is None or block is None:
         draft = body.sink.error(E0520, at=number.span)
         draft.remark("blocks are counted by `for i in tile.range_n(shape, T.n)` and `tile.range_k(x, T.k)`")
+        draft.remark("rows by a tile of integers are `tile.load(x, rows)`, without a size of blocks for them")
         return None
     if extent is not None and extent.type != IntType(block):
         draft = body.sink.error(E0521, at=number.span, block=kernel.block_name(block))

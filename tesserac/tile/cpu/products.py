@@ -35,7 +35,7 @@ from tesserac.tile.cpu.turned_products import (
     sum_turned,
     turned_accumulator,
 )
-from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
+from tesserac.tile.dialect import compute_scalar, gather_operands, memref_type, tile_type
 from tesserac.types.dtype import F32, F64, TF32, DType
 
 SET_BYTES = 4096
@@ -257,15 +257,21 @@ def _operand_axis(ctx: Context, operand: Value, dim: int) -> Axis | None:
             return _axis_before(ctx, op, [v for v in op.operands if isinstance(v.type, AxisType)][dim])
         case "tile.full":
             return None
-        case "tile.map":
-            followed = zip(op.operands, operand_maps(op), strict=True)
-            found = [_operand_axis(ctx, v, places.index(dim)) for v, places in followed if dim in places]
+        case "tile.map" | "tile.gather":
+            read = op.operands if op.name == "tile.map" else gather_operands(op)[0]
+            followed = zip(read, operand_maps(op), strict=True)
+            found = [_followed_axis(ctx, op, v, places.index(dim)) for v, places in followed if dim in places]
             return next((axis for axis in found if axis is not None), None)
         case "tile.cast":
             return _operand_axis(ctx, op.operands[0], dim)
         case "tile.dot":
             return _operand_axis(ctx, op.operands[dim], dim)
     raise LoweringError("rows and columns of a product in a loop must be known before it", op)
+
+
+def _followed_axis(ctx: Context, op: Op, value: Value, dim: int) -> Axis | None:
+    """The axis of a dim of what a map or gather follows: a tile, or the axis itself."""
+    return _axis_before(ctx, op, value) if isinstance(value.type, AxisType) else _operand_axis(ctx, value, dim)
 
 
 def _axis_before(ctx: Context, op: Op, neutral: Value) -> Axis:

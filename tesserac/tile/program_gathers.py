@@ -1,0 +1,59 @@
+"""Reads at computed places in a tile program: rows of a table by a tile of integers.
+
+    form.gather(%k, %at)      ==>   tile.gather(%k, %at, %columns, %status)      the table is not copied before
+
+The table is an argument, which lies in memory; the integers may be computed. One that is out of range is told to a word
+of the launch's, one for every such form, which the host looks at. Places that lie outside the axes of the integers are
+neither read nor told of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tesserac.ir.core import Attr, Op, Value
+from tesserac.ir.forms import Slice, operand_maps, tensor_type
+from tesserac.ir.indexed import gather_source
+from tesserac.ir.types import TensorType, TileType
+from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_maps import part_read
+
+if TYPE_CHECKING:
+    from tesserac.tile.build_program import Program
+
+
+def build_gather(program: Program, op: Op, value: Value) -> Value:
+    return _gathered(program, op, op.operands, tensor_type(value))
+
+
+def part_of_gather(program: Program, view: Op) -> Value | None:
+    """A part of what a gather reads: its own places in parts of the table. None for any other view."""
+    made, cut = view.operands[0].defining_op, view.attrs["view"]
+    if not isinstance(cut, Slice) or made is None or made.name != "form.gather":
+        return None
+    dims = tensor_type(view.result).dims
+    read = zip(made.operands, (gather_source(made), *operand_maps(made)), strict=True)
+    parts = [part_read(made, value, places, cut, dims) for value, places in read]
+    return _gathered(program, made, parts, tensor_type(view.result))
+
+
+def _gathered(program: Program, op: Op, operands: Sequence[Value], result: TensorType) -> Value:
+    """The tile that a gather, or part of one, reads of these operands."""
+    table, dims = operands[0], tensor_type(operands[0]).dims
+    indices, read = [program.value(index) for index in operands[1:]], program.read(table)
+    if read is None:
+        raise NoTiles("a gather of a computed tile, which lies in no memory")
+    followed, computed = gather_source(op), iter(zip(indices, operand_maps(op), strict=True))
+    if any(program.varies(dim) for dim, place in zip(dims, followed, strict=True) if place is None):
+        raise NoTiles("a gather within a block")
+    argument, fixed = program.memory_at(*read, dims)
+    pairs = [
+        next(computed) if place is None else (program.axis(dim), (place,))
+        for dim, place in zip(dims, followed, strict=True)
+    ]
+    maps = (*((),) * len(fixed), *(places for _, places in pairs))
+    tile = TileType(program.shape(result.dims), result.dtype, result.policy)
+    at = (*fixed, *(coordinate for coordinate, _ in pairs), *program.status_of(op))
+    attrs: dict[str, Attr] = {"maps": maps, "bounds": op.attrs["bounds"]}
+    return program.builder.value("tile.gather", (argument, *at), tile, attrs, hint=op.result.name)
