@@ -29,6 +29,7 @@ PAIRS: dict[str, tuple[str, str, str]] = {
     "rows": (PLAIN, "diag(d) @ a", "d[:, None] * a"),
     "columns": (PLAIN, "a @ diag(d)", "a * d[None, :]"),
     "inverse": (PLAIN, "inv(a) @ v", "solve(a, v)"),
+    "transforms": ("h: Tensor[8, c64]", "ifft(fft(h))", "h"),
     "naive_kronecker": (GRID, "kron(a, b) @ x", "reshape(a @ reshape(x, (6, 8)) @ b.T, (48,))"),
 }
 
@@ -39,3 +40,9 @@ def test_the_program_is_the_one_by_hand(what: str) -> None:
     params, *both = PAIRS[what]
     ours, hand = (print_module(compile_to_forms(f"def f({params}):\n    return {body}\n")) for body in both)
     assert ours == hand
+
+
+def test_a_complex_argument_that_is_returned_is_copied_as_it_stands() -> None:
+    """Its parts stay in a row: none is read with a stride of two."""
+    text = print_module(compile_to_forms("def f(h: Tensor[8, c64]): return h"))
+    assert "form.view" not in text and text.count("form.assemble") == 1

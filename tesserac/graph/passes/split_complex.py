@@ -130,8 +130,10 @@ class _Splitter:
 
     def _returned(self, builder: Builder, value: Value) -> Value:
         joined = self.rows.get(value)
-        if joined is None or not _is_computed(joined):
+        if joined is None:
             joined = side_by_side(builder, self.both(builder, value), tensor_type(value).rank)
+        elif not _is_computed(joined):
+            joined = _copied(builder, joined)
         return builder.value("form.complex", (joined,), tensor_type(value), hint=value.name)
 
     def _remove(self, block: Block) -> None:
@@ -378,6 +380,13 @@ def _is_computed(value: Value) -> bool:
     if made is not None and made.name == "form.view":
         return _is_computed(made.operands[0])
     return made is not None and made.name in (LINES, "form.assemble")
+
+
+def _copied(builder: Builder, rows: Value) -> Value:
+    """What shows an argument, written out as it stands."""
+    ty = tensor_type(rows)
+    whole = Slice((ZERO,) * ty.rank, (1,) * ty.rank)
+    return builder.value("form.assemble", (rows,), ty, {"boxes": (whole,)})
 
 
 def _scalar(value: Value) -> ScalarType:
