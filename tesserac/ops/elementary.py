@@ -160,7 +160,7 @@ class Log10(Elementwise):
 
     name, primitive, signatures = "log10", "log10", ONE_FLOAT
     pole = (0, 0.0)
-    differential = "dx / (x * 2.302585092994046)"
+    differential = "dx * 0.4342944819032518 / x"
 
     def bounds(self, ranges: Sequence[Interval], operands: Sequence[TensorType], extent: Extent) -> Interval:
         return _logarithm(ranges[0], math.log10, 0.0, relative_error(operands[0]))
@@ -331,14 +331,17 @@ class Atan2(Elementwise):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
-        """`(dx * y - dy * x) / (x * x + y * y)`, scaled so that squares do not overflow; 0 where both are 0."""
+        """`(dx * y - dy * x) / (x * x + y * y)`, scaled so that squares do not overflow; 0 where both are 0 or one is
+        infinite."""
         (x, y), (dx, dy), ty = operands, tangents, tensor_type(result)
+        zero, one = write.number(0.0, ty), write.number(1.0, ty)
         largest = write("stop_gradient", write("maximum", write("abs", x), write("abs", y)))
-        origin = write("equal", largest, write.number(0.0, ty))
-        size = write("where", origin, write.number(1.0, ty), largest)
-        u, v = write("div", x, size), write("div", y, size)
+        infinite = write("equal", largest, write.number(math.inf, ty))
+        flat = write("bitwise_or", write("equal", largest, zero), infinite)
+        size = write("where", flat, one, largest)
+        u, v = (write("where", flat, zero, write("div", side, size)) for side in (x, y))
         square = write("mul", size, write("add", write("mul", u, u), write("mul", v, v)))
-        square = write("where", origin, write.number(1.0, ty), square)
+        square = write("where", flat, one, square)
         by_x = None if dx is None else write("mul", dx, write("div", v, square))
         by_y = None if dy is None else write("neg", write("mul", dy, write("div", u, square)))
         return write.add(by_x, by_y)

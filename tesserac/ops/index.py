@@ -91,6 +91,7 @@ class TakeAlongAxis(Operator):
     """
 
     name = "take_along_axis"
+    others = {"index": ("indices",)}
     batching = "shifted"
     signatures = ("(x: E[{dims}], index: I[{dims}], axis: axis) -> E[{dims}]",)
     linear = "jointly"

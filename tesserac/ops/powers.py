@@ -35,12 +35,17 @@ class Pow(Elementwise):
     def derivative(
         self, write: Writer, operands: Sequence[Value], result: Value, tangents: Sequence[Value | None]
     ) -> Value | None:
-        """`dx * y * x**(y - 1) + dy * result * log(x)`; the first is 0 where y is, and the logarithm where x is."""
+        """`dx * y * x**(y - 1) + dy * result * log(x)`; the first is 0 where y is, and the logarithm where x is
+        and y is not negative."""
         (x, y), (dx, dy), ty = operands, tangents, tensor_type(result)
         by_x = None if dx is None else write("mul", dx, self._slope(write, x, y, result))
         if dy is None:
             return by_x
-        base = write("where", write("equal", x, write.number(0.0, ty)), write.number(1.0, ty), x)
+        zero, one = write.number(0.0, ty), write.number(1.0, ty)
+        none = write("equal", x, zero)
+        if not ty.dtype.is_complex:
+            none = write("bitwise_and", none, write("less_equal", zero, y))
+        base = write("where", none, one, x)
         return write.add(by_x, write("mul", dy, write("mul", result, write("log", base))))
 
     def _slope(self, write: Writer, x: Value, y: Value, result: Value) -> Value:

@@ -198,6 +198,11 @@ def test_what_does_not_fit_is_told(call: str, reason: str) -> None:
         ("topk(x, 2).indices", "the second of what `topk(x, k)`"),
         ("x.long()", "`x.astype(i64)`"),
         ("x.dim()", "`x.rank`"),
+        ("x.gather(1, argmax(x, axis=1, keep=True))", "`take_along_axis(x, i, axis)`"),
+        ("scatter_add(x, 1, argmax(x, axis=1, keep=True), x)", "`x.at[i].add(v)`"),
+        ("x.repeat(2, 3)", "`tile(x, (2, 3))`"),
+        ("softmax(x, dtype=f64)", "`x.astype(f64)` before the call"),
+        ("gamma(4.5)", "`cast(0.5, f32)`"),
     ],
 )
 def test_what_is_called_otherwise_is_told(call: str, remark: str) -> None:

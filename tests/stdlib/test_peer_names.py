@@ -100,6 +100,11 @@ conv_transpose2d(z[0], k, stride=2) = conv_transpose2d(z, k, stride=2)[0]
 conv3d(z[0, :, None], k[:, :, None]) = conv3d(z[:, :, None], k[:, :, None])[0]
 conv_transpose3d(z[0, :, None], k[:, :, None]) = conv_transpose3d(z[:, :, None], k[:, :, None])[0]
 vmap(lambda one: conv2d(one, k))(z) = conv2d(z, k)
+take_along_axis(x, indices=i[:, None], axis=1) = take_along_axis(x, i[:, None], axis=1)
+swapaxes(x, axis0=0, axis1=1) + swapaxes(x, axis1=0, axis2=1) = 2.0 * x.T
+batch_norm(z, t, u, u, t, False, 0.1, 1e-3) = batchnorm(z, t, u, u, t, 1e-3)
+isin(i, [0, 2]) = isin(i, array([0, 2]))
+comb(10, 3) + comb(4, 2, repetition=True) + comb(3, 4) + 0.0 * v = 130.0 + 0.0 * v
 dctn(x) + idstn(x, axes=(0,)) = dct(dct(x, axis=0), axis=1) + idst(x, axis=0)
 """
 PAIRS = [line.split(" = ") for line in SAME.splitlines() if line]

@@ -26,7 +26,7 @@ from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0307, E0308, E0311
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import IntType, RunIntType, TensorType
+from tesserac.types.ty import FloatType, IntType, RunIntType, TensorType
 from tesserac.types.unify import Conflict
 
 
@@ -98,6 +98,8 @@ def explain_misfit(
     else:
         expected = _spec_text(body, spec)
         draft = body.sink.error(E0210, at=argument.span, expected=expected, found=type_text(misfit.found))
+        if isinstance(spec, TensorSpec) and isinstance(misfit.found, FloatType | IntType):
+            draft.remark("a number becomes a tensor without dims by `cast`, which says its dtype: `cast(0.5, f32)`")
     suggest_unit(body, draft, signature, values, misfit.parameter)
     suggest_operator(body, draft, spec, argument)
     draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` {DECLARED}")

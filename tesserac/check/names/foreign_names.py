@@ -27,7 +27,7 @@ NAMES = {
 }
 """Of a function that takes the same, or nearly so."""
 
-MODULES = ("np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy")
+MODULES = ("np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg")
 """What a program of Python has imported."""
 NO_MODULE = "functions need no module before them"
 _DIVIDES = "it divides by the number of elements unless that is said"
@@ -86,8 +86,10 @@ ATTRIBUTES = {
     "int": "`x.astype(i32)`",
     "long": "`x.astype(i64)`",
     "ndim": "`x.rank`",
+    "nelement": "`x.size`",
     "new_ones": "`ones(N, dtype=x.dtype)`",
     "new_zeros": "`zeros(N, dtype=x.dtype)`",
+    "type": "`x.astype(f64)`; `x.dtype` is known while compiling",
     "values": "the first of what `topk(x, k)` or `mode(x)` gives; `sort` and `max` give nothing else",
 }
 """Of tensors alone: of a name that nothing has they would say too much."""
@@ -95,6 +97,7 @@ SAME_METHODS = {"view": "reshape"}
 """Methods of tensors that take the same under another name here."""
 FOREIGN_PARAMETERS = {
     "device": "`with device(gpu):` stands around what is to run there",
+    "dtype": "the result has the dtype of what goes in: `x.astype(f64)` before the call",
     "generator": "`seed=` or `key=` gives a draw numbers of its own",
     "inplace": "nothing changes a tensor in place: bind the name again, `x = relu(x)`",
     "out": "a call gives its result: `y = f(x)`",
@@ -103,6 +106,13 @@ FOREIGN_PARAMETERS = {
     "unbiased": "`ddof=1` divides by one less than there are elements, `ddof=0` by their number",
 }
 """What PyTorch's functions take, and how it is said here."""
+AXIS_FIRST = {
+    "gather": "`take_along_axis(x, i, axis)`; `gather(x, i, axis)` takes whole slices",
+    "scatter_add": "`x.at[i].add(v)`, with `arange` for the other dims; `scatter_add(x, i, v, axis)` adds whole slices",
+}
+"""Functions that take the axis before the places in PyTorch, and what they are here."""
+COUNTS = {"repeat": "`tile(x, (2, 3))`, as often along each dim; `repeat(x, 2, axis)` repeats each element"}
+"""Functions that take a count for each dim in PyTorch, where an axis follows here."""
 PLACES_OF = {"max": "argmax", "median": "argsort", "min": "argmin", "sort": "argsort"}
 """Functions that give places beside the elements in PyTorch, and what gives those here."""
 FOREIGN_CONTEXTS = {

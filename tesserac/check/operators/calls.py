@@ -136,7 +136,7 @@ def _call_along(
     signature = operator.parsed[0]
     if operator is Split and operands[0].type == KEY:
         return _split_key(body, given, operands[0], callee)
-    fields = _fields(body, signature, given, grouped, operands) if _has_axis(body, signature, given, operands) else None
+    fields = _fields(body, operator, given, grouped, operands) if _has_axis(body, signature, given, operands) else None
     if fields is None or not _numbers_fit(body, operator(**fields), given, operands):
         return body.error(callee.span)
     return _build_along(body, operator(**fields), operands, given.get("axis"), callee)
@@ -231,13 +231,13 @@ def _take_many(
 
 def _fields(
     body: Body,
-    signature: Signature,
+    operator: type[Operator],
     given: Mapping[str, typed.Expr],
     grouped: tuple[typed.Expr, ...],
     operands: Sequence[typed.Expr],
 ) -> Fields | None:
     fields: Fields = {}
-    for static in signature.statics:
+    for static in operator.parsed[0].statics:
         arg = given.get(static.name)
         if static.kind == "axes":
             value: Fields | None = _field("axes", read_axes(body, arg, operands[0]))
@@ -248,7 +248,7 @@ def _fields(
         elif arg is None:
             continue
         elif static.kind == "axis":
-            value = _field(static.name, read_axis(body, arg.type, arg.span, operands[0]))
+            value = _field(static.name, read_axis(body, arg.type, arg.span, operands[0], operator.name))
         else:
             value = _one_field(body, static, arg)
         if value is None:

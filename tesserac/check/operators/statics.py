@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
+from tesserac.check.names.foreign_names import AXIS_FIRST, COUNTS
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.state.body import Body
 from tesserac.check.state.run_ints import refuse_run_int
@@ -66,14 +67,14 @@ def read_order(body: Body, type_: Type, span: Span, operand: typed.Expr) -> tupl
     return tuple(axes)
 
 
-def read_axis(body: Body, type_: Type, span: Span, operand: typed.Expr) -> int | None:
-    """The position of one axis, given by position or by the name of a dim."""
+def read_axis(body: Body, type_: Type, span: Span, operand: typed.Expr, function: str = "") -> int | None:
+    """The position of one axis of a function, given by position or by the name of a dim."""
     if not isinstance(operand.type, TensorType):
         if not isinstance(operand.type, ErrorType):
             body.sink.error(E0210, at=operand.span, expected="a tensor", found=type_text(operand.type))
         return None
     if isinstance(type_, IntType) and type_.value.constant is not None:
-        return _position(body, type_.value.constant, span, operand, operand.type)
+        return _position(body, type_.value.constant, span, operand, operand.type, function)
     if isinstance(type_, IntType):
         return _axis_of_dim(body, type_.value, span, operand, operand.type)
     if isinstance(type_, StrType):
@@ -83,16 +84,23 @@ def read_axis(body: Body, type_: Type, span: Span, operand: typed.Expr) -> int |
             dim = Dim.sym(type_.value)
         return _axis_of_dim(body, dim, span, operand, operand.type)
     if not isinstance(type_, ErrorType):
-        body.sink.error(E0210, at=span, expected="an axis: a position or the name of a dim", found=type_text(type_))
+        expected = "an axis: a position or the name of a dim"
+        draft = body.sink.error(E0210, at=span, expected=expected, found=type_text(type_))
+        if isinstance(type_, TensorType) and function in AXIS_FIRST:
+            draft.remark(f"what PyTorch calls `{function}` is here {AXIS_FIRST[function]}")
     return None
 
 
-def _position(body: Body, axis: int, span: Span, operand: typed.Expr, ty: TensorType) -> int | None:
+def _position(
+    body: Body, axis: int, span: Span, operand: typed.Expr, ty: TensorType, function: str
+) -> int | None:
     if -ty.rank <= axis < ty.rank:
         return axis % ty.rank
     problem = f"axis {axis} is out of range for {dims_text(ty.dims)}"
     draft = body.sink.error(E0314, at=span, problem=problem)
-    if ty.rank:
+    if function in COUNTS:
+        draft.remark(f"what PyTorch calls `{function}` is here {COUNTS[function]}")
+    elif ty.rank:
         names = ", ".join(f"{place} is {dim_text(dim)}" for place, dim in enumerate(ty.dims))
         draft.note(operand.span, f"axis {names}")
         draft.replace(f"take the last axis, {dim_text(ty.dims[-1])}", span, "-1")
