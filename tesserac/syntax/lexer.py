@@ -38,6 +38,7 @@ _STATEMENT_WORDS = {
 }
 _HEADER_WORDS = {"where": "_WHERE", "uses": "_USES"}
 _LOOKALIKES = {
+    "!": "not ",
     **dict.fromkeys("“”„", '"'),
     **dict.fromkeys("‘’‚", "'"),
     **dict.fromkeys("–—−", "-"),
@@ -308,7 +309,7 @@ class _Lexer:
         draft = self.report(E0108, position, position + 1, character=_character_name(character))
         meant = " " if character.isspace() else _LOOKALIKES.get(character)
         if meant:
-            what = "a space" if meant == " " else f"`{meant}`"
+            what = "a space" if meant == " " else f"`{meant.rstrip()}`"
             draft.replace(f"write {what}", self.source.span(position, position + 1), meant)
 
 

@@ -170,11 +170,73 @@ def _indentation(site: _Site) -> bool:
     return False
 
 
+_OPENERS = ("if", "elif", "else", "for", "while", "with", "def", "@", "_STRUCT", "_TEST", "lambda")
+"""What a line begins with that ends in `:`."""
+_DOUBLED = {"&": "and", "|": "or"}
+_STEPPED = {"+": " += 1", "-": " -= 1"}
+"""What C writes with two of a token, and what there is here."""
+
+
+def _line_comment(site: _Site) -> bool:
+    """`// text`."""
+    if site.token.kind != "//" or site.at != site.first:
+        return False
+    draft = site.sink.error(E0107, at=site.span, feature="a comment after `//`")
+    draft.replace("a comment begins with `#`", site.span, "#", applicability=Applicability.SAFE)
+    return True
+
+
+def _braces(site: _Site) -> bool:
+    """`if (a) {`."""
+    if site.token.kind != "{" or ":" not in site.expected or site.line.kind not in _OPENERS:
+        return False
+    draft = site.sink.error(E0107, at=site.span, feature="a block in braces")
+    at = site.source.span(site.before.end, site.token.end)
+    draft.replace("a block is indented, after `:`", at, ":")
+    return True
+
+
+def _doubled(site: _Site) -> bool:
+    """`a && b`, which fails at the second, and `n++`, which fails at the end of the line."""
+    end = site.at + 1 if site.token.kind in _DOUBLED else site.at
+    first, second = site.tokens[max(end - 2, 0)], site.tokens[end - 1]
+    meant = (_DOUBLED if site.token.kind in _DOUBLED else _STEPPED).get(second.kind)
+    if meant is None or first.kind != second.kind or first.end != second.start:
+        return False
+    if second.kind in _STEPPED and site.token.kind != "_NEWLINE":
+        return False
+    at = site.source.span(first.start, second.end)
+    draft = site.sink.error(E0107, at=at, feature=f"`{second.text * 2}`")
+    draft.replace(f"write `{meant.strip()}`", at, meant)
+    return True
+
+
 _DECLARATIONS = {
     "param": "`param` is followed by a name, `:` and a type",
     "struct": "`struct` is followed by a name, its parameters in `[]` if it has any, and `:`",
     "test": "`test` is followed by its name in quotes and `:`",
 }
+
+
+_OTHER_KEYWORDS = {
+    **dict.fromkeys(("fn", "fun", "func", "function", "proc"), ("a function begins with `def`", "def")),
+    **dict.fromkeys(("auto", "const", "let", "mut", "val", "var"), ("a name needs no word before it", "")),
+    **dict.fromkeys(("foreach", "loop"), ("a loop begins with `for`", "for")),
+    **dict.fromkeys(("record", "type"), ("named values are a `struct`", "struct")),
+}
+"""Words that begin a line in other languages: what is said of each, and what stands in its place."""
+
+
+def _other_keyword(site: _Site) -> bool:
+    """`fn f(x)`, `let y = 1`."""
+    word = site.before.text
+    if site.at != site.first + 1 or site.token.kind != "NAME" or word not in _OTHER_KEYWORDS:
+        return False
+    form, meant = _OTHER_KEYWORDS[word]
+    at = site.source.span(site.before.start, site.before.end if meant else site.token.start)
+    draft = site.sink.error(E0107, at=site.source.span(site.before.start, site.before.end), feature=f"`{word}`")
+    draft.replace(form, at, meant, applicability=Applicability.SAFE)
+    return True
 
 
 def _first_word(site: _Site) -> bool:
@@ -232,8 +294,7 @@ def _assignment_in_expression(site: _Site) -> bool:
 
 
 def _missing_colon(site: _Site) -> bool:
-    openers = ("if", "elif", "else", "for", "while", "with", "def", "@", "_STRUCT", "_TEST", "lambda")
-    if ":" not in site.expected or site.line.kind not in openers or site.open_bracket() is not None:
+    if ":" not in site.expected or site.line.kind not in _OPENERS or site.open_bracket() is not None:
         return False
     at = site.source.span(site.before.end, site.before.end)
     draft = site.sink.error(E0101, at=site.span, problem=f"expected `:` before {describe_token(site.token)}")
@@ -283,7 +344,11 @@ _CASES: tuple[Callable[[_Site], bool], ...] = (
     _python_only,
     _decorator,
     _indentation,
+    _line_comment,
+    _braces,
+    _doubled,
     _assignment_in_expression,
+    _other_keyword,
     _first_word,
     _half_of_a_pair,
     _missing_colon,

@@ -341,3 +341,22 @@ def test_nonsense_of_any_size_is_refused_quickly(text: str) -> None:
     start = time.process_time()
     assert diagnose(text)
     assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("fn f(x):\n    return x\n", "def f(x):\n    return x\n"),
+        ("def f(x):\n    let y = x\n    return y\n", "def f(x):\n    y = x\n    return y\n"),
+        ("def f(a, b):\n    return a && b\n", "def f(a, b):\n    return a and b\n"),
+        ("def f(a, b):\n    return a || b\n", "def f(a, b):\n    return a or b\n"),
+        ("def f(a):\n    return !a\n", "def f(a):\n    return not a\n"),
+        ("def f(a):\n    a++\n    return a\n", "def f(a):\n    a += 1\n    return a\n"),
+        ("def f(a):\n    // why\n    return a\n", "def f(a):\n    # why\n    return a\n"),
+    ],
+)
+def test_words_of_other_languages_have_a_fix(written: str, meant: str) -> None:
+    (said,) = parse_module(SourceFile("example.tess", written)).diagnostics
+    fixed = apply_edits(written, list(said.fixes[0].edits))
+    assert fixed == meant
+    assert not parse_module(SourceFile("example.tess", fixed)).diagnostics

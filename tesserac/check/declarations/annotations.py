@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from tesserac.base.source import Span
+from tesserac.check.declarations.foreign_types import Foreign, foreign_entries, foreign_type
 from tesserac.check.model.operator_types import HEADS, NOTHING_BOUND, read_operator
 from tesserac.check.model.specs import (
     AnyDType,
@@ -77,6 +78,9 @@ class Names(Protocol):
 
     def dim(self, name: str, span: Span) -> Dim | None:
         """The size that a name stands for; None after a diagnostic."""
+
+    def is_size(self, name: str) -> bool:
+        """Whether a name is a size already, without this annotation."""
 
     def alias(self, name: str) -> ast.Expr | None:
         """The expression that a module constant abbreviates, unless it is defined by itself."""
@@ -158,7 +162,7 @@ class AnnotationReader:
                 return self._list(node)
             case ast.Name(id=head) if head in HEADS:
                 return read_operator(self, self._sink, node, head) or ErrorSpec(node.span)
-        return self._struct(node, node.value, node.arguments) or self._no_type(node)
+        return self._struct(node, node.value, node.arguments) or self._not_ours(node)
 
     def _list(self, node: ast.Subscript) -> TypeSpec:
         if len(node.arguments) != 2:
@@ -218,10 +222,21 @@ class AnnotationReader:
             return ErrorSpec(node.span)
         if element is not None:
             return self._tensor_spec(node, False, (), element, node.span)
-        return self._no_type(node)
+        return self._not_ours(node)
+
+    def _not_ours(self, node: ast.Expr) -> TypeSpec:
+        """A type as others write it is told and read as what is meant; all else is no type."""
+        foreign = foreign_type(node)
+        if foreign is None or self._names.is_reported(_first_name(_head(node))):
+            return self._no_type(node)
+        return self._foreign(node, foreign)
+
+    def _foreign(self, node: ast.Expr, foreign: Foreign) -> TypeSpec:
+        foreign.report(self._sink)
+        return ErrorSpec(node.span) if foreign.meant is None else self.read(foreign.meant, node.span)
 
     def _no_type(self, node: ast.Expr) -> ErrorSpec:
-        head = node.value if isinstance(node, ast.Subscript) else node
+        head = _head(node)
         name = head.id if isinstance(head, ast.Name) else ""
         if self._names.is_reported(_first_name(head)):
             return ErrorSpec(node.span)
@@ -247,7 +262,13 @@ class AnnotationReader:
             return ErrorSpec(node.span)
         return OptionalSpec(node.span, self.read(sides[0], sides[0].span))
 
+    def _means_something(self, name: str) -> bool:
+        return self._names.is_size(name) or self._names.alias(name) is not None
+
     def _tensor(self, node: ast.Subscript) -> TypeSpec:
+        foreign = foreign_entries(node, self._means_something)
+        if foreign is not None:
+            return self._foreign(node, foreign)
         entries = [argument.value for argument in node.arguments]
         named = [argument for argument in node.arguments if argument.name is not None]
         if named:
@@ -376,6 +397,10 @@ def read_attribute(policy: Policy, node: ast.Expr) -> Policy:
             prefix = f"{argument.name}=" if argument.name else ""
             return with_attribute(policy, name, prefix + _attribute_text(argument.value))
     raise PolicyError("this is not a policy of a dtype")
+
+
+def _head(node: ast.Expr) -> ast.Expr:
+    return node.value if isinstance(node, ast.Subscript) else node
 
 
 def _first_name(node: ast.Expr) -> str:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from tesserac.base.source import Span
 from tesserac.base.spelling import closest
 from tesserac.check.declarations.annotations import AnnotationReader
+from tesserac.check.model.control import assigned_names
 from tesserac.check.model.specs import (
     AnySpec,
     ErrorSpec,
@@ -25,13 +26,15 @@ from tesserac.check.model.specs import (
     dims_of,
     untold_sizes,
 )
-from tesserac.check.names.cascades import NO_SIZE
+from tesserac.check.names.cascades import NO_SIZE, RENAMED
 from tesserac.check.names.resolve import ModuleNames
 from tesserac.diag.codes.names import E0202, E0204
 from tesserac.diag.codes.shapes import E0312
-from tesserac.diag.sink import Sink
+from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft, Sink
 from tesserac.ops.collective import FREE
 from tesserac.syntax import ast
+from tesserac.syntax.walk import descendants
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import ALL, spellings
 
@@ -62,6 +65,10 @@ class SignatureNames:
         self._sink = sink
         self.spans: dict[str, list[Span]] = {}
         self.refused: dict[str, bool] = {}
+        self._drafts: dict[str, Draft] = {}
+
+    def is_size(self, name: str) -> bool:
+        return name in self.ints or name in self._module_sizes or self._constant(name) is not None
 
     def alias(self, name: str) -> ast.Expr | None:
         return self._module.alias(name)
@@ -103,7 +110,21 @@ class SignatureNames:
         known = [*self.ints, *self.spans, *spellings()]
         draft.did_you_mean(name, known, span)
         self.refused[name] = closest(name, known) is None
+        self._drafts[name] = draft
         return self.refused[name]
+
+    def offer_names(self, node: ast.FunctionDef) -> None:
+        """For each name that was meant as a new dim, the fix that writes it as one wherever it stands."""
+        for name in (name for name, is_taken in self.refused.items() if is_taken):
+            uses = [n.span for n in descendants(node) if isinstance(n, ast.Name) and n.id == name]
+            new = name[0].upper() + name[1:]
+            if new not in self.spans and not _is_bound(node, name):
+                self._drafts[name].fix(f"{RENAMED} `{new}`", *(Edit(span, new) for span in uses))
+
+
+def _is_bound(node: ast.FunctionDef, name: str) -> bool:
+    """Whether a function has a value of this name: a parameter, or what its body assigns."""
+    return any(p.name == name for p in node.parameters) or name in assigned_names(node.body)
 
 
 def read_signature(
@@ -130,6 +151,7 @@ def read_signature(
     given = frozenset(names.spans) | frozenset(ints)
     facts = tuple(fact for clause in node.where for link in _links(clause) if (fact := _fact(reader, link, sink)))
     _check_facts(node, names, given, unbound, sink)
+    names.offer_names(node)
     hidden = tuple(sorted({name for dim in merged for name in dim.symbols()}))
     attributes = tuple(reader.attributes)
     return Signature(node, parameters, result, symbols, facts, unbound, hidden, attributes, names.spans)

@@ -28,7 +28,7 @@ from tesserac.check.model.specs import (
 from tesserac.check.names.foreign_names import PYTHON_METHODS
 from tesserac.check.names.type_attributes import refuse_attributes
 from tesserac.diag.codes.names import E0202, E0204, E0221
-from tesserac.diag.diagnostic import Applicability
+from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 
@@ -102,11 +102,15 @@ def _check_sizes(node: ast.StructDef, names: SignatureNames, fields: tuple[Field
     """Sizes of fields are the struct's, and each of the struct's sizes is that of some field."""
     parameters = [parameter.id for parameter in node.parameters]
     missing = [name for name in names.spans if name not in parameters and name not in names.refused]
+    declared = f"{node.name}[{', '.join([*parameters, *missing])}]"
+    last = node.parameters[-1].span if node.parameters else node.name_span
+    listed = ", ".join(missing)
+    added = Edit(last._replace(start=last.end), f", {listed}" if parameters else f"[{listed}]")
     for name in missing:
         at = names.spans[name][0]
         draft = sink.error(E0204, at=at, problem=f"`{name}` is not a size of `{node.name}`")
         draft.did_you_mean(name, parameters, at)
-        draft.remark(f"sizes stand behind the name: `struct {node.name}[{', '.join([*parameters, *missing])}]`")
+        draft.fix(f"sizes stand behind the name: `struct {declared}`", added)
     broken = any(isinstance(field.spec, ErrorSpec) for field in fields) or not names.spans.keys() <= set(parameters)
     untold = frozenset() if broken else untold_sizes(frozenset(parameters), [field.spec for field in fields])
     for parameter in node.parameters:

@@ -25,6 +25,8 @@ DECLARED = "is declared here"
 """How the label of a parameter ends that an argument does not fit."""
 NO_SIZE = "is not a size"
 """How the title ends of a name that stands for none."""
+RENAMED = "call it"
+"""How the fix begins that makes a new size of such a name."""
 MAX_SHOWN = 2
 
 
@@ -106,13 +108,26 @@ def _sizes_together(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     """Of signatures that have the same name as a size, which it is not, the first, which shows the others."""
     groups: dict[str, list[Diagnostic]] = {}
     for diagnostic in sorted(diagnostics, key=lambda d: d.primary.span.start):
-        if diagnostic.code == E0204.id and diagnostic.title.endswith(NO_SIZE) and not diagnostic.fixes:
+        is_new = all(fix.title.startswith(RENAMED) for fix in diagnostic.fixes)
+        if diagnostic.code == E0204.id and diagnostic.title.endswith(NO_SIZE) and is_new:
             groups.setdefault(diagnostic.title, []).append(diagnostic)
     repeated = [group for group in groups.values() if len(group) > 1]
-    shown = {first.primary.span: _showing(first, others, "nor is this", "place") for first, *others in repeated}
+    shown = {
+        group[0].primary.span: replace(_showing(group[0], group[1:], "nor is this", "place"), fixes=_mending_all(group))
+        for group in repeated
+    }
     hidden = {d.primary.span for group in repeated for d in group[1:]}
     kept = [d for d in diagnostics if d.code != E0204.id or d.primary.span not in hidden]
     return [shown.get(d.primary.span, d) if d.code == E0204.id else d for d in kept]
+
+
+def _mending_all(group: Sequence[Diagnostic]) -> tuple[Fix, ...]:
+    """One fix of each title, made everywhere at once."""
+    alike: dict[str, Fix] = {}
+    for fix in (fix for diagnostic in group for fix in diagnostic.fixes):
+        before = alike.get(fix.title)
+        alike[fix.title] = fix if before is None else replace(before, edits=(*before.edits, *fix.edits))
+    return tuple(alike.values())
 
 
 def _declared(diagnostic: Diagnostic) -> Span | None:

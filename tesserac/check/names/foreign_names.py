@@ -16,14 +16,20 @@ NAMES = {
     "asarray": "array",
     "concatenate": "concat",
     "expit": "sigmoid",
+    "false": "False",
     "from_numpy": "array",
     "inf": "INF",
     "jacobian": "jacrev",
     "newaxis": "None",
+    "nil": "None",
+    "none": "None",
+    "null": "None",
+    "nullptr": "None",
     "rand": "uniform",
     "randn": "normal",
     "top_k": "topk",
     "tree_leaves": "leaves",
+    "true": "True",
 }
 """Of a function that takes the same, or nearly so."""
 

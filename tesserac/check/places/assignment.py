@@ -239,6 +239,9 @@ class _LocalNames:
         self._body = body
         self.fresh: dict[str, Dim] = {}
 
+    def is_size(self, name: str) -> bool:
+        return name in self._body.sizes.symbols
+
     def alias(self, name: str) -> ast.Expr | None:
         return self._body.rules.alias(name)
 
