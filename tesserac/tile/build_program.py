@@ -33,6 +33,7 @@ from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
 from tesserac.tile.program_masks import arguments_used, masked_load, masked_view, select_that_holds
 from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed
 from tesserac.tile.program_reductions import build_reduce
+from tesserac.tile.program_scans import build_scan
 from tesserac.tile.program_sizes import Sizes
 from tesserac.tile.program_stores import store_result
 from tesserac.tile.status import checked_forms, status_type
@@ -198,17 +199,18 @@ class Program(Sizes):
             self._arguments[argument] = self.block.add_arg(argument[1], name)
         return self._arguments[argument]
 
-    def result_argument(self, position: int) -> Value:
-        """The memory of a result."""
+    def result_argument(self, position: int, digits: Sequence[Dims]) -> Value:
+        """The memory of a result, of which each dim is counted in digits: itself, or several whose product it is."""
         outs = launch_outs(self.launch)
         mem = memory(outs[position])
         whole = tensor_type(self.kernel.results[position]).dims
         strides = written_strides(mem, whole)
-        sizes: Sequence[Dim] = whole
-        if self.lead is None:
-            sizes, strides = whole[1:], strides[1:]
+        lead = [] if self.lead is None else [(whole[0], strides[0])]
+        along = zip(digits, whole[1:], strides[1:], strict=True)
+        split = [pair for own, size, stride in along for pair in _in_digits(own, size, stride)]
+        sizes, steps = zip(*lead, *split, strict=True)
         operand = len(self.launch.operands) - len(outs) + position
-        return self._declared((operand, MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))))
+        return self._declared((operand, MemRefType(sizes, mem.dtype, mem.policy, steps)))
 
     def _load(self, value: Value, source: Source, access: Access, dims: Dims) -> Value:
         mem, fixed = self.memory_at(source, access, dims)
@@ -406,10 +408,18 @@ class Program(Sizes):
         return known
 
 
+def _in_digits(digits: Dims, size: Dim, stride: Dim) -> list[tuple[Dim, Dim]]:
+    """Sizes and strides of a dim that is counted in digits, the last fastest."""
+    if len(digits) == 1:
+        return [(size, stride)]
+    return [(own, stride * product(digits[place + 1 :])) for place, own in enumerate(digits)]
+
+
 _MAKERS: dict[str, Callable[[Program, Op, Value], Value]] = {
     "form.map": Program.map,
     "form.contract": Program.contract,
     "form.gather": build_gather,
     "form.reduce": build_reduce,
+    "form.scan": build_scan,
     "form.loop": build_loop,
 }

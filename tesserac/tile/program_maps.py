@@ -162,10 +162,11 @@ def maps_in_place(op: Op) -> bool:
 
 
 def map_of(op: Op, value: Value) -> Value:
-    """What a map in place makes of another value, computed before the map."""
-    copy = clone_op(op, {op.operands[0]: value})
+    """What a map in place makes of another value, which may be of any rank, computed before the map."""
+    copy, dims = clone_op(op, {op.operands[0]: value}), tensor_type(value).dims
     ty = tensor_type(op.result)
-    copy.result.type = TensorType(tensor_type(value).dims, ty.dtype, ty.policy)
+    copy.result.type = TensorType(dims, ty.dtype, ty.policy)
+    copy.attrs["maps"] = (tuple(range(len(dims))),)
     return Builder.before(op).add(copy).result
 
 

@@ -46,12 +46,12 @@ def build_reduce(program: Program, op: Op, value: Value) -> Value:
     if kind in ORDERED_KINDS:
         attrs["order"] = order if isinstance(order, Blocks) else REDUCTION
     tile, ends_sum = _before_plus_zero(program.value(source)) if kind in EXTREMES else (program.value(source), False)
-    operands = (_in_type(program, tile, accum), *(program.axis(dims[axis]) for axis in axes))
+    operands = (in_type(program, tile, accum), *(program.axis(dims[axis]) for axis in axes))
     total = program.builder.value("tile.reduce", operands, TileType(program.shape(kept), accum), attrs, hint=value.name)
     return finished(program.builder, "sum" if ends_sum else kind, total, tensor_type(value))
 
 
-def _in_type(program: Program, tile: Value, accum: DType) -> Value:
+def in_type(program: Program, tile: Value, accum: DType) -> Value:
     """A tile as a reduction folds it: integers and bools may be summed in a wider type than they have."""
     ty = tile_type(tile)
     if compute_dtype(ty.dtype, ty.policy) == accum:

@@ -1,50 +1,77 @@
 """What a tile program stores: one tile of each result, or the parts that a result is put together of.
 
 Enters: a result over blocks. Leaves: a `tile.store` for it; a part of a dim that the program takes whole begins where
-the result says, so that `concat([a, b], axis=-1)` is two stores and no copy.
+the result says, so that `concat([a, b], axis=-1)` is two stores and no copy. So is `stack([a, b], axis=-1)` with
+its last two dims made one: pairs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 from tesserac.ir.boxes import Box, never_meet
 from tesserac.ir.core import Op, Value
-from tesserac.ir.forms import tensor_type
+from tesserac.ir.forms import Reshape, tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.types import AxisType
+from tesserac.schedule.access import Dims
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_maps import map_of, maps_in_place
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ONE, Dim, product
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
 
 
 def store_result(program: Program, position: int, value: Value) -> None:
-    op = value.defining_op
-    if op is not None and op.name == "form.assemble":
-        _store_parts(program, position, op, op.operands)
-    elif op is not None and (assemble := _mapped_assembly(op)) is not None:
-        _store_parts(program, position, assemble, [map_of(op, part) for part in assemble.operands])
-    else:
-        _store(program, position, program.value(value), [program.axis(dim) for dim in tensor_type(value).dims])
+    whole = tensor_type(value).dims
+    found = _assembly(value)
+    if found is None:
+        own = [(dim,) for dim in whole]
+        _store(program, position, program.value(value), own, [program.axis(dim) for dim in whole])
+        return
+    assemble, maps = found
+    parts = [reduce(lambda made, step: map_of(step, made), maps, part) for part in assemble.operands]
+    _store_parts(program, position, assemble, parts, _digits(whole, tensor_type(assemble.result).dims))
 
 
-def _mapped_assembly(op: Op) -> Op | None:
-    """What is put together of parts before a map, such as a rounding, that takes one place after the other."""
-    made = op.operands[0].defining_op if maps_in_place(op) else None
-    return made if made is not None and made.name == "form.assemble" else None
+def _assembly(value: Value) -> tuple[Op, list[Op]] | None:
+    """What is put together of parts, and the maps behind it, such as a rounding, that take one place after the other;
+    it may have been of another shape when it was."""
+    op, maps = value.defining_op, list[Op]()
+    while op is not None and op.name != "form.assemble":
+        is_shape = op.name == "form.view" and isinstance(op.attrs["view"], Reshape)
+        if not is_shape and not maps_in_place(op):
+            return None
+        maps = maps if is_shape else [op, *maps]
+        op = op.operands[0].defining_op
+    return None if op is None else (op, maps)
 
 
-def _store(program: Program, position: int, tile: Value, at: Sequence[Value]) -> None:
+def _digits(whole: Dims, made: Dims) -> list[Dims]:
+    """The dims that a result was put together with, of each of its own: `[32, 2]` of 64."""
+    found, rest = list[Dims](), list(made)
+    for dim in whole:
+        digits = [rest.pop(0)] if rest else []
+        while rest and (product(digits) != dim or rest[0] == ONE):
+            digits.append(rest.pop(0))
+        found.append(tuple(digits))
+    if rest or any(product(digits) != dim for digits, dim in zip(found, whole, strict=True)):
+        raise NoTiles("parts of a result that has another shape")
+    return found
+
+
+def _store(program: Program, position: int, tile: Value, digits: Sequence[Dims], at: Sequence[Value]) -> None:
     lead = () if program.lead is None else (program.lead,)
-    program.builder.op("tile.store", (tile, program.result_argument(position), *lead, *at))
+    program.builder.op("tile.store", (tile, program.result_argument(position, digits), *lead, *at))
 
 
-def _store_parts(program: Program, position: int, assemble: Op, parts: Sequence[Value]) -> None:
+def _store_parts(
+    program: Program, position: int, assemble: Op, parts: Sequence[Value], digits: Sequence[Dims]
+) -> None:
     whole = tensor_type(assemble.result).dims
     places = assembled_boxes(assemble)
     boxes = [Box(place, tensor_type(part).dims) for place, part in zip(places, parts, strict=True)]
@@ -54,7 +81,7 @@ def _store_parts(program: Program, position: int, assemble: Op, parts: Sequence[
         if any(step != 1 for step in box.place.steps):
             raise NoTiles("parts of a result with steps")
         at = [_axis_of(program, *along) for along in zip(box.place.starts, box.sizes, whole, strict=True)]
-        _store(program, position, program.value(part), at)
+        _store(program, position, program.value(part), digits, at)
 
 
 def _axis_of(program: Program, start: Dim, size: Dim, own: Dim) -> Value:

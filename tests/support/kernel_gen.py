@@ -268,8 +268,14 @@ def _rows(w: _Writer) -> None:
     whole = pick(
         "mean(t * t, axis=-1, keep=True)", "sum(t, axis=-1, keep=True)", "softmax(t)", "layernorm(t)",
         "max(t, axis=-1, keep=True)", "logsumexp(t, axis=-1, keep=True)",
+        "cumsum(t, axis=1)", "cummax(t, axis=1)",
     )  # fmt: skip
     w.add(f"u = {whole}")
+    if pick(True, False, False):
+        w.add(f"a, b = {pick('t[:, 0::2], t[:, 1::2]', f't[:, :{WIDTH // 2}], t[:, {WIDTH // 2}:]')}")
+        joined = pick("flatten(stack([a - b, a * b], axis=2), 1, 2)", "concat([a - b, a * b], axis=1)")
+        w.add(f"return {joined}, u * 1.0")
+        return
     w.add(f"return {expression(pick, tiles)} + u" + pick("", ", sum(t * u, axis=-1)"))
 
 

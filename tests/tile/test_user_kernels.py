@@ -147,6 +147,22 @@ def f(x: KTile[S, 16, f32], w: KTile[4, 16, f32]):
         y = y + where(at[:, None] >= 0, tile.load(x, maximum(at, 0)), 0.0) * w[i][None, :]
     return y
 """
+RUNNING = """
+@kernel
+def f(x: KTile[S, 40, f32], q: KTile[S, 16, f32], k: KTile[40, 16, f32], g: KTile[40, i32]):
+    T = tile.context()
+    p, decay = softmax(tile.load(x, rows=T.m)), cumsum(cast(tile.load(g), f32), axis=0)
+    s = tile.dot(tile.load(q, rows=T.m), tile.transpose(k)) * exp(-decay)[None, :]
+    return where(cumsum(p, axis=1) - p < 0.9, p, 0.0), tile.dot(s, k), cummax(s, axis=1)
+"""
+PAIRS = """
+@kernel
+def f(x: KTile[2, S, 16, f32], c: KTile[S, 8, f32], s: KTile[S, 8, f32]):
+    T = tile.context()
+    t, co, si = tile.load(x, rows=T.m), tile.load(c, rows=T.m), tile.load(s, rows=T.m)
+    a, b = t[:, 0::2], t[:, 1::2]
+    return flatten(stack([a * co - b * si, a * si + b * co], axis=2), 1, 2)
+"""
 KERNELS = {
     "variance": (VARIANCE, "SL"),
     "normed product": (NORMED_PRODUCT, "SL L8"),
@@ -160,10 +176,11 @@ KERNELS = {
     "rows taken": (ROWS_TAKEN, "Pd iS3 d"),
     "product of rows taken": (PRODUCT_OF_ROWS_TAKEN, "PL iS bL8 P8"),
     "causal convolution": (CAUSAL_CONVOLUTION, "Sd 4d"),
+    "running folds": (RUNNING, "SP Sd Pd iP"),
+    "pairs": (PAIRS, "2Sd S8 S8"),
 }
 INTEGERS = {"i": "i4", "b": "i1"}
 MEANT = {
-    "cumsum(t, axis=1)": "`form.scan` in a program",
     "sort(t, axis=1)": "a sort, or what is made of one",
     "t + roll(t, 1, axis=1)": "a computed tile that is put together of parts",
     "gather(t * 2.0, cast(arange(4), i32), axis=1)": "a gather of a computed tile, which lies in no memory",

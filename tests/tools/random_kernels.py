@@ -30,7 +30,8 @@ SIZES = ((1, 1), (3, 40), (20, 33), (9, 600), (2, 1100), (70, 130), (3, 4200))
 
 KINDS = {
     "products": "tile.dot(", "loops over blocks": "tile.range", "running softmax": "softmax_online",
-    "places": "_index(", "rows taken": ", at", "parts of a dim": "stop=", "random numbers": KEY, "caches": f"{CACHE}.",
+    "rows taken": ", at", "running folds": "cum", "pairs": "stack(", "places": "_index(",
+    "parts of a dim": "stop=", "random numbers": KEY, "caches": f"{CACHE}.",
 }  # fmt: skip
 """What kernels are made of, by what stands in their texts."""
 

@@ -30,6 +30,8 @@ SHAPED = ("reshape", "expand", "permute", "squeeze", "unsqueeze")
 """What changes the shape alone."""
 MADE = ("zeros", "ones", "full", "empty", "cast", "wide", "stop_gradient", "power", "stochastic_round")
 """What works on every element by itself, or makes it; so does every operator of the family `aligned`."""
+BESIDE = ("stack",)
+"""What puts its operands side by side along a dim of its own."""
 _CARRIED, _PART, _WRONG = "carried ", "part", "wrong"
 
 
@@ -211,7 +213,7 @@ def _mixed(expression: typed.Apply) -> Iterator[Dim]:
     """The sizes of dims along which an operator joins elements, or tells them apart by where they stand."""
     op = expression.op
     shapes = [operand.type.dims for operand in expression.operands if isinstance(operand.type, TensorType)]
-    if op.batching == "aligned" or op.name in SHAPED or op.name in MADE:
+    if op.batching == "aligned" or op.name in (*SHAPED, *MADE, *BESIDE):
         return
     if op.name in ("cut", "insert"):
         yield from _boxed(expression, shapes[0])

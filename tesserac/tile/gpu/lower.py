@@ -60,8 +60,9 @@ def lower_module(module: Module, machine: Machine) -> Module:
 
 def lower_kernel(kernel: Op, machine: Machine) -> list[Op]:
     """All variants of one neutral kernel, best first."""
-    prepared = add_rooms(clone_op(kernel, {}))
-    pad_blocks(prepared, machine)
+    padded = clone_op(kernel, {})
+    pad_blocks(padded, machine)
+    prepared = add_rooms(padded)
     return [lower_variant(prepared, variant, machine) for variant in variants(prepared, machine)]
 
 

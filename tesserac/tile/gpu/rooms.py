@@ -5,7 +5,7 @@
                                                       %s, %t = tile.scan(%x, %i, %room, %total)
     tile.sort(%m, %p, %out, %q)            becomes    tile.sort(%m, %p, %out, %q, %pairs), a key and a place each
 
-It comes first: which variants a kernel has depends on all of its scratch.
+Blocks have the sizes that threads hold by then. Which variants a kernel has depends on all of its scratch.
 """
 
 from __future__ import annotations
