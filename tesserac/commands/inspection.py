@@ -75,7 +75,8 @@ def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunc
     functions = called([function], known.__getitem__).values()
     about += kernel_choices(levels.choices(), functions)
     about += BESIDE if _is_compared(levels) else ""
-    return about + "".join(f"kernel `{symbol}`: {_runs(why)}\n" for symbol, why in [*told, *apart(told, functions)])
+    runs = [(symbol, _runs(why, levels.limits(symbol))) for symbol, why in [*told, *apart(told, functions)]]
+    return about + "".join(f"kernel `{symbol}`: {how}\n" for symbol, how in runs)
 
 
 def _is_compared(levels: FunctionLevels) -> bool:
@@ -90,8 +91,10 @@ def apart(told: list[tuple[str, str]], functions: Iterable[TypedFunction]) -> li
     return [(kernel.symbol, kernel.apart or DIFFERENTIATED) for kernel in kernels]
 
 
-def _runs(why: str) -> str:
-    return f"runs as its meaning: {why}" if why else "runs as tiles"
+def _runs(why: str, within: str) -> str:
+    if why:
+        return f"runs as its meaning: {why}"
+    return f"runs as tiles where {within}, else as its meaning" if within else "runs as tiles"
 
 
 def kernel_choices(told: list[tuple[str, str, bool, str]], functions: Iterable[TypedFunction]) -> str:

@@ -15,7 +15,7 @@ from tesserac.driver.session import NO_SIZES, Session, Sizes
 from tesserac.graph.dialect import NUMERICS
 from tesserac.graph.passes.apply_laws import as_written
 from tesserac.graph.passes.choose_rewrites import chosen_kernels
-from tesserac.graph.passes.place_kernels import placed_kernels
+from tesserac.graph.passes.place_kernels import kernel_limits, placed_kernels
 from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
 from tesserac.numerics.approximate import SUFFIX
@@ -51,6 +51,11 @@ class FunctionLevels:
         """The kernels that the function runs, each with the reason why it does not run as tiles, if there is one."""
         told = [pair for function in self.shared.forms.ops for pair in placed_kernels(function)]
         return list(dict.fromkeys(told))
+
+    def limits(self, symbol: str) -> str:
+        """Up to which sizes a kernel runs as tiles, where it does so for some alone."""
+        told = [limit for function in self.shared.forms.ops for limit in kernel_limits(function)]
+        return " and ".join(dict.fromkeys(f"{size} <= {limit}" for name, size, limit in told if name == symbol))
 
     def numerics(self) -> str:
         """The mode of numerics that some of the function has, and what became shorter for it; empty for the usual."""

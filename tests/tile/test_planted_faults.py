@@ -3,7 +3,8 @@
 What shows that kernels are tile programs, by what would be otherwise:
 
 - Another `Schedule.block` is another Tile IR and grid, and the same digest: `test_blocks_change_tiles_and_grid_alone`
-  here; a good and an absurd block differ in time: step 4 of `benchmarks.kernel_lesson`.
+  here; a good and an absurd block differ in what is loaded, which is counted here, and in time: step 4 of
+  `benchmarks.kernel_lesson`.
 - Names of the library's functions say nothing, written out they are a kernel as well: `test_real_kernels.py`.
 - Without its kernels the library has the same bits: `test_real_kernels.py`. A wrong kernel fails in a debug build:
   `tests/check/test_schedules.py`. A float-rescaled online softmax without pinned blocks is E0511:
@@ -32,14 +33,17 @@ import pytest
 
 from benchmarks import library_kernels
 from tesserac.graph.interp import run_function
+from tesserac.ir.core import Op
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.printer import print_module
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.machine import AARCH64
 from tesserac.target.nvptx import copies, kernel
 from tests.schedule.test_given_schedules import PRODUCT, levels
+from tests.support import tile_eval, tile_kernel_eval
 from tests.support.paths import ROOT
 from tests.support.source_support import compile_to_forms
+from tests.tile.test_programs import tiles
 from tests.tile.test_programs_gpu import emulated
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -54,6 +58,25 @@ def test_blocks_change_tiles_and_grid_alone() -> None:
     assert [loop.block for loop in loops[0]] == [1, 16, 32, 48] and [loop.block for loop in loops[1]] == [1, 16, 64, 48]
     grids = [str(op.attrs["grid"]) for level in made for op in level.tile.walk() if op.name == "tile.kernel"]
     assert len(set(grids)) == 2 and print_module(made[0].tile) != print_module(made[1].tile)
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize(("side", "loaded"), [(1, 16 * 16 * 2 * 32), (4, 4 * 4 * 8 * 32), (16, 2 * 16 * 32)])
+def test_small_blocks_load_what_large_ones_use_again(side: int, loaded: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product of 16 x 32 x 16: each program reads its rows and columns, whatever others read."""
+    counted = 0
+    plain = tile_kernel_eval._Program.tile_load
+
+    def load(self: tile_kernel_eval._Program, op: Op, operands: list[object]) -> list[object]:
+        nonlocal counted
+        found = plain(self, op, operands)
+        counted += np.size(found[0])
+        return found
+
+    monkeypatch.setattr(tile_kernel_eval._Program, "tile_load", load)
+    module = tiles(PRODUCT.format(own=f".schedule(Schedule(block=({side}, {side}, 16)))", call="product(a, b)"))
+    tile_eval.run_host(module, "m.f", [np.ones(shape, np.float32) for shape in ((16, 32), (32, 16))])
+    assert counted == loaded
 
 
 def test_benchmarks_name_backends_of_peers_and_units_of_products() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 import tessera
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.place_kernels import placed_kernels
+from tesserac.graph.passes.place_kernels import kernel_limits, placed_kernels
 from tesserac.schedule.machine import AARCH64, SM_90A, Machine
+from tesserac.types.dims import Dim
 from tests.schedule.test_given_schedules import levels
 from tests.support.cpu_kernels import same_bits
 from tests.support.kernel_programs import scheduled
@@ -222,6 +223,12 @@ def test_they_have_the_bits_of_their_meaning(name: str) -> None:
     for results in ways:
         for got, expected in zip(results, wanted, strict=True):
             same_bits(np.asarray(got), np.asarray(expected))
+
+
+@pytest.mark.one_in(2)
+def test_sizes_up_to_which_tiles_run_are_told() -> None:
+    text = "@kernel\ndef f(x: KTile[S, D, f32]): return softmax(tile.load(x, rows=tile.context().m))\n"
+    assert kernel_limits(levels(text, AARCH64).forms.lookup("main.f")) == [("main.f", Dim.sym("D"), 256)]
 
 
 @pytest.mark.one_in(2)

@@ -49,7 +49,7 @@ from tesserac.graph.passes.unroll_unit_loops import unroll_short_loops
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import call_dims
-from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op, tuple_of
 from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.index import dim_value
 from tesserac.ir.kernels import FOUND, KERNEL, PINNED, REPEATS, SPACE, block_loop, setting_name, spanning
@@ -66,6 +66,9 @@ from tesserac.types.stretching import stretches
 
 PLACED = "kernels"
 """The attribute of a function that tells of its kernels: the name of each, and why it does not run as tiles, if so."""
+
+WITHIN = "kernels_within"
+"""The attribute of a function that tells of kernels which run as tiles up to some sizes alone: name, size and limit."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,11 @@ def placed_kernels(function: Op) -> list[tuple[str, str]]:
     told = function.attrs.get(PLACED, ())
     assert isinstance(told, tuple)
     return [(str(symbol), str(why)) for symbol, why in told]
+
+
+def kernel_limits(function: Op) -> list[tuple[str, Dim, int]]:
+    """Sizes up to which kernels of a function run as tiles, by their symbols; beyond they run as their meaning."""
+    return [(str(symbol), size, limit) for symbol, size, limit in tuple_of(function.attrs.get(WITHIN, ()), tuple)]
 
 
 def place_kernels(tiles: Tiles) -> Pass:
@@ -154,6 +162,8 @@ def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, 
         kernel = _kernel(module, call, program, tiles)
         placement = tiles.run(kernel)
         if placement.limits:
+            within = tuple((written_symbol(callee.symbol), *limit) for limit in placement.limits)
+            function.attrs[WITHIN] = (*tuple_of(function.attrs.get(WITHIN, ()), tuple), *within)
             call = _branch(module, function, call, placement.limits)
         if not placement.why:
             _replace(call, kernel)
