@@ -8,9 +8,10 @@ becomes
 Indices of both operands and the result lead, one grid axis each; a batch index that one operand only repeats belongs to
 the other. Those of the right operand that come first in the result lead too, as the images of a convolution: the left
 operand serves each of them, the right one and the result stay as they lie. Indices of size 1 belong nowhere. The last
-index of the result is one of the right operand's, which may be the first one: the columns of the
-product are then neighbours in memory. The contracted indices keep the order of the operand that was the left one, and
-the folded axes that of the reduced one: the sequence that is summed, hence every bit, is the same.
+index of the result that is longer is one of the right operand's, which may be the first one: the columns of the product
+are then neighbours in memory, and a matrix times one column is a product of one row. The contracted indices keep the
+order of the operand that was the left one, and the folded axes that of the reduced one: the sequence that is summed,
+hence every bit, is the same.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def matrix_product(op: Op) -> list[Op]:
     sizes, out, summed = contract_dims(op), indices(op, "out"), contracted(op)
     (left, lhs), (right, rhs) = _operands(op, set(out), set(summed))
     lead = tuple(i for i in out if i in lhs and i in rhs)
-    if len(out) > len(lead) and next(i for i in reversed(out) if i not in lead) in lhs:
+    if _last_alone(out, lead, sizes) in lhs:
         left, lhs, right, rhs = right, rhs, left, lhs  # a product of numbers is that of the same two exchanged
         _exchange_blocks(op)
     real = tuple(i for i in out if sizes[i] != ONE)
@@ -78,6 +79,14 @@ def matrix_product(op: Op) -> list[Op]:
     op.attrs.update({"lhs": (*shared, m, k), "rhs": (*places, k, n), "out": (*places, m, n)})
     dims = (*(sizes[i] for i in lead), _size(sizes, rows), _size(sizes, columns))
     return made_a + made_b + _give_result(op, dims, _with_units((*lead, *rows, *columns), out, real), out)
+
+
+def _last_alone(out: Labels, lead: Labels, sizes: dict[int, Dim]) -> int | None:
+    """The last index of the result that is one operand's alone: of a matrix with one column that of its rows, since
+    they are the neighbours in memory."""
+    alone = [i for i in out if i not in lead]
+    longer = [i for i in alone if sizes[i] != ONE]
+    return next(reversed(longer or alone), None)
 
 
 def _units(labels: Labels, out: Labels, sizes: dict[int, Dim]) -> Labels:

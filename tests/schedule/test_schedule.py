@@ -11,7 +11,7 @@ from tesserac.ir.core import Module, Op
 from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import schedule_passes
-from tesserac.schedule.dialect import KEPT, launch_loops
+from tesserac.schedule.dialect import KEPT, launch_loops, launch_space
 from tesserac.schedule.legality import IllegalSchedule
 from tesserac.schedule.machine import AARCH64, SM_90A, Machine
 from tesserac.schedule.primitives.bind import bind
@@ -21,6 +21,7 @@ from tesserac.schedule.primitives.merge import merge
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.primitives.stage import stage
 from tests.schedule.test_schedule_control import function
+from tests.schedule.test_sequential import host
 from tests.support.tile_eval import Peak, run_host
 from tests.tile.test_tile_build import CASES, check, lower, named, values
 
@@ -340,3 +341,9 @@ def test_transposed_reads_are_walked_in_squares() -> None:
     (op,) = launches(schedule(text))
     assert [loop.block for loop in launch_loops(op)] == [64, 64]
     check(text, [values(F32, (70, 130))])
+
+
+def test_a_matrix_times_one_column_is_one_row() -> None:
+    """It is read as it lies, not packed for a panel of columns that is empty but for one."""
+    product = host("def f(a: Tensor[W, M, f64], v: Tensor[M, f64]):\n    return a @ v[:, None]\n", "f")
+    assert [[str(size) for size in launch_space(launch)] for launch in launches(product)] == [["1", "W", "M"]]
