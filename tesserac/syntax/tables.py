@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from lark.lexer import TerminalDef
     from lark.parsers.lalr_analysis import IntParseTable
 
-FORMAT = 2
+FORMAT = 3
 """Raised when the meaning of the JSON changes."""
 
 STARTS = ("item_input", "expression_input")
@@ -48,6 +47,30 @@ class Rule:
     splices: bool
 
 
+Row = dict[str, int]
+
+
+class Rows(dict[int, Row]):
+    """By state, a number for each symbol that may follow. A row is read when a text first comes to its state: a small
+    program comes to a quarter of them."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__()
+        self.texts = tuple(texts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Rows) and self.texts == other.texts
+
+    def __missing__(self, state: int) -> Row:
+        words = self.texts[state].split()
+        row = self[state] = dict(zip(words[::2], map(int, words[1::2]), strict=False))
+        return row
+
+
+def _row_text(row: Row) -> str:
+    return " ".join([f"{symbol} {number}" for symbol, number in row.items()])  # no symbol of the grammar has a space
+
+
 @dataclass(frozen=True, slots=True)
 class Tables:
     """`actions[state][terminal]` is a state to shift to, or `~rule` to reduce by. Accepting is shifting `$END`."""
@@ -57,9 +80,9 @@ class Tables:
     ignored: tuple[str, ...]
     texts: tuple[str, ...]
     rules: tuple[Rule, ...]
-    starts: dict[str, int]
-    actions: tuple[dict[str, int], ...]
-    gotos: tuple[dict[str, int], ...]
+    starts: Row
+    actions: Rows
+    gotos: Rows
 
 
 @cache
@@ -87,7 +110,10 @@ def _key(grammar: str) -> str:
 
 
 def encode(tables: Tables) -> str:
-    return json.dumps(asdict(tables), ensure_ascii=False, separators=(",", ":"))
+    data = {name: getattr(tables, name) for name in ("key", "patterns", "ignored", "texts", "starts")}
+    data |= {"rules": [(r.left, r.size, r.action, r.kept, r.splices) for r in tables.rules]}
+    data |= {"actions": tables.actions.texts, "gotos": tables.gotos.texts}
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
 def decode(text: str | bytes) -> Tables | None:
@@ -99,10 +125,10 @@ def decode(text: str | bytes) -> Tables | None:
             patterns=tuple((name, pattern) for name, pattern in data["patterns"]),
             ignored=tuple(data["ignored"]),
             texts=tuple(data["texts"]),
-            rules=tuple(Rule(r["left"], r["size"], r["action"], tuple(r["kept"]), r["splices"]) for r in data["rules"]),
+            rules=tuple([Rule(left, size, action, tuple(kept), s) for left, size, action, kept, s in data["rules"]]),
             starts=data["starts"],
-            actions=tuple(data["actions"]),
-            gotos=tuple(data["gotos"]),
+            actions=Rows(data["actions"]),
+            gotos=Rows(data["gotos"]),
         )
     except (ValueError, KeyError, TypeError):
         return None
@@ -133,12 +159,9 @@ def build(grammar: str) -> Tables:
     )
 
 
-Row = dict[str, int]
-
-
 def _rows(
     table: IntParseTable, terminals: Sequence[TerminalDef], rules: Sequence[LarkRule]
-) -> tuple[dict[str, int], tuple[Row, ...], tuple[Row, ...]]:
+) -> tuple[Row, Rows, Rows]:
     """Lark's table as numbers: start states, and per state the actions on terminals and states after rules."""
     from lark.parsers.lalr_analysis import Shift
 
@@ -157,7 +180,8 @@ def _rows(
         gotos.append({s: to for s, to in row.items() if s in nonterminals})
     for end in table.end_states.values():
         actions[state_number[end]][END] = state_number[end]
-    return {start: state_number[s] for start, s in table.start_states.items()}, tuple(actions), tuple(gotos)
+    starts = {start: state_number[s] for start, s in table.start_states.items()}
+    return starts, Rows([*map(_row_text, actions)]), Rows([*map(_row_text, gotos)])
 
 
 def _numbering(table: IntParseTable) -> dict[int, int]:
