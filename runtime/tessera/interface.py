@@ -5,6 +5,7 @@ The compiler is reached through `Compiler` alone. It is called for what the cach
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
@@ -246,6 +247,15 @@ def _function_row(function: FunctionInterface) -> Row:
         for p in function.parameters
     ]
     return [function.name, rows, function.doc]
+
+
+def functions_text(functions: Sequence[FunctionInterface]) -> str:
+    """Functions as a text, which `read_functions` reads."""
+    return json.dumps([_function_row(function) for function in functions], separators=(",", ":"))
+
+
+def read_functions(text: str) -> tuple[FunctionInterface, ...]:
+    return tuple(map(_function, json.loads(text)))
 
 
 def _function(row: Row) -> FunctionInterface:

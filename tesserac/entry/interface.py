@@ -20,6 +20,7 @@ from tessera.interface import (
     Specialization,
     Static,
     StructInterface,
+    read_functions,
 )
 from tessera.returned import VALUE, Returned
 from tessera.signature import TensorSpec as ArraySpec
@@ -73,17 +74,21 @@ def interface_of(result: CheckResult) -> ModuleInterface:
     checker = result.checker
     names = [name for name in checker.names.functions if not name.startswith("_")]
     structs = tuple(_struct(checker, decl) for decl in checker.structs())
-    functions = tuple(_function(checker, checker, name) for name in names)
+    functions = tuple(_function(checker.name, checker, name) for name in names)
     return ModuleInterface(functions, (), structs, tuple(_hidden(checker)), tuple(_params(checker)))
 
 
 def _hidden(checker: ModuleChecker) -> Iterator[FunctionInterface]:
     """What structs and params are made of, and tests; of files imported all but the tests, under qualified names."""
-    for other in checker.imported():
-        for name in other.names.hidden:
-            if other is checker or not is_test(name):
-                found = _function(checker, other, name)
-                yield found if other is checker else found._replace(name=f"{other.name}.{name}")
+    yield from (_function(checker.name, checker, name) for name in checker.names.hidden)
+    for other in checker.imported()[1:]:
+        yield from read_functions(other.offered) if other.offered else hidden_of(other, checker.name)
+
+
+def hidden_of(other: ModuleChecker, module: str) -> tuple[FunctionInterface, ...]:
+    """What structs and params of a file that `module` imports are made of."""
+    names = [name for name in other.names.hidden if not is_test(name)]
+    return tuple([_function(module, other, name)._replace(name=f"{other.name}.{name}") for name in names])
 
 
 def _params(checker: ModuleChecker) -> Iterator[ParamInterface]:
@@ -129,15 +134,15 @@ def _is_initial(field: FieldSpec) -> bool:
     return field.init is not None or (isinstance(inner, StructSpec) and all(map(_is_initial, inner.decl.fields)))
 
 
-def _function(checker: ModuleChecker, owner: ModuleChecker, name: str) -> FunctionInterface:
-    """A function of `owner`, which is `checker` or a file that it imports."""
+def _function(module: str, owner: ModuleChecker, name: str) -> FunctionInterface:
+    """A function of `owner`, which is `module` or a file that it imports."""
     signature = owner.own_signature(name)
-    parameters = tuple(_parameter(checker, owner, name, p) for p in signature.parameters)
+    parameters = tuple(_parameter(module, owner, name, p) for p in signature.parameters)
     return FunctionInterface(name, parameters, signature.node.doc or "")
 
 
-def _parameter(checker: ModuleChecker, owner: ModuleChecker, function: str, parameter: ParameterSpec) -> Parameter:
-    kind = _kind(checker.name, parameter.spec)
+def _parameter(module: str, owner: ModuleChecker, function: str, parameter: ParameterSpec) -> Parameter:
+    kind = _kind(module, parameter.spec)
     return Parameter(parameter.name, kind, parameter.keyword_only, _default(owner, function, parameter))
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tessera.cache import default_directory, read_entry, seal, unseal, write_entry
+from tessera.interface import functions_text
 from tessera.toolchain import toolchain_key
 from tessera.version import __version__
 from tesserac.base.codec import Codec
@@ -20,6 +21,7 @@ from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
 from tesserac.check.module.stored import CHECKED, CHECKERS, LATE, NAMED, VALUES
+from tesserac.entry.interface import hidden_of
 from tesserac.syntax.parse import parse_module
 
 PRELUDE = "prelude.tess"
@@ -84,8 +86,7 @@ def _check(source: SourceFile, before: Library) -> CheckResult:
         from tesserac.diag.render import render
 
         raise AssertionError("the library has a mistake:\n" + render(diagnostic, {source.path: source}))
-    for hidden in result.checker.names.hidden:
-        result.checker.own_signature(hidden)  # which every program is asked for
+    result.checker.offered = functions_text(hidden_of(result.checker, ""))  # every program is asked for it
     return result
 
 

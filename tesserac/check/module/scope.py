@@ -44,6 +44,8 @@ class ModuleScope:
         self._structs: dict[str, StructDecl | None] = {}
         self._params: ModuleParams | None = None
         self._signatures: dict[str, Signature] = {}
+        self.offered = ""
+        """What structs of a file of the library are made of, as the interface of every program has it, in a text."""
 
     def _constant_size(self, name: str) -> Dim | None:
         """The value of a module constant that is an int, as a size."""

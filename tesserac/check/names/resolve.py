@@ -65,20 +65,25 @@ class Exports:
         self._libraries = {library.name: library for library in libraries}
 
     @cached_property
-    def _names(self) -> dict[str, Resolved]:
-        """Found when a name is first asked for: few modules of a library that is restored are ever asked."""
-        names = dict(_built_in())
-        for library in self._libraries.values():
-            names.update(library.public)
-        return names
+    def _known(self) -> dict[str, Resolved | None]:
+        """What has been asked for; a library on disk goes without."""
+        return {}
+
+    def _meaning(self, name: str) -> Resolved | None:
+        """What the last module with such a public name means by it: found name by name, since a program has few."""
+        if name not in self._known:
+            modules = reversed(self._libraries.values())
+            found = next((meaning for module in modules if (meaning := module.offered(name)) is not None), None)
+            self._known[name] = found or _built_in().get(name)
+        return self._known[name]
 
     def alias(self, name: str) -> ast.Expr | None:
         """The value of a constant of the library, for types named by one."""
-        meaning = self._names.get(name)
+        meaning = self._meaning(name)
         return self._libraries[meaning.owner].alias(meaning.name) if isinstance(meaning, ConstantRef) else None
 
     def lookup(self, name: str) -> Resolved | None:
-        found = self._names.get(name)
+        found = self._meaning(name)
         dtype = dtypes.lookup(name) if found is None else None
         return DTypeRef(dtype) if dtype else found
 
@@ -93,7 +98,8 @@ class Exports:
         return found[0] if len(found) == 1 else None
 
     def names(self) -> list[str]:
-        return [*self._names, *(dtype.name for dtype in dtypes.ALL)]
+        public = (name for library in self._libraries.values() for name in library.public)
+        return [*dict.fromkeys([*_built_in(), *public]), *(dtype.name for dtype in dtypes.ALL)]
 
 
 @dataclass(frozen=True)
@@ -185,9 +191,13 @@ class ModuleNames:
     @cached_property
     def public(self) -> Mapping[str, Resolved]:
         """What other modules can name."""
-        own = (FunctionRef, ConstantRef, StructRef, ParamRef)
-        public = (name for name in self._names if not name.startswith("_") and _is_writable(name))
-        return {name: self._names[name] for name in public if isinstance(self._names[name], own)}
+        return {name: meaning for name in self._names if (meaning := self.offered(name)) is not None}
+
+    def offered(self, name: str) -> Resolved | None:
+        """What other modules mean by a name of this one."""
+        meaning = self._names.get(name)
+        own = isinstance(meaning, FunctionRef | ConstantRef | StructRef | ParamRef)
+        return meaning if own and not name.startswith("_") and _is_writable(name) else None
 
     def private(self) -> dict[str, Span]:
         """Names that start with `_`, with where they are defined."""
