@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 SCHEDULES = "schedules.json"
 """What tuning has found, in the user's cache: code that was made without it is made again."""
+AT_ONCE = 1 << 20
+"""Bytes of code and constants that are written to the cache before the first call."""
 _COMPILING = threading.RLock()
 """The compiler serves one thread at a time."""
 
@@ -84,16 +86,19 @@ class Store:
         return found
 
     def _keep(self, key: str, made: AnyArtifact) -> None:
-        if isinstance(made, Artifact) or made.is_complete():
-            self._cache.write(key, made.to_bytes())
-            return
+        """Nobody waits for tables of megabytes to be written, nor for variants that no call has come to."""
 
         def write() -> None:
-            made.make_code()
-            with _COMPILING:
-                self._cache.write(key, made.to_bytes())
+            self._cache.write(key, made.to_bytes())
 
-        keep_later(write)
+        def write_all() -> None:
+            if not isinstance(made, Artifact):
+                made.make_code()
+            with _COMPILING:
+                write()
+
+        is_small = len(made.code.text) <= AT_ONCE if isinstance(made, Artifact) else made.is_complete()
+        write() if is_small else keep_later(write_all)
 
     def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None:
         """Shows what a call with these arguments does, operator by operator."""

@@ -41,7 +41,7 @@ class Roots:
         """The elements of a real table."""
         shape = [dim.evaluate({}) for dim in ty.dims]
         own = shape if len(self.parts) == 1 else [*shape[: self.axis], *shape[self.axis + 2 :]]
-        cos, sin = _roots(self.order, tuple(own))
+        cos, sin = _roots(self.order, tuple(own), ty.dtype if ty.dtype is F32 else F64)
         columns = [_named(part, cos, sin, ty.dtype) for part in self.parts]
         return columns[0].reshape(shape) if len(columns) == 1 else np.stack(columns, self.axis).reshape(shape)
 
@@ -55,19 +55,20 @@ class Number:
 
 
 def _named(part: str, cos: Array, sin: Array, dtype: DType) -> Array:
-    """None of them is too large for any type, so the nearest number of one that NumPy has is that."""
     found = cos if part.endswith("cos") else sin
-    rounded = found.astype(storage(dtype)) if dtype in (F32, F64) else convert(found, dtype)
+    rounded = found if dtype in (F32, F64) else convert(found, dtype)
     return -rounded if part.startswith("-") else rounded
 
 
 @lru_cache(1)
-def _roots(order: int, shape: tuple[int, ...]) -> tuple[Array, Array]:
-    """Kept for a while: the real and the imaginary part of a complex table are two tables."""
+def _roots(order: int, shape: tuple[int, ...], dtype: DType) -> tuple[Array, Array]:
+    """None of them is too large for a type: NumPy rounds them to the nearest. Kept for a while, since the real and the
+    imaginary part of a complex table are two tables."""
     if len(shape) == 2:
-        return root_products(order, *shape)
+        return root_products(order, *shape, storage(dtype))
     places = np.arange(shape[0])
-    return roots(order, places * places)
+    cos, sin = roots(order, places * places)
+    return cos.astype(storage(dtype)), sin.astype(storage(dtype))
 
 
 register_attribute("roots", Roots)

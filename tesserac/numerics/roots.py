@@ -7,7 +7,9 @@ those with twice the digits of f64: the same on every machine, and exact to the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import gcd, isqrt, ldexp
+from typing import Any
 
 from tesserac.base.lazy import np
 from tesserac.numerics.exact import Array
@@ -35,14 +37,15 @@ def roots(order: int, exponents: Array) -> tuple[Array, Array]:
     return _signed(across, (turn == 1) | (turn == 2)), _signed(up, turn >= 2)
 
 
-def root_products(order: int, rows: int, columns: int) -> tuple[Array, Array]:
-    """(cos, sin) of 2 pi i j / order for i < rows and j < columns. Of many, those of an eighth of a turn are computed;
-    the others are found by their places alone."""
+def root_products(order: int, rows: int, columns: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """(cos, sin) of 2 pi i j / order for i < rows and j < columns, which NumPy rounds to `dtype`. Of many, those of an
+    eighth of a turn are computed; the others are found by their places alone."""
     if order % 8 or rows * columns > order or order < MANY:
         i, j = np.ogrid[:rows, :columns]
-        return roots(order, i * j)
-    cos, sin = _turn(order)
-    found = np.empty((2, rows, columns))
+        cos, sin = roots(order, i * j)
+        return cos.astype(dtype), sin.astype(dtype)
+    cos, sin = _turn(order, dtype)
+    found = np.empty((2, rows, columns), dtype)
     for part, whole in zip(found, (cos, sin), strict=True):
         part[0] = whole[0]
         for row in range(1, rows):
@@ -54,9 +57,9 @@ MANY = 1 << 12
 """Roots from which on it takes long to find the place of each by its number."""
 
 
-def _turn(order: int) -> tuple[Array, Array]:
+def _turn(order: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
     """All roots of an order that eight divides."""
-    cos, sin = _eighths(order, np.arange(0, order // 2 + 1, 4))
+    cos, sin = (part.astype(dtype) for part in _first_eighth(order))
     right, up = (np.concatenate([a[:-1], b[:0:-1]]) for a, b in ((cos, sin), (sin, cos)))
     across = np.concatenate([right, -up, -right, up]) + 0.0
     return across, np.concatenate([up, right, -up, -right]) + 0.0
@@ -81,7 +84,23 @@ def _eighths(order: int, numerators: Array) -> tuple[Array, Array]:
     """(cos, sin) of 2 pi e / (4 order): a coarse angle and a fine one, each computed once, and one product."""
     step = isqrt(int(numerators.max(initial=0))) + 1
     coarse, fine = np.divmod(numerators, step)
-    (a, b), (c, d) = _points(order, coarse, step), _points(order, fine, 1)
+    return _rotated(_points(order, coarse, step), _points(order, fine, 1))
+
+
+def _first_eighth(order: int) -> tuple[Array, Array]:
+    """(cos, sin) of 2 pi k / order for every k up to an eighth of it: rows of coarse angles and columns of fine ones,
+    of whose products each number is one."""
+    count = order // 8 + 1
+    step = isqrt(count - 1) + 1
+    coarse, fine = np.arange(-(-count // step)), np.arange(step)
+    (a, b), (c, d) = _points(order, coarse, 4 * step), _points(order, fine, 4)
+    cos, sin = _rotated([(high[:, None], low[:, None]) for high, low in (a, b)], [c, d])
+    return cos.reshape(-1)[:count], sin.reshape(-1)[:count]
+
+
+def _rotated(point: Sequence[Double], by: Sequence[Double]) -> tuple[Array, Array]:
+    """The nearest floats to cosine and sine of the sum of two angles."""
+    (a, b), (c, d) = point, by
     cos = _sum(_product(a, c), _negative(_product(b, d)))
     sin = _sum(_product(a, d), _product(b, c))
     return cos[0] + cos[1], sin[0] + sin[1]
