@@ -201,15 +201,19 @@ class Op:
     def walk(self) -> Iterator[Op]:
         """This operation and all inside it, outer before inner, in program order; each block as it is when it is come
         to."""
-        waiting: list[Op | Region] = [self]  # no generator within generators: they hand every operation through
-        while waiting:
-            item = waiting.pop()
-            if isinstance(item, Region):
-                waiting += item.block.ops[::-1]
-                continue
-            yield item
-            if item.regions:
-                waiting += item.regions[::-1]
+        yield self
+        waiting: list[Region | Iterator[Op]] = [*self.regions[::-1]]
+        while waiting:  # no generator within generators: they hand every operation through
+            begun = waiting[-1]
+            if isinstance(begun, Region):
+                begun = waiting[-1] = iter(begun.block.ops[:])
+            for op in begun:
+                yield op
+                if op.regions:
+                    waiting += op.regions[::-1]
+                    break
+            else:
+                waiting.pop()
 
     def __repr__(self) -> str:
         return f"<{self.name}>"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from tesserac.base.dataclass import dataclass
 from tesserac.tile.gpu.errors import LoweringError
@@ -55,16 +55,7 @@ class Layout:
 
     def project(self, dims: Sequence[int | None]) -> Layout:
         """The layout of an operand whose dim j follows dim `dims[j]` of this block, or stretches over it."""
-        new_dim = {old: new for new, old in enumerate(dims) if old is not None}
-
-        def move(bit: Bit) -> Bit:
-            return (new_dim[bit[0]], bit[1]) if bit is not None and bit[0] in new_dim else None
-
-        kept = (move(bit) for bit in self.registers)
-        ends = tuple(sorted((new_dim[dim], size) for dim, size in self.ends if dim in new_dim))
-        return Layout(
-            tuple(bit for bit in kept if bit is not None), _each(move, self.lanes), _each(move, self.warps), ends
-        )
+        return _projected(self, tuple(dims))
 
     def vector(self, dim: int) -> int:
         """How many neighbouring elements along `dim` the lowest registers hold."""
@@ -108,6 +99,20 @@ class Layout:
         parts = [("r", self.registers), ("l", self.lanes), ("w", self.warps)]
         parts += [("e", self.ends)] if self.ends else []
         return " ".join(f"{name}[{' '.join(map(_bit_text, bits))}]" for name, bits in parts)
+
+
+@lru_cache(1024)
+def _projected(layout: Layout, dims: tuple[int | None, ...]) -> Layout:
+    """Kept for a while: variants of a kernel ask for the same ones."""
+    new_dim = {old: new for new, old in enumerate(dims) if old is not None}
+
+    def move(bit: Bit) -> Bit:
+        return (new_dim[bit[0]], bit[1]) if bit is not None and bit[0] in new_dim else None
+
+    kept = (move(bit) for bit in layout.registers)
+    ends = tuple(sorted((new_dim[dim], size) for dim, size in layout.ends if dim in new_dim))
+    registers = tuple(bit for bit in kept if bit is not None)
+    return Layout(registers, _each(move, layout.lanes), _each(move, layout.warps), ends)
 
 
 def _each(move: object, bits: Iterable[Bit]) -> tuple[Bit, ...]:
