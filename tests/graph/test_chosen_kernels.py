@@ -15,6 +15,8 @@ from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES
+from tesserac.schedule.machine import AARCH64
+from tests.schedule.test_given_schedules import levels
 
 ROWS = """
 def rows(x: Tensor[S, 24, f32]) -> Tensor[S, 24, f32]:
@@ -223,3 +225,17 @@ def wide(x: Tensor[M, 32, f64]): return g(x, -1)
     assert any("takes kernel `own`" in line for line in told(text, tmp_path))
     assert any("does not take kernel `own`: expected f32, found f64" in line for line in told(text, tmp_path, "wide"))
     assert np.array_equal(m.f(x), tessera.compile("def f(x: Tensor[M, 32, f32]): return softmax(x)").f(x))
+
+
+@pytest.mark.one_in(2)
+def test_a_value_beside_a_derivative_is_computed_once() -> None:
+    """The derivative of a kernel computes what the kernel implements: its value is part of that."""
+    both = """
+def f(x: Tensor[S, 600, f32], g: Tensor[S, 600, f32]):
+    y, back = vjp({}, x)
+    return y, back(g)
+"""
+    rows, plain = (levels(both.format(name), AARCH64) for name in ("softmax_rows", "softmax"))
+    count = [sum(op.name == "form.reduce" for op in made.forms.walk()) for made in (rows, plain)]
+    launches = [op for op in rows.schedule.walk() if op.name == "schedule.launch"]
+    assert len(launches) == 1 and count[0] == count[1]

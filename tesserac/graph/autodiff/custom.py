@@ -201,9 +201,13 @@ def silence(ops: Sequence[Op]) -> None:
 
 
 def dissolve(function: Op, functions: Functions) -> None:
-    """Every call of a function with rules becomes its body; one of a kernel waits for who knows of tiles."""
+    """Every call of a function with rules becomes its body; one of a kernel waits for who knows of tiles, unless a
+    derivative computes what it means anyway."""
     while customs := [op for op in function.walk() if op.name == CUSTOM]:
+        meant = {_said(op) for op in customs if MEANT in op.attrs}
         for op in customs:
+            if _said(op) in meant:
+                op.attrs[MEANT] = True
             if CALLED in op.attrs:
                 replace_op(op, INVOKE, {name: op.attrs[name] for name in _OF_CALLS if name in op.attrs})
                 continue
@@ -220,6 +224,11 @@ def dissolve(function: Op, functions: Functions) -> None:
                 new.name = new.name or old.name
                 old.replace_all_uses(new)
             op.erase()
+
+
+def _said(call: Op) -> Hashable:
+    """What a call says: two that say the same have the same results."""
+    return call.attrs["callee"], call.attrs["dims"], call.operands
 
 
 def _block(op: Op) -> Block:

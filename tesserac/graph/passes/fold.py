@@ -26,12 +26,12 @@ from __future__ import annotations
 from tesserac.graph.dialect import PREFIX, is_operator, operator_attrs
 from tesserac.graph.passes.generalize import generalize
 from tesserac.ir.builder import Builder
-from tesserac.ir.core import OPDEFS, Module, Op, Region, Value, clone_op
+from tesserac.ir.core import OPDEFS, Module, Op, Region, Value, attr_tuple, clone_op
 from tesserac.ir.core import Block as IRBlock
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ops.create import Full
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import BOOL
 from tesserac.types.ty import TensorType
 
@@ -53,6 +53,9 @@ def _fold(module: Module) -> bool:
             op.erase()
         elif _is_decided(op):
             op.result.replace_all_uses(_constant(Builder.before(op), tensor_type(op.result), _DECIDING[op.name]))
+            op.erase()
+        elif _is_as_it_is(op):
+            op.result.replace_all_uses(op.operands[0])
             op.erase()
         elif op.name == "form.assert" and _is_true(op.operands[0]):
             op.erase()
@@ -85,6 +88,14 @@ def _is_decided(op: Op) -> bool:
     if op.name not in _DECIDING or tensor_type(op.result).rank > 0:
         return False
     return _DECIDING[op.name] in map(_truth, op.operands)
+
+
+def _is_as_it_is(op: Op) -> bool:
+    """Whether an operator gives what it is given: a rounding to the type that it has, or a part that is all of it. A
+    kernel and what it implements differ by no more than these where blocks span their dims."""
+    if op.name not in ("graph.cast", "graph.wide", "graph.cut") or op.result.type != op.operands[0].type:
+        return False
+    return op.name != "graph.cut" or set(attr_tuple(op, "starts", Dim)) <= {ZERO}
 
 
 def _truth(value: Value) -> bool | None:
