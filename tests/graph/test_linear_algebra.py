@@ -384,3 +384,26 @@ def test_inspect_lists_laws_costs_and_what_was_not_taken(tmp_path: Path) -> None
     assert "the matrix is diagonal" in shown[0]
     assert "as written: (a @ (b @ c)) costs K*L*M + L*M*N instead of K*L*N + K*M*N" in shown[1]
     assert shown[2] == NOTHING
+
+
+ONE_VALUE = (
+    "kron(a, a) @ n", "n @ kron(a, a)", "kron(a, a).T @ n", "kron(a, a.T) @ n", "kron(a, a) @ k", "k.T @ kron(a, a)",
+    "kron(a, a) @ kron(a, a) @ n", "trace(kron(a, a))", "diagonal(kron(a, a))", "solve(kron(a, a), n)", "trace(a @ a)",
+    "trace(a @ a.T)", "diagonal(a @ a)", "a @ a @ a @ v", "v @ a @ a", "diag(v) @ diag(v) @ v", "diag(v) @ a @ diag(v)",
+    "inv(a) @ a @ v", "solve(diag(v) + outer(v, v), v)", "(a + a) @ v", "det(kron(a, a))",
+)  # fmt: skip
+
+
+@pytest.mark.one_in(24)
+def test_one_value_may_stand_in_several_places_of_a_law() -> None:
+    """Which operand is meant is said by its place, never by which value it is."""
+    params = "a: Tensor[N, N, f64], v: Tensor[N, f64], n: Tensor[N * N, f64], k: Tensor[N * N, K, f64]"
+    program = tessera.compile(f"def f({params}): return {', '.join(ONE_VALUE)}\n")
+    rng = np.random.default_rng(4)
+    shapes = {"a": (3, 3), "v": (3,), "n": (9,), "k": (9, 2)}
+    values = {name: rng.random(shape) + 0.5 for name, shape in shapes.items()}
+    values["a"] += 2.0 * np.eye(3)
+    names = {name: getattr(np, name, None) or getattr(np.linalg, name) for name in
+             ("kron", "trace", "diagonal", "diag", "outer", "solve", "inv", "det")}  # fmt: skip
+    for text_, found in zip(ONE_VALUE, program.f(*values.values()), strict=True):
+        np.testing.assert_allclose(found, eval(text_, names | values), rtol=1e-10, atol=1e-12, err_msg=text_)

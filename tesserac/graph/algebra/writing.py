@@ -105,20 +105,24 @@ def _columns(w: TermWriter, term: Term, a: Value, d: Value) -> Value:
     return w.write("mul", a, w.write.reshape(d, (ONE, *tensor_type(d).dims)))
 
 
+_KRON_STEPS = {
+    ("apply_kron", False): (("mn,nq->mq", "ax"), ("mq,pq->mp", "xb")),
+    ("apply_kron", True): (("mn,nqc->mqc", "ax"), ("pq,mqc->mpc", "bx")),
+    ("second_first", False): (("nq,pq->np", "xb"), ("mn,np->mp", "ax")),
+    ("second_first", True): (("pq,nqc->npc", "bx"), ("mn,npc->mpc", "ax")),
+}
+"""The products that apply a Kronecker product, of which x is what was computed before; with columns beside it or not.
+Both factors may be one value."""
+
+
 def _apply_kron(w: TermWriter, term: Term, a: Value, b: Value, x: Value) -> Value:
     """(A kron B) x is A X B.T with the vector x as a matrix X, by either factor first; columns beside it go along."""
     n, q = tensor_type(a).dims[1], tensor_type(b).dims[1]
     rest = term.shape[1:]
     spread = w.write.reshape(x, (n, q, *rest))
-    equations = ("mn,nq->mq", "mq,pq->mp") if not rest else ("mn,nqc->mqc", "pq,mqc->mpc")
-    steps = [(equations[0], a), (equations[1], b)]
-    if term.head == "second_first":
-        equations = ("nq,pq->np", "mn,np->mp") if not rest else ("pq,nqc->npc", "mn,npc->mpc")
-        steps = [(equations[0], b), (equations[1], a)]
-    for equation, factor in steps:
-        leads = factor is a or bool(rest)
-        pair = (factor, spread) if leads else (spread, factor)
-        spread = w.write("einsum", *pair, equation=equation)
+    for equation, which in _KRON_STEPS[term.head, bool(rest)]:
+        factors = {"a": a, "b": b, "x": spread}
+        spread = w.write("einsum", *(factors[name] for name in which), equation=equation)
     return w.write.reshape(spread, term.shape)
 
 
