@@ -159,6 +159,20 @@ class Operator:
 
     __call__ = __matmul__
 
+    def matvec(self, x: object) -> object:
+        """`A @ x`, under the name by which SciPy asks for it: its solvers take an operator as it is."""
+        return self @ x
+
+    def rmatvec(self, y: object) -> object:
+        """`A.H @ y`, as SciPy calls it."""
+        return self.H @ y
+
+    matmat, rmatmat = matvec, rmatvec
+
+    def __array__(self, dtype: object = None, copy: object = None) -> Array:
+        """An array of one object would be silent: its matrix is made only where that is asked for."""
+        raise failure(WRONG_KIND, "an operator is no array", ("`A.to_dense()` gives its matrix",))
+
     def __add__(self, other: object) -> Operator:
         return self._with("({0} + {1})", other)
 

@@ -46,7 +46,9 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
     ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),
     ("y = vmap(rleu)(x)", "fix: relu"), ("y = sort(sum(x))", "example.tess"),
     ("with no_grad(): y = x", "nothing is recorded"), ("with torch.autocast(): y = x", "part of a type"),
-    ("with banana(): y = x", "there are `numerics(fast)`"),
+    ("with banana(): y = x", "there are `numerics(fast)`"), ("y = op.LinearOperator(x)", "`op.implicit("),
+    ("y = cola.ops.Dense(x)", "`op.dense(M)`"), ("y = eigsh(x, 2)", "`lanczos("), ("y = op.diag(x) * y", "`A @ x`"),
+    ("y = op.diag(x).matvec(y)", "`A @ x`"), ("y = op.diag(x) @ ones(3, N)", "`x @ A.T`"),
 ])  # fmt: skip
 def test_what_is_said_instead(statement: str, advice: str) -> None:
     assert advice in said(statement)

@@ -49,6 +49,9 @@ def test_an_operator_is_an_object_that_comes_back() -> None:
     assert np.allclose((A @ A) @ x, matrix @ (matrix @ x)) and np.allclose(A.solve(x), np.linalg.solve(matrix, x))
     assert np.isclose(A.logdet(), np.linalg.slogdet(matrix)[1]) and np.isclose(A.trace(), np.trace(matrix))
     assert np.allclose(m.applied(A, x), matrix @ x)
+    assert np.allclose(A.matvec(x), matrix @ x) and np.allclose(A.rmatvec(x), matrix.T @ x)
+    with pytest.raises(tessera.TesseraError, match=r"to_dense\(\)"):
+        np.asarray(A)
     with pytest.raises(tessera.TesseraError, match="takes 6 entries"):
         A @ x[:5]
 

@@ -101,7 +101,13 @@ def require_fit(
     draft = body.sink.error(E0801, at=callee.at, name=callee.name, sizes=sizes_text)
     note_operands(body, draft, left, right)
     _suggest_adjoint(body, draft, wanted, found, left)
+    if isinstance(left.type, OperatorType) and _has_rows_of(body, right, wanted):
+        draft.remark("its rows have that size: `x @ A.T` takes them, and so does `apply(A, x, axis=-1)`")
     return False
+
+
+def _has_rows_of(body: Body, value: typed.Expr, size: Dim) -> bool:
+    return isinstance(value.type, TensorType) and value.type.rank == 2 and body.facts.same(value.type.dims[-1], size)
 
 
 def note_operands(body: Body, draft: Draft, *values: typed.Expr) -> None:

@@ -162,6 +162,12 @@ def adjoint(body: Body, callee: Callee, given: Given) -> typed.Expr:
     return pool.value(tree.adjoint(pool), callee.span)
 
 
+def conjugated(body: Body, callee: Callee, given: Given) -> typed.Expr:
+    """`conj(A)`: the transpose of the adjoint."""
+    turned = adjoint(body, callee, given)
+    return turned if isinstance(turned.type, ErrorType) else transposed(body, callee, {"operator": turned})
+
+
 def plus(body: Body, callee: Callee, given: Given) -> typed.Expr:
     return _added(body, callee, given, 1.0)
 
@@ -198,7 +204,9 @@ def _scaled(body: Body, callee: Callee, given: Given, reciprocal: bool) -> typed
     if tree is None or parts is None:
         if tree is not None:
             expected = "a number other than 0" if reciprocal else "a number"
-            body.sink.error(E0210, at=number.span, expected=expected, found=type_text(number.type))
+            draft = body.sink.error(E0210, at=number.span, expected=expected, found=type_text(number.type))
+            if isinstance(number.type, TensorType) and not reciprocal:
+                draft.remark("`A @ x` applies an operator")
         return body.error(callee.span)
     return pool.value(scaled(pool, *parts, tree), callee.span)
 

@@ -20,6 +20,7 @@ from tesserac.check.names.foreign_names import (
     called_here,
     meant_otherwise,
 )
+from tesserac.check.names.foreign_operators import constructor_here, operator_attribute_here
 from tesserac.check.names.refs import (
     LibraryRef,
     ModuleRef,
@@ -71,6 +72,10 @@ def no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node
     names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
     what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
     draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
+    here = constructor_here(node.name) if container == NamespaceRef("op") else None
+    if here is not None:
+        draft.remark(here)
+        return
     draft.did_you_mean(node.name, body.rules.members(container), node.name_span)
 
 
@@ -89,7 +94,7 @@ def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
     elif body.rules.resolve(node.name) is not None:
         draft.replace(NO_MODULE, node.span, node.name, advice=f"{NO_MODULE}: `{node.name}`")
     else:
-        draft.remark(called_here(node.name) or NO_MODULE)
+        draft.remark(called_here(node.name) or constructor_here(node.name) or NO_MODULE)
     return True
 
 
@@ -202,6 +207,7 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
 def unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
     here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None
+    here = operator_attribute_here(node.name) if isinstance(type_, OperatorType) else here
     if here is not None:
         draft.remark(here)
         if node.name in SAME_METHODS:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tesserac.check.names.equivalents import MISSING, by_peer_name
 from tesserac.check.names.foreign_classes import class_here
+from tesserac.check.names.foreign_operators import question_here
 
 NAMES = {
     "arccos": "acos",
@@ -33,7 +34,10 @@ NAMES = {
 }
 """Of a function that takes the same, or nearly so."""
 
-MODULES = ("np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg")
+MODULES = (
+    "np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg", "cola", "lineax",
+    "linear_operator", "pylops",
+)  # fmt: skip
 """What a program of Python has imported."""
 NO_MODULE = "functions need no module before them"
 _DIVIDES = "it divides by the number of elements unless that is said"
@@ -77,8 +81,9 @@ WORDS = {
 """Of what is an expression or a statement of the language."""
 
 PACKAGES = frozenset({
-    "cmath", "collections", "cupy", "dataclasses", "einops", "equinox", "flax", "functools", "jax", "keras", "math",
-    "numpy", "optax", "os", "random", "scipy", "sys", "tensorflow", "time", "torch", "torchvision", "triton", "typing",
+    "cmath", "cola", "collections", "cupy", "dataclasses", "einops", "equinox", "flax", "functools", "jax", "keras",
+    "linear_operator", "lineax", "math", "numpy", "optax", "os", "pylops", "random", "scipy", "sys", "tensorflow",
+    "time", "torch", "torchvision", "triton", "typing",
 })  # fmt: skip
 """What programs of Python import."""
 NO_IMPORT = "a program imports its own files; what the library has needs no import: `exp(x)`, `grad(f)`"
@@ -140,7 +145,9 @@ def called_here(name: str) -> str | None:
     here = f"`{NAMES[name]}`" if name in NAMES else WORDS.get(name)
     if here is not None:
         return f"here it is {here}"
-    return f"{NO_MODULE}: `sum(x)`" if name in MODULES else _in_the_table(name) or class_here(name)
+    if name in MODULES:
+        return f"{NO_MODULE}: `sum(x)`"
+    return _in_the_table(name) or question_here(name) or class_here(name)
 
 
 def meant_otherwise(name: str, modules: set[str]) -> str | None:
