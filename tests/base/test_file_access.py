@@ -15,6 +15,7 @@ from tessera import TesseraError, files
 from tessera.checkpoint import Checkpoint, save_checkpoint
 from tessera.safetensors import encode_safetensors, read_safetensors
 from tesserac import cli
+from tesserac.base.recursion import deep_recursion
 from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.saving import save_value
 from tesserac.diag.diagnostic import Diagnostic
@@ -194,6 +195,11 @@ def test_weights_that_are_wrong_are_told(header: str) -> None:
     with pytest.raises(TesseraError) as caught:
         read_safetensors(weights(header, bytes(96)))
     assert caught.value.code == "E0929"
+
+
+def test_deep_weights_are_told_while_a_compiler_has_room() -> None:
+    with deep_recursion(), pytest.raises(TesseraError, match="nested too deeply"):
+        read_safetensors(weights(WRONG["deep"], bytes(96)))
 
 
 def test_weights_that_are_right_are_read() -> None:
