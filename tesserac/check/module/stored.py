@@ -33,10 +33,11 @@ CHECKED = (*PARSED, *_TYPES, *_TREES, *_MATRICES, *OPERATORS.values())
 CHECKERS = (ModuleChecker, ModuleNames, Exports, Sink, Draft)
 NAMED: dict[str, object] = {**stored.NAMED, **OPERATORS}
 _WRITTEN = ("parameters", "result", "symbols", "facts", "unbound", "hidden", "attributes", "spans")
-_DEFINED = ("decorators", "parameters", "returns", "where", "uses", "body")
+_DEFINED = ("parameters", "returns", "where", "uses", "body")
 LATE: dict[type[Late], Fields] = {
-    FunctionDef: Fields(_DEFINED, lambda function: function.span.file),
+    FunctionDef: Fields(_DEFINED, lambda function: ("text", function.span.file)),
     Signature: Fields(_WRITTEN, lambda signature: signature.node.span),  # each alone: methods of all files are asked
     Findings: Fields(("tables",), lambda findings: findings.file),
 }
-"""A program calls functions of a few files of a library: nobody asks what is known of the others."""
+"""A program calls functions of a few files of a library: nobody asks what is known of the others, nor for the text of
+functions whose instances are known."""

@@ -9,7 +9,7 @@ zero). Of sizes that are used on a branch or in a loop it is tested there whethe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 
 from tessera.signature import STATUS_GUARD, STATUS_TOO_LARGE
@@ -140,20 +140,28 @@ def certain_guards(
     """Every operation that each call comes to, with what must hold for the sizes that it uses to have values; first
     what the function is called with. Memory of the call may be for what only some come to. `sizes` are those that each
     kernel uses, `known` the symbols that have values on entry."""
-    yield func, implied_guards(dim for dim in _dims_of(func) if dim.symbols() <= known)
-    some = ("workspace", "kept")
-    yield from _certain_in([op for op in func.body.ops if op.attrs.get("role") not in some], sizes, known)
+
+    def certain(dims: Iterable[Dim]) -> list[Guard]:
+        return implied_guards(dim for dim in dims if dim.symbols() <= known)
+
+    yield func, certain(_dims_of(func))
+    some, kernels = ("workspace", "kept"), {name: certain(dims) for name, dims in sizes.items()}
+
+    def guards_of(op: Op) -> list[Guard]:
+        kernel = op.attrs.get("kernel")
+        own = certain(_dims_of(op))
+        return list(dict.fromkeys([*own, *kernels[kernel]])) if isinstance(kernel, str) else own
+
+    yield from _certain_in([op for op in func.body.ops if op.attrs.get("role") not in some], guards_of)
 
 
-def _certain_in(
-    ops: Sequence[Op], sizes: Mapping[str, Sequence[Dim]], known: Set[str]
-) -> Iterator[tuple[Op, Sequence[Guard]]]:
+def _certain_in(ops: Sequence[Op], guards_of: Callable[[Op], list[Guard]]) -> Iterator[tuple[Op, Sequence[Guard]]]:
     """A choice is certain of what holds in each of its ways: they may be variants, or branches of the program."""
     for op in ops:
-        yield op, implied_guards(dim for dim in sizes_at(op, sizes) if dim.symbols() <= known)
+        yield op, guards_of(op)
         if op.name in ("schedule.select", KEPT):
             ways = op.regions[1:] if op.name == KEPT else op.regions
-            first, *others = [list(_certain_in(region.block.ops, sizes, known)) for region in ways]
+            first, *others = [list(_certain_in(region.block.ops, guards_of)) for region in ways]
             common = set.intersection(*({guard for _, guards in way for guard in guards} for way in (first, *others)))
             yield from ((inner, [guard for guard in guards if guard in common]) for inner, guards in first)
 

@@ -56,7 +56,8 @@ class LaunchFunctions:
         self._module = b.module
         self._room = room
         self._made: dict[Shape, Function] = {}
-        dims = dict.fromkeys(dim for op, kernel in launches for dim in _given(op, kernel))
+        self._given = {op: _given(op, kernel) for op, kernel in launches}
+        dims = dict.fromkeys(dim for given in self._given.values() for dim in given)
         self._known = {dim: emit_dim(b, dim, symbols) for dim in dims if dim.symbols() <= symbols.keys()}
 
     def launch(self, b: Builder, op: Op, kernel: Op, memory: Sequence[Value], symbols: Mapping[str, Value]) -> None:
@@ -71,7 +72,7 @@ class LaunchFunctions:
         if shape not in self._made:
             self._made[shape] = self._module.share(self._function(shape), "tessera.launch.")
         numbers = () if cut is None else (cut.most_rows, cut.most_columns)
-        given = [self._known.get(dim) or emit_dim(b, dim, symbols) for dim in _given(op, kernel)]
+        given = [self._known.get(dim) or emit_dim(b, dim, symbols) for dim in self._given[op]]
         code = Value(PTR, f"@{code_of(kernel)}")
         b.call(self._made[shape], [code, *given, *map(const_i64, numbers), *memory, *sizes, *self._room])
 
