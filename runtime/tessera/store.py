@@ -92,13 +92,16 @@ class Store:
             self._cache.write(key, made.to_bytes())
 
         def write_all() -> None:
-            if not isinstance(made, Artifact):
-                made.make_code()
+            assert not isinstance(made, Artifact)
+            made.make_code()
             with _COMPILING:
                 write()
 
-        is_small = len(made.code.text) <= AT_ONCE if isinstance(made, Artifact) else made.is_complete()
-        write() if is_small else keep_later(write_all)
+        if isinstance(made, Artifact):
+            is_small = len(made.code.text) <= AT_ONCE
+            write() if is_small else keep_later(write)
+        else:
+            write() if made.is_complete() else keep_later(write_all)
 
     def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None:
         """Shows what a call with these arguments does, operator by operator."""

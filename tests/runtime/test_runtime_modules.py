@@ -95,6 +95,18 @@ def module(compiler: FakeCompiler, directory: Path, text: str = "source", toolch
 # --- functions -------------------------------------------------------------------------------------------------------
 
 
+def test_a_large_function_is_kept_behind_its_first_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tessera.store.AT_ONCE", 0)
+    monkeypatch.setattr("tessera.keeping.PAUSE", 0.0)
+    compiler, x = FakeCompiler(), np.arange(4, dtype=f4)
+    for _ in range(2):
+        np.testing.assert_array_equal(module(compiler, tmp_path).add(x, x), 2 * x)
+        for thread in threading.enumerate():
+            if thread.name == "tessera-keep":
+                thread.join()
+    assert compiler.asked == [("interface", ()), ("add", ())]
+
+
 def test_a_function_is_compiled_once_and_then_called_directly(tmp_path: Path) -> None:
     compiler = FakeCompiler()
     m = module(compiler, tmp_path)
