@@ -115,8 +115,11 @@ def _order(monomial: Monomial) -> tuple[int, str]:
 
 def join(left: Monomial, right: Monomial) -> Monomial:
     """The product of two monomials."""
-    if not left or not right:
-        return left or right
+    return _joined(left, right) if left and right else left or right
+
+
+@lru_cache(maxsize=8192)
+def _joined(left: Monomial, right: Monomial) -> Monomial:
     exponents = dict(left)
     for atom, exponent in right:
         exponents[atom] = exponents.get(atom, 0) + exponent
