@@ -32,6 +32,7 @@ from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
 from tesserac.tile.program_masks import arguments_used, masked_load, masked_view, select_that_holds
 from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed
+from tesserac.tile.program_places import build_assemble, part_of_computed
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.tile.program_scans import build_scan
 from tesserac.tile.program_sizes import Sizes
@@ -47,7 +48,6 @@ SYMBOLIC = 256
 
 NO_TILES = {
     "form.sort": "a sort, or what is made of one",
-    "form.assemble": "a computed tile that is put together of parts",
     "form.scatter": "elements of a computed tile that are replaced or folded at computed places",
 }
 """Forms that no program has, as people know them."""
@@ -68,6 +68,8 @@ class Program(Sizes):
         """What holds of all positions in the blocks that loops go over: the axes end where it ceases to."""
         self.sums: set[Op] = set()
         """Sums of blocks that loops add up."""
+        self.taken = 0
+        """How many values were computed once more at other places."""
         self.lead: Value | None = None
         self._grid: list[Dim] = []
         self._arguments: dict[tuple[int, MemRefType], Value] = {}
@@ -318,6 +320,8 @@ class Program(Sizes):
             return self.value(part)
         if places is None and (found := part_of_gather(self, view)) is not None:
             return found
+        if places is None and (taken := part_of_computed(self, view)) is not None:
+            return taken
         if places is None:
             raise NoTiles("a view of a computed tile that is no permutation")
         source = self.value(view.operands[0])
@@ -416,6 +420,7 @@ def _in_digits(digits: Dims, size: Dim, stride: Dim) -> list[tuple[Dim, Dim]]:
 
 
 _MAKERS: dict[str, Callable[[Program, Op, Value], Value]] = {
+    "form.assemble": build_assemble,
     "form.map": Program.map,
     "form.contract": Program.contract,
     "form.gather": build_gather,

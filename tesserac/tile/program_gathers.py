@@ -18,6 +18,7 @@ from tesserac.ir.indexed import gather_source
 from tesserac.ir.types import TensorType, TileType
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_maps import part_read
+from tesserac.types.dims import Dim
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
@@ -57,3 +58,15 @@ def _gathered(program: Program, op: Op, operands: Sequence[Value], result: Tenso
     at = (*fixed, *(coordinate for coordinate, _ in pairs), *program.status_of(op))
     attrs: dict[str, Attr] = {"maps": maps, "bounds": op.attrs["bounds"]}
     return program.builder.value("tile.gather", (argument, *at), tile, attrs, hint=op.result.name)
+
+
+def gathered_along(program: Program, value: Value, axis: int, dim: Dim, places: Value) -> Value:
+    """The tile of what an argument has along one dim at places that are all in range; `dim` counts them."""
+    read, ty = program.read(value), tensor_type(value)
+    assert read is not None
+    argument, fixed = program.memory_at(*read, ty.dims)
+    at = [places if place == axis else program.axis(own) for place, own in enumerate(ty.dims)]
+    shape = program.shape((*ty.dims[:axis], dim, *ty.dims[axis + 1 :]))
+    attrs: dict[str, Attr] = {"maps": (*((),) * len(fixed), *((place,) for place in range(ty.rank))), "bounds": "known"}
+    tile = TileType(shape, ty.dtype, ty.policy)
+    return program.builder.value("tile.gather", (argument, *fixed, *at), tile, attrs, hint=value.name)

@@ -180,10 +180,20 @@ KERNELS = {
     "running folds": (RUNNING, "SP Sd Pd iP"),
     "pairs": (PAIRS, "2Sd S8 S8"),
 }
+SHIFTED = """
+@kernel
+def f(x: KTile[S, 16, f32], w: KTile[16, 8, f32]):
+    T = tile.context()
+    t = tile.load(x, rows=T.m)
+    n = t * rsqrt(mean(t * t, axis=-1, keep=True) + 1e-5)
+    y = concat([n[:, 8:] * 2.0, -n[:, :8]], axis=1) + roll(n, -5, axis=1)
+    padded = pad(t, ((0, 0), (3, 0)))
+    return tile.dot(y, w), flip(t, axis=1) + padded[:, 0:16] * 0.5 + padded[:, 2:18]
+"""
 INTEGERS = {"i": "i4", "b": "i1"}
 MEANT = {
     "sort(t, axis=1)": "a sort, or what is made of one",
-    "t + roll(t, 1, axis=1)": "a computed tile that is put together of parts",
+    "t + roll(t, 1, axis=1)": "parts of a computed tile, of which a processor would read each element by itself",
     "gather(t * 2.0, cast(arange(4), i32), axis=1)": "a gather of a computed tile, which lies in no memory",
 }
 
@@ -223,6 +233,15 @@ def test_they_have_the_bits_of_their_meaning(name: str) -> None:
     for results in ways:
         for got, expected in zip(results, wanted, strict=True):
             same_bits(np.asarray(got), np.asarray(expected))
+
+
+@pytest.mark.one_in(12)
+def test_a_gpu_reads_parts_of_computed_tiles_where_they_stand() -> None:
+    rng = np.random.default_rng(0)
+    args = [rng.standard_normal(shape, "f4") for shape in ((9, 16), (16, 8))]
+    assert why(SHIFTED, SM_90A) == [""]
+    for got, wanted in zip(emulated(SHIFTED)(*args), run_function(compile_to_forms(SHIFTED), "m.f", args), strict=True):
+        same_bits(np.asarray(got), np.asarray(wanted))
 
 
 @pytest.mark.one_in(2)

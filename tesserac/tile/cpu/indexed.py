@@ -37,6 +37,18 @@ def gathered(ctx: Context, op: Op) -> Gathered:
     return Gathered(type_, memory, at, operand_maps(op), told, wraps, tuple(axes), version)
 
 
+def has_rows(tile: Gathered) -> bool:
+    """Whether integers say rows of a matrix, which lie in memory as they are."""
+    rank = len(tile.type.shape)
+    return rank == 2 and isinstance(tile.at[-1], Axis) and all(rank - 1 not in dims for _, dims in tile.indices)
+
+
+def is_read_again(gather: Op) -> bool:
+    """Whether more than one operation reads what is gathered, or one that goes over it more than once."""
+    users = [user for user, _ in gather.result.uses]
+    return len(users) > 1 or any(user.name in ("tile.dot", "tile.reduce") for user in users)
+
+
 def lower_scatter(ctx: Context, op: Op) -> None:
     """Writes a block where one integer per computed coordinate says."""
     tile, memory = ctx.tile(op.operands[0]), ctx.value(op.operands[1])

@@ -25,12 +25,12 @@ from tesserac.ir.index import BINARY, constant_index
 from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
-from tesserac.tile.cpu.indexed import coordinates, gathered, lower_scatter
+from tesserac.tile.cpu.indexed import coordinates, gathered, has_rows, is_read_again, lower_scatter
 from tesserac.tile.cpu.loops import lower_for, lower_tree
 from tesserac.tile.cpu.matrix_products import store_tiles
 from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.products import lower_dot, store_panels
-from tesserac.tile.cpu.reuse import copies_beside, kept_operands, note_costly
+from tesserac.tile.cpu.reuse import copies_beside, in_scratch, kept_operands, note_costly
 from tesserac.tile.cpu.running import lower_running
 from tesserac.tile.cpu.target import CpuTarget, held, tiled_bytes
 from tesserac.tile.cpu.tiles import (
@@ -251,6 +251,12 @@ def _load(ctx: Context, op: Op) -> None:
     _define(ctx, op, Loaded(tile_type(op.result), memory, at, axes, ctx.versions.get(memory, 0)))
 
 
+def _gather(ctx: Context, op: Op) -> None:
+    """Whole rows that are read again, or across vectors, are copied first: one check and one run of memory for each."""
+    tile = gathered(ctx, op)
+    _define(ctx, op, in_scratch(ctx, tile) if has_rows(tile) and is_read_again(op) else tile)
+
+
 def _full(ctx: Context, op: Op) -> None:
     value, type_ = op.attrs["value"], tile_type(op.result)
     assert isinstance(value, bool | int | float)
@@ -306,7 +312,7 @@ _LOOPS = {"tile.for": lower_for, "tile.tree": lower_tree, "tile.running": lower_
 _SIMPLE: dict[str, Callable[[Context, Op], None]] = {
     "tile.axis": _axis,
     "tile.load": _load,
-    "tile.gather": lambda ctx, op: _define(ctx, op, gathered(ctx, op)),
+    "tile.gather": _gather,
     "tile.full": _full,
     "tile.iota": _iota,
     "tile.map": _map,

@@ -1,0 +1,215 @@
+"""Tiles read at other places than they stand: parts of computed tiles, and tiles that are put together of parts.
+
+    roll(t * 2, 1)[r, c]       ==>   c == 0 ? (t * 2)[r, 15] : (t * 2)[r, c - 1]      with t gathered at either place
+    pad(t, (3, 0))[:, 1:17]    ==>   c + 1 < 3 ? 0 : t[r, c - 2]
+
+Registers have no places that another element could read. What is computed element by element is computed once more
+where it is read: its arguments are gathered there, at places that are known to be in range. Threads of a GPU read what
+lies side by side at once, from wherever it begins; a processor takes element after element (5.7 times the time of the
+meaning for a convolution of four taps on a Neoverse N1), so that there such a kernel runs as its meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tesserac.base.dataclass import dataclass
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.forms import Slice, operand_maps, tensor_type
+from tesserac.ir.indexed import assembled_boxes
+from tesserac.ir.types import AxisType, ScalarType, TensorType, TileType
+from tesserac.schedule.access import Dims, is_view
+from tesserac.schedule.dialect import launch_stages
+from tesserac.schedule.views import through_view
+from tesserac.tile.dialect import compute_scalar, tile_type
+from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_gathers import gathered_along
+from tesserac.tile.program_maps import MapBody
+from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import BOOL, I64
+
+if TYPE_CHECKING:
+    from tesserac.tile.build_program import Program
+
+PLACE = ScalarType(I64)
+MOST_TAKEN = 128
+"""Values that are computed once more for elements that are read at other places: parts of parts double them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """The places along a dim, a tile of i64, at which elements of another dim are read."""
+
+    dim: Dim
+    places: Value
+
+
+def build_assemble(program: Program, op: Op, value: Value) -> Value:
+    """A tile that is put together of parts along one dim."""
+    axis = _joined_axis(op)
+    dim = tensor_type(value).dims[axis]
+    if dim in program.sizes:
+        raise NoTiles("parts that are put together along a block")
+    return _picked(program, op, axis, _all_of(program, dim))
+
+
+def part_of_computed(program: Program, view: Op) -> Value | None:
+    """A part of a computed tile along one dim; None for any other view."""
+    cut, source, dims = view.attrs["view"], view.operands[0], tensor_type(view.result).dims
+    if not isinstance(cut, Slice):
+        return None
+    whole = tensor_type(source).dims
+    parts = zip(dims, whole, cut.starts, cut.steps, strict=True)
+    moved = [axis for axis, (dim, own, start, step) in enumerate(parts) if (dim, start, step) != (own, ZERO, 1)]
+    if len(moved) != 1 or dims[moved[0]] in program.sizes:
+        raise NoTiles("a part of a computed tile along a block, or along several dims")
+    (axis,) = moved
+    here = _all_of(program, dims[axis])
+    return _taken(program, source, axis, _moved(program, here, cut.starts[axis], cut.steps[axis]))
+
+
+def _taken(program: Program, value: Value, axis: int, along: Along) -> Value:
+    """The tile of a value whose elements along one dim are read at the given places."""
+    if not launch_stages(program.launch):
+        raise NoTiles("parts of a computed tile, of which a processor would read each element by itself")
+    program.taken += 1
+    if program.taken > MOST_TAKEN:
+        raise NoTiles(f"parts of computed tiles that would be computed more than {MOST_TAKEN} times")
+    if program.read(value) is not None:
+        return gathered_along(program, value, axis, along.dim, along.places)
+    op = value.defining_op
+    if op is None:
+        raise NoTiles("a part of what a loop carries")
+    if op.name == "form.map":
+        return _taken_map(program, op, axis, along)
+    if op.name == "form.assemble" and _joined_axis(op) == axis:
+        return _picked(program, op, axis, along)
+    if is_view(op):
+        return _taken_view(program, op, axis, along)
+    raise NoTiles("a part of a tile that is not computed element by element")
+
+
+def _taken_view(program: Program, view: Op, axis: int, along: Along) -> Value:
+    cut, source = view.attrs["view"], view.operands[0]
+    result = _with_dim(tensor_type(view.result), axis, along.dim)
+    if isinstance(cut, Slice):
+        others = [d for d in range(result.rank) if d != axis and tensor_type(source).dims[d] != result.dims[d]]
+        if others:
+            raise NoTiles("a part of a computed tile along several dims")
+        return _taken(program, source, axis, _moved(program, along, cut.starts[axis], cut.steps[axis]))
+    places = through_view(view, tuple(range(result.rank)))
+    if places is None:
+        raise NoTiles("a view of a computed tile that is no permutation")
+    tile = _taken(program, source, places.index(axis), along) if axis in places else program.value(source)
+    return program.mapped([tile], [places], result, lambda _, args: args[0])
+
+
+def _taken_map(program: Program, op: Op, axis: int, along: Along) -> Value:
+    """A map computed at other places: it reads its operands there."""
+    if any(inner.name == "scalar.index" for inner in op.body.ops):
+        raise NoTiles("a part of a tile that is computed of its places")
+    maps = list(operand_maps(op))
+    tiles = [
+        _taken(program, value, places.index(axis), along) if axis in places else program.value(value)
+        for value, places in zip(op.operands, maps, strict=True)
+    ]
+    result = _with_dim(tensor_type(op.result), axis, along.dim)
+    block = Block([compute_scalar(tile_type(t)) for t in tiles], [a.name for a in op.body.args])
+    MapBody(program, op, result, block, tiles, maps, dict(zip(op.body.args, block.args, strict=True))).fill()
+    ty = TileType(program.shape(result.dims), result.dtype, result.policy)
+    return program.builder.value("tile.map", tiles, ty, {"maps": tuple(maps)}, (block,), op.result.name)
+
+
+def _picked(program: Program, op: Op, axis: int, along: Along) -> Value:
+    """Of parts that are put together, at each place the last that has it."""
+    result = _with_dim(tensor_type(op.result), axis, along.dim)
+    sizes = [tensor_type(part).dims[axis] for part in op.operands]
+    boxes = [(_number(box.starts[axis]), box.steps[axis]) for box in assembled_boxes(op)]
+    own = [_within(program, along, *box, _number(size)) for box, size in zip(boxes, sizes, strict=True)]
+    tiles = [_taken(program, part, axis, at) for part, at in zip(op.operands, own, strict=True)]
+
+    def fill(builder: Builder, args: list[Value]) -> Value:
+        place, count = args[-1], len(tiles)
+        picked = args[0]
+        for number in range(1, count):
+            start, step = boxes[number]
+            back = _linear(builder, args[count + number], start, step)
+            here = builder.value("scalar.eq", (back, place), ScalarType(BOOL))
+            picked = builder.value("scalar.select", (here, args[number], picked), picked.type)
+        return picked
+
+    whole, row = tuple(range(result.rank)), (axis,)
+    operands = [*tiles, *(at.places for at in own), along.places]
+    return program.mapped(operands, [*[whole] * len(tiles), *[row] * (len(own) + 1)], result, fill, op.result.name)
+
+
+def _joined_axis(op: Op) -> int:
+    """The one dim along which parts are put together."""
+    whole = tensor_type(op.result).dims
+    axes = {
+        axis
+        for part, box in zip(op.operands, assembled_boxes(op), strict=True)
+        for axis, dim in enumerate(tensor_type(part).dims)
+        if (dim, box.starts[axis], box.steps[axis]) != (whole[axis], ZERO, 1)
+    }
+    if len(axes) != 1:
+        raise NoTiles("a computed tile that is put together along several dims")
+    return axes.pop()
+
+
+# ------------------------------------------------------------------------------------------------------------- places
+
+
+def _all_of(program: Program, dim: Dim) -> Along:
+    at = program.axis(dim)
+    assert isinstance(at.type, AxisType)
+    return Along(dim, program.builder.value("tile.iota", (at,), TileType((at.type.block,), I64)))
+
+
+def _moved(program: Program, along: Along, start: Dim, step: int) -> Along:
+    """The places in a tensor of those in a part of it."""
+    first = _number(start)
+    return _mapped(program, along, lambda builder, place: _linear(builder, place, first, step))
+
+
+def _within(program: Program, along: Along, start: int, step: int, size: int) -> Along:
+    """The places in a part of those in all of it, or some that the part has."""
+
+    def fill(builder: Builder, place: Value) -> Value:
+        place = builder.value("scalar.sub", (place, _constant(builder, start)), PLACE)
+        if step != 1:
+            place = builder.value("scalar.floor_div", (place, _constant(builder, step)), PLACE)
+        place = builder.value("scalar.max", (place, _constant(builder, 0)), PLACE)
+        return builder.value("scalar.min", (place, _constant(builder, size - 1)), PLACE)
+
+    return _mapped(program, along, fill)
+
+
+def _mapped(program: Program, along: Along, fill: Callable[[Builder, Value], Value]) -> Along:
+    result = TensorType((along.dim,), I64)
+    return Along(along.dim, program.mapped([along.places], [(0,)], result, lambda b, args: fill(b, args[0])))
+
+
+def _linear(builder: Builder, place: Value, start: int, step: int) -> Value:
+    scaled = place if step == 1 else builder.value("scalar.mul", (place, _constant(builder, step)), PLACE)
+    return scaled if start == 0 else builder.value("scalar.add", (scaled, _constant(builder, start)), PLACE)
+
+
+def _constant(builder: Builder, value: int) -> Value:
+    return builder.value("scalar.constant", (), PLACE, {"value": value})
+
+
+def _number(dim: Dim) -> int:
+    if dim.constant is None:
+        raise NoTiles(f"a part of a computed tile that begins at, or has, {dim} elements")
+    return dim.constant
+
+
+def _with_dim(ty: TensorType, axis: int, dim: Dim) -> TensorType:
+    return TensorType(_replaced(ty.dims, axis, dim), ty.dtype, ty.policy)
+
+
+def _replaced(dims: Dims, axis: int, dim: Dim) -> Dims:
+    return (*dims[:axis], dim, *dims[axis + 1 :])
