@@ -2,7 +2,7 @@
 
 PYTHON is an interpreter that has NumPy and as many of SciPy, PyTorch, JAX, CoLA, linear_operator and PyLops as are
 wanted; each library runs alone in its process, on one thread, for at most so many seconds, 240 unless said. Those that
-are not installed are left out. Writes `benchmarks/results/structured-<machine>.md`.
+are not installed are left out; the extra `operator-peers` has all. Writes `benchmarks/results/structured-<machine>.md`.
 """
 
 from __future__ import annotations
