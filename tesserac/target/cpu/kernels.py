@@ -160,23 +160,26 @@ def _running(frame: Frame, op: Op) -> None:
 
 def _micro_kernel(frame: Frame, op: Op) -> None:
     """The addresses of the three blocks, and a call. Where it is told how many columns are wanted, of a block of one
-    vector if that has them, and of all rows, whose edges are rare."""
+    vector if that has them, and of all rows: such a panel is the last one. All rows are also those of a turned product,
+    whose edges are rare."""
     b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
     c = frame.memories[op.operands[5]]
     row, column, depth, done, rows, *columns = (frame.value(value) for value in op.operands[6:])
-    stride = c.strides[1 if is_turned(memref_type(op.operands[5])) else 0]
+    turned = is_turned(memref_type(op.operands[5]))
+    stride = c.strides[1 if turned else 0]
     block = b.gep(c.element, c.start, b.add(b.mul(row, stride), column))
     arguments = [*_panels(frame, op, micro), block, stride, depth, done]
     below, ahead, walk = b.sub(rows, row), _ahead(frame, op, micro), _walk(op, micro)
 
-    def call(wide: Micro) -> None:
-        call_micro_kernel(frame, wide, accum, arguments, below, ahead, walk, whole=bool(columns))
+    def call(wide: Micro, *, whole: bool) -> None:
+        call_micro_kernel(frame, wide, accum, arguments, below, ahead, walk, whole=whole)
 
     if not columns:
-        call(micro)
+        call(micro, whole=False)
         return
+    narrow = replace(micro, columns=micro.lanes)
     several = b.icmp("sgt", b.sub(columns[0], column), const_i64(micro.lanes))
-    if_else(b, several, lambda: call(micro), lambda: call(replace(micro, columns=micro.lanes)))
+    if_else(b, several, lambda: call(micro, whole=turned), lambda: call(narrow, whole=True))
 
 
 def _walk(op: Op, micro: Micro) -> Walk:

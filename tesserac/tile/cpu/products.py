@@ -16,6 +16,7 @@ import math
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
+from tesserac.ir.index import constant_index
 from tesserac.ir.types import AxisType, TileType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.finished_products import Destination, take_store
@@ -383,8 +384,16 @@ def _register_blocks(
         column = ctx.index("mul", j, micro.columns)
         with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
             row = ctx.index("mul", i, micro.rows)
-            operands = (left.memory, i, right.memory, panel, right.row, target.memory, row, column, depth, target.done)
-            ctx.builder.op("cpu.micro_kernel", (*operands, rows), attrs={"micro": micro, "accum": accum})
+            blocks = (left.memory, i, right.memory, panel, right.row, target.memory)
+            extents = (row, column, depth, target.done, rows, *_edge(micro, whole))
+            ctx.builder.op("cpu.micro_kernel", (*blocks, *extents), attrs={"micro": micro, "accum": accum})
+
+
+def _edge(micro: Micro, columns: Value) -> tuple[Value, ...]:
+    """The columns that are wanted, where the last panel may have no more than one vector of them."""
+    known = constant_index(columns)
+    rest = 1 if known is None else known % micro.columns
+    return (columns,) if 0 < rest <= micro.lanes < micro.columns else ()
 
 
 def _panel_by_panel(
@@ -418,8 +427,9 @@ def _panel_by_panel(
         pack(ctx.index("add", whole.start, column), count, "pack")
         with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
             row = ctx.index("mul", i, micro.rows)
-            operands = (left.memory, i, memory, zero, zero, target.memory, row, column, depth, target.done, rows)
-            ctx.builder.op("cpu.micro_kernel", operands, attrs={"micro": micro, "accum": accum})
+            blocks = (left.memory, i, memory, zero, zero, target.memory)
+            extents = (row, column, depth, target.done, rows, *_edge(micro, columns))
+            ctx.builder.op("cpu.micro_kernel", (*blocks, *extents), attrs={"micro": micro, "accum": accum})
 
 
 def store_panels(ctx: Context, tile: Tile, memory: Value, at: tuple[Value | Axis, ...]) -> None:
