@@ -10,11 +10,15 @@
     ptr pool_take(i64), void pool_give(ptr)      memory of calls (`kept_memory.py`)
     ptr pool_packed(...), ...       packed operands of frozen memory (`frozen_memory.py`)
 
-One 64-bit word says what there is to do: how many chunks are claimed, the number of chunks, the number of threads, a
-generation. Whoever finds a chunk left, the caller included, claims one by advancing the word. So a worker that comes
-late or never costs nothing, and the caller waits only for chunks that somebody has claimed. Which one it is the worker
-chooses: those of its own range first, so that it finds in its caches what it worked on in the call before. See Notes
-[Claims], [Ranges] and [Forks].
+One 64-bit word says what there is to do: the number of chunks, the number of threads, a generation. Chunks are cut into
+ranges, one for each thread, and a word for each range has the generation and the next chunk of it. Whoever sees a new
+job, the caller included, claims chunks by advancing words: of its own range first, which nobody else touches as long as
+threads are of one speed, then of those behind it. So a worker that comes late or never costs nothing, and the caller
+waits only for chunks that somebody has claimed. See Notes [Claims], [Ranges] and [Forks].
+
+    WORD      generation 35 | threads 10 | chunks 19     written once for a job, read by all
+    RANGE i   generation 35 | next chunk 29              a line each; written with the job, advanced by claims
+    DONE      chunks that were run                       advanced once by whoever leaves a range
 """
 
 from __future__ import annotations
@@ -35,13 +39,13 @@ from tesserac.target.cpu.system import (
     write_float_state,
 )
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import do_while, for_loop, if_return, if_then
+from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I32, I64, PTR, VOID, LType, Value, array, const_i64, const_int, zero
 
 CHUNK_BITS, THREAD_BITS = 19, 10
 MAX_CHUNKS, MAX_THREADS = (1 << CHUNK_BITS) - 1, (1 << THREAD_BITS) - 1
-_CHUNKS_AT, _THREADS_AT, _GENERATION_AT = CHUNK_BITS, 2 * CHUNK_BITS, 2 * CHUNK_BITS + THREAD_BITS
+_THREADS_AT, _GENERATION_AT = CHUNK_BITS, CHUNK_BITS + THREAD_BITS
 
 SPINS = 5000
 """About ten microseconds: longer than the gap between two launches, shorter than a time slice of the scheduler."""
@@ -106,73 +110,120 @@ def _field(b: Builder, word: Value, low: int, bits: int) -> Value:
     return b.binary("and", b.binary("lshr", word, const_i64(low)), const_i64((1 << bits) - 1))
 
 
-def _has_work(b: Builder, word: Value, worker: Value) -> Value:
-    left = b.icmp("ult", _field(b, word, 0, CHUNK_BITS), _field(b, word, _CHUNKS_AT, CHUNK_BITS))
-    allowed = b.icmp("ult", worker, _field(b, word, _THREADS_AT, THREAD_BITS))
-    return b.binary("and", left, allowed)
+def _threads_of(b: Builder, word: Value) -> Value:
+    return _field(b, word, _THREADS_AT, THREAD_BITS)
+
+
+def _has_work(b: Builder, word: Value, worker: Value, seen: Value) -> Value:
+    """Whether this is another job than the one that a worker has seen, and it may take part."""
+    return b.binary("and", b.icmp("ne", word, seen), b.icmp("ult", worker, _threads_of(b, word)))
 
 
 def _emit_drain(module: Module, poll: Function) -> Function:
-    """Claims and runs chunks as long as there are any for this worker. The caller, who has a status, may end it."""
-    function = _internal(module, "drain", VOID, [I64, PTR])
+    """Claims and runs chunks as long as there are any for this worker; gives the word of their job. The caller, who has
+    a status, may end it."""
+    function = _internal(module, "drain", I64, [I64, PTR])
     b, (worker, status) = function.builder, function.args
+    word = b.load_atomic(I64, _at(b, _WORD), "acquire")
+    if_return(b, b.icmp("uge", worker, _threads_of(b, word)), lambda: b.ret(word))
+    ranges = _ranges(b, _threads_of(b, word))
 
-    def one_claim(_: list[Value]) -> tuple[Value, list[Value]]:
-        word = b.load_atomic(I64, _at(b, _WORD), "acquire")
-        if_return(b, b.binary("xor", _has_work(b, word, worker), const_int(I1, 1)), lambda: b.ret())
-        following = b.add(word, const_i64(1))
-        claimed = b.compare_exchange(_at(b, _WORD), word, following, "acq_rel")[1]
-        if_then(b, claimed, lambda: _run_chunk(b, _choose(b, word, worker), worker))
-        if_then(b, b.icmp("ne", status, zero(PTR)), lambda: if_then(b, b.call(poll, [status]), lambda: _cancel(b)))
-        return const_int(I1, 1), []
+    def one_range(carried: list[Value]) -> tuple[Value, list[Value]]:
+        number, left = carried
+        _count_done(b, _run_range(b, word, number, worker, (status, poll)))
+        following = b.add(number, const_i64(1))
+        following = b.select(b.icmp("ult", following, ranges), following, const_i64(0))
+        return b.icmp("ugt", left, const_i64(1)), [following, b.sub(left, const_i64(1))]
 
-    do_while(b, [], one_claim)
-    b.unreachable()
+    do_while(b, [b.binary("urem", worker, ranges), ranges], one_range)
+    b.ret(word)
     return function
 
 
-def _cancel(b: Builder) -> None:
+def _run_range(b: Builder, word: Value, number: Value, worker: Value, stopping: tuple[Value, Function]) -> Value:
+    """Claims and runs chunks of a range until none is left, or the job is over; gives how many."""
+    end, place = _end_of(b, word, number), _next_of(b, number)
+    status, poll = stopping
+
+    def one_claim(carried: list[Value]) -> tuple[Value, list[Value]]:
+        state = b.load_atomic(I64, place, "acquire")
+        following = b.add(state, const_i64(1))
+        own, chunk = _is_of(b, word, state), _chunk_in(b, state)
+        left = b.binary("and", own, b.icmp("ult", chunk, end))
+
+        def claim() -> list[Value]:
+            claimed = b.compare_exchange(place, state, following, "acq_rel")[1]
+            if_then(b, claimed, lambda: run(chunk))
+            return [b.add(carried[0], b.cast("zext", claimed, I64))]
+
+        return left, choose(b, left, claim, lambda: [carried[0]])
+
+    def run(chunk: Value) -> None:
+        _run_chunk(b, chunk, worker)
+        if_then(b, b.icmp("ne", status, zero(PTR)), look)
+
+    def look() -> None:
+        if_then(b, b.call(poll, [status]), lambda: _cancel(b, word))
+
+    return do_while(b, [const_i64(0)], one_claim)[0]
+
+
+def _cancel(b: Builder, word: Value) -> None:
     """Leaves the chunks of this caller's job that nobody has claimed: they count as done."""
 
-    def exchange(_: list[Value]) -> tuple[Value, list[Value]]:
-        word = b.load_atomic(I64, _at(b, _WORD), "acquire")
-        left = b.sub(_field(b, word, _CHUNKS_AT, CHUNK_BITS), _field(b, word, 0, CHUNK_BITS))
-        done = b.compare_exchange(_at(b, _WORD), word, b.add(word, left), "acq_rel")[1]
-        if_then(b, done, lambda: _count_done(b, b.cast("trunc", left, I32)))
-        return b.binary("xor", done, const_int(I1, 1)), []
+    def one_range(number: Value, _: list[Value]) -> Sequence[Value]:
+        place, end = _next_of(b, number), _end_of(b, word, number)
 
-    do_while(b, [], exchange)
+        def exchange(_: list[Value]) -> tuple[Value, list[Value]]:
+            state = b.load_atomic(I64, place, "acquire")
+            left = b.sub(end, _chunk_in(b, state))
+            done = b.compare_exchange(place, state, b.add(state, left), "acq_rel")[1]
+            if_then(b, done, lambda: _count_done(b, left))
+            return b.binary("xor", done, const_int(I1, 1)), []
+
+        do_while(b, [], exchange)
+        return ()
+
+    for_loop(b, const_i64(0), _ranges(b, _threads_of(b, word)), const_i64(1), [], one_range)
 
 
 def _count_done(b: Builder, count: Value) -> None:
-    b.atomic_rmw("add", _at(b, _DONE), count, "seq_cst")
+    """Counts chunks, if there are any, and wakes a caller who waits for them."""
 
+    def tell() -> None:
+        b.atomic_rmw("add", _at(b, _DONE), b.cast("trunc", count, I32), "seq_cst")
+        waiting = b.load_atomic(I32, _at(b, _WAITING), "seq_cst")
+        if_then(b, b.icmp("ne", waiting, _i32(0)), lambda: _wake(b, _at(b, _DONE)))
 
-def _choose(b: Builder, word: Value, worker: Value) -> Value:
-    """The number of a chunk that is this worker's alone: the next of its range, or of the first range behind it
-    that has one left."""
-    chunks = _field(b, word, _CHUNKS_AT, CHUNK_BITS)
-    ranges = _ranges(b, _field(b, word, _THREADS_AT, THREAD_BITS))
-    own = b.binary("urem", worker, ranges)
-
-    def look(carried: list[Value]) -> tuple[Value, list[Value]]:
-        number = carried[0]
-        behind = b.add(number, const_i64(1))
-        end = b.binary("udiv", b.mul(behind, chunks), ranges)
-        found = b.atomic_rmw("add", _next_of(b, number), const_i64(1), "monotonic")
-        following = b.select(b.icmp("ult", behind, ranges), behind, const_i64(0))
-        return b.icmp("uge", found, end), [following, found]
-
-    return do_while(b, [own, const_i64(0)], look)[1]
+    if_then(b, b.icmp("ne", count, const_i64(0)), tell)
 
 
 def _ranges(b: Builder, threads: Value) -> Value:
     return b.minimum_int(threads, const_i64(MOST_RANGES))
 
 
+def _first_of(b: Builder, word: Value, number: Value) -> Value:
+    """The first chunk of a range."""
+    chunks = _field(b, word, 0, CHUNK_BITS)
+    return b.binary("udiv", b.mul(number, chunks), _ranges(b, _threads_of(b, word)))
+
+
+def _end_of(b: Builder, word: Value, number: Value) -> Value:
+    return _first_of(b, word, b.add(number, const_i64(1)))
+
+
 def _next_of(b: Builder, number: Value) -> Value:
-    """Where the next chunk of a range stands."""
+    """Where the next chunk of a range stands, behind the generation."""
     return b.gep(I64, _at(b, _RANGES), b.mul(number, const_i64(_LINE // 8)))
+
+
+def _chunk_in(b: Builder, state: Value) -> Value:
+    return _field(b, state, 0, _GENERATION_AT)
+
+
+def _is_of(b: Builder, word: Value, state: Value) -> Value:
+    """Whether the word of a range is of the same job."""
+    return b.icmp("ult", b.binary("xor", word, state), const_i64(1 << _GENERATION_AT))
 
 
 def _run_chunk(b: Builder, number: Value, worker: Value) -> None:
@@ -182,9 +233,6 @@ def _run_chunk(b: Builder, number: Value, worker: Value) -> None:
     begin = b.mul(number, chunk)
     end = b.minimum_int(b.add(begin, chunk), b.load(I64, _at(b, _PROGRAMS), 8))
     b.call(kernel, [context, begin, end, worker])
-    b.atomic_rmw("add", _at(b, _DONE), _i32(1), "seq_cst")
-    waiting = b.load_atomic(I32, _at(b, _WAITING), "seq_cst")
-    if_then(b, b.icmp("ne", waiting, _i32(0)), lambda: _wake(b, _at(b, _DONE)))
 
 
 def _sleep(b: Builder, address: Value, expected: Value) -> None:
@@ -219,16 +267,15 @@ def _emit_worker(module: Module, drain: Function) -> Function:
     worker = b.cast("ptrtoint", function.args[0], I64)
     write_float_state(b, default_float_state(b))
 
-    def finds_work() -> Value:
-        return _has_work(b, b.load_atomic(I64, _at(b, _WORD), "seq_cst"), worker)
+    def look(carried: list[Value]) -> tuple[Value, list[Value]]:
+        def finds_work() -> Value:
+            return _has_work(b, b.load_atomic(I64, _at(b, _WORD), "seq_cst"), worker, carried[0])
 
-    def look(_: list[Value]) -> tuple[Value, list[Value]]:
         found = _spin_until(b, finds_work)
         if_then(b, b.icmp("eq", found, const_int(I1, 0)), lambda: _fall_asleep(b, finds_work))
-        b.call(drain, [worker, zero(PTR)])
-        return const_int(I1, 1), []
+        return const_int(I1, 1), [b.call(drain, [worker, zero(PTR)])]
 
-    do_while(b, [], look)
+    do_while(b, [const_i64(0)], look)
     b.unreachable()
     return function
 
@@ -327,18 +374,16 @@ def _ceil_div(b: Builder, value: Value, divisor: Value) -> Value:
 
 def _publish(b: Builder, chunks: Value, threads: Value) -> None:
     b.store_atomic(_i32(0), _at(b, _DONE), "monotonic")
-    ranges = _ranges(b, threads)
-
-    def begin(number: Value, _: list[Value]) -> Sequence[Value]:
-        b.store_atomic(b.binary("udiv", b.mul(number, chunks), ranges), _next_of(b, number), "monotonic")
-        return ()
-
-    for_loop(b, const_i64(0), ranges, const_i64(1), [], begin)
     old = b.load_atomic(I64, _at(b, _WORD), "monotonic")
     generation = b.add(b.binary("lshr", old, const_i64(_GENERATION_AT)), const_i64(1))
-    word = b.binary("shl", generation, const_i64(_GENERATION_AT))
-    word = b.binary("or", word, b.binary("shl", threads, const_i64(_THREADS_AT)))
-    word = b.binary("or", word, b.binary("shl", chunks, const_i64(_CHUNKS_AT)))
+    job = b.binary("shl", generation, const_i64(_GENERATION_AT))
+    word = b.binary("or", b.binary("or", job, b.binary("shl", threads, const_i64(_THREADS_AT))), chunks)
+
+    def begin(number: Value, _: list[Value]) -> Sequence[Value]:
+        b.store_atomic(b.binary("or", job, _first_of(b, word, number)), _next_of(b, number), "release")
+        return ()
+
+    for_loop(b, const_i64(0), _ranges(b, threads), const_i64(1), [], begin)
     b.store_atomic(word, _at(b, _WORD), "seq_cst")
     sleepers = b.load_atomic(I32, _at(b, _SLEEPERS), "seq_cst")
 
@@ -370,20 +415,19 @@ def _wait_for_all(b: Builder, chunks: Value) -> None:
 
 
 # Note [Claims]
-# A chunk is claimed by exchanging the whole word for the word plus one. The exchange succeeds only if nothing changed
-# since the word was read, so the claim belongs to the job that the word described: its thread limit was checked, and
-# the job's other fields, written before the word was published, cannot change until this chunk is counted in DONE.
-# That is why a worker which slept through a hundred jobs needs no care at all. A caller that finds the pool busy (two
-# Python threads call at once) runs all its programs itself as worker 0: programs do not depend on each other, so the
-# bits are the same.
+# A chunk is claimed by exchanging the word of its range for that word plus one. The exchange succeeds only if nothing
+# changed since the word was read, and it was read with the generation of the job that the worker looks at: so the claim
+# belongs to that job, whose thread limit was checked, and the job's other fields, written before its words were, cannot
+# change until this chunk is counted in DONE. That is why a worker which slept through a hundred jobs needs no care at
+# all: it finds other generations. A worker remembers the last job it has seen to its end, since one that is over looks
+# like any other. A caller that finds the pool busy (two Python threads call at once) runs all its programs itself as
+# worker 0: programs do not depend on each other, so the bits are the same.
 
 # Note [Ranges]
-# A claim is the right to one chunk, not to a certain one. Chunks are cut into as many ranges as there are threads; who
-# has a claim takes the next chunk of its own range, and where none is left of the next one that has. Numbers of ranges
-# only grow, and there are as many claims as chunks, so whoever has a claim finds a chunk: were all ranges spent, others
-# would have used all claims. Threads of one speed thus work on the same part of every tensor of one size, call by call
-# and launch by launch, and find it in their own caches; a range is written anew only once all chunks of the job before
-# are counted in DONE.
+# A worker begins with its own range, and goes on to those behind it. Threads of one speed thus work on the same part of
+# every tensor of one size, call by call and launch by launch, and find it in their own caches; and they exchange words
+# that no other thread writes meanwhile. Were all claims taken from one word, as many threads would fetch its line for
+# each. Of a range that is spent a thread only reads the word.
 
 # Note [Forks]
 # fork() copies memory but not threads. The first call in a child sees another process id and starts over with an empty
