@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 from tesserac.base.dataclass import dataclass
@@ -52,6 +53,7 @@ class Dim:
     terms: tuple[Term, ...]
 
     @staticmethod
+    @lru_cache(maxsize=8192)
     def const(value: Coefficient) -> Dim:
         return Dim((((), simplest(value)),) if value else ())
 
@@ -81,7 +83,7 @@ class Dim:
                 return self
             if not m and c == 1:
                 return _dim(other)
-            return Dim(((join(m, n), simplest(c * d)),))
+            return Dim(((join(m, n), simplest(c * d)),)) if m or n else Dim.const(c * d)
         return Dim(collect((join(m, n), c * d) for m, c in self.terms for n, d in right))
 
     __radd__ = __add__
