@@ -117,6 +117,7 @@ FILES = {
     "linalg-x86_64": "systems, factors, eigenvalues and singular values beside NumPy and PyTorch, x86",
     "mutants": "how messages do on 1000 broken programs",
     "npbench-x86_64": "the programs of NPBench, against NumPy, Numba and JAX",
+    "operator-sweep": "every kind of operator under every operation, beside its matrix",
     "operators-x86_64": "functions of the library beside PyTorch, one thread of an x86 processor",
     "operators-x86_64-16": "functions of the library beside PyTorch, 16 threads of an x86 processor",
     "onnx-nodes": "the node tests that ONNX ships, each as a call of the library",
