@@ -29,6 +29,7 @@ from tesserac.tile.dialect import (
     RESIDENT,
     TENSORS,
     Stage,
+    gather_operands,
     kernel_memrefs,
     kernel_tensors,
     memref_type,
@@ -163,12 +164,30 @@ def infer_layouts(kernel: Op, variant: Variant, converted: set[Op]) -> dict[Valu
     _spread(relations, layouts, teams)
     for value in sorted(tiles, key=lambda v: (v.defining_op in converted, -_size(tile_type(v)))):
         if value not in layouts:
-            layouts[value] = _free_layout(kernel, tile_type(value), variant, teams)
+            layouts[value] = _row_layout(value, variant) or _free_layout(kernel, tile_type(value), variant, teams)
             if _reaches_across(value, converted):
                 turned = TileType(tile_type(value).shape[::-1], tile_type(value).dtype, tile_type(value).policy)
                 layouts[value] = _free_layout(kernel, turned, variant, teams).project((1, 0))
             _spread(relations, layouts, teams)
     return layouts
+
+
+def _row_layout(value: Value, variant: Variant) -> Layout | None:
+    """Rows that are gathered for products alone are read in vectors, whatever else a program folds."""
+    made = value.defining_op
+    if made is None or made.name != "tile.gather" or not all(_is_factor(*use) for use in value.uses):
+        return None
+    along, ty = gather_operands(made)[0][-1], tile_type(value)
+    if len(ty.shape) != 2 or not isinstance(along.type, AxisType) or memref_type(made.operands[0]).strides[-1] != ONE:
+        return None
+    return blocked(ty.shape, ty.dtype.bytes, LANE_BITS, variant.warps.bit_length() - 1, variant.warps)
+
+
+def _is_factor(user: Op, position: int) -> bool:
+    """Whether a use is a factor of a product, or makes nothing but one."""
+    if user.name == "tile.dot":
+        return position < 2
+    return user.name in ("tile.map", "tile.cast") and all(_is_factor(*use) for use in user.result.uses)
 
 
 def _reaches_across(value: Value, converted: set[Op]) -> bool:
