@@ -84,3 +84,26 @@ def test_sizes_of_a_struct_are_declared_by_the_fix() -> None:
         fixed = apply_edits(text, list(said[0].fixes[-1].edits))
         assert fixed.startswith("struct Linear[D, H]:")
         assert not diagnose(SourceFile("example.tess", fixed))
+
+
+@pytest.mark.parametrize(("count", "fact"), [("8", "D % 8 == 0"), ("n", "D % n == 0")])
+def test_heads_that_divide_a_size_are_a_fact(count: str, fact: str) -> None:
+    text = f"def f(x: Tensor[B, S, D, f32], n: int):\n    return x.view(B, S, {count}, D // {count}) * float(n)\n"
+    (said,) = diagnose(SourceFile("example.tess", text))
+    fixed = apply_edits(text, list(said.fixes[0].edits))
+    assert f"where {fact}:" in fixed
+    assert not diagnose(SourceFile("example.tess", fixed))
+
+
+def test_a_result_with_other_sizes_may_be_declared_with_all_of_them() -> None:
+    text = "def f(x: Tensor[B, C, H, W, f32]) -> Tensor[B, C, H, W, f32]:\n    return max_pool2d(x, 2)\n"
+    (said,) = diagnose(SourceFile("example.tess", text))
+    fixed = apply_edits(text, list(said.fixes[-1].edits))
+    assert not diagnose(SourceFile("example.tess", fixed))
+
+
+def test_names_of_modules_are_told_also_where_only_a_call_knows_the_types() -> None:
+    text = "def f(x):\n    return x * math.pi + torch.relu(x)\n"
+    said = diagnose(SourceFile("example.tess", text))
+    assert [edit.replacement for d in said for fix in d.fixes for edit in fix.edits] == ["relu"]
+    assert any("`PI`" in note for d in said for note in d.notes)

@@ -75,7 +75,6 @@ OFFERED = {
     HALVED.format("", "x + z"): HALVED.format(" where H % 2 == 0, W % 2 == 0", "x + z"),
     HALVED.format("", JOINED): HALVED.format(" where H % 2 == 0, W % 2 == 0", JOINED),
     HALVED.format(" where W % 4 == 0", "x - z"): HALVED.format(" where W % 4 == 0, H % 2 == 0", "x - z"),
-    "def f(x: Tensor[B, N, f32]):\n    return x.view(-1)\n": "def f(x: Tensor[B, N, f32]):\n    return x.reshape(-1)\n",
 }  # fmt: skip
 
 

@@ -27,10 +27,11 @@ from tesserac.diag.codes.effects import E0607
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0406
 from tesserac.diag.codes.shapes import E0311, E0315
+from tesserac.diag.sink import Draft
 from tesserac.ops.convert import Cast
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import F32, I64
+from tesserac.types.dtype import F32, I64, DType
 from tesserac.types.ty import (
     DictType,
     DTypeType,
@@ -75,9 +76,14 @@ def _float(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Ex
         return typed.Static(FloatType(float(value.type.value)), callee.span)
     draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(value.type))
     if isinstance(value.type, TensorType):
-        text, dtype = body.rules.text(value.span), in_use(body, "f", F32, [value])
-        draft.replace("a tensor is converted by `cast`", callee.span, f"cast({text}, {dtype})")
+        _suggest_cast(body, draft, value, callee, in_use(body, "f", F32, [value]))
     return body.error(callee.span)
+
+
+def _suggest_cast(body: Body, draft: Draft, value: typed.Expr, callee: Callee, dtype: DType) -> None:
+    converted = f"cast({body.rules.text(value.span)}, {dtype})"
+    title = "a tensor is converted by `cast`"
+    draft.replace(title, callee.span, converted, advice=f"{title}: `{converted}`")
 
 
 def _int(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:
@@ -91,8 +97,7 @@ def _int(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr
         return typed.Coerce(RunIntType(), callee.span, value)
     draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(type_))
     if isinstance(type_, TensorType):
-        text, dtype = body.rules.text(value.span), in_use(body, "iu", I64, [value])
-        draft.replace("a tensor is converted by `cast`", callee.span, f"cast({text}, {dtype})")
+        _suggest_cast(body, draft, value, callee, in_use(body, "iu", I64, [value]))
     return body.error(callee.span)
 
 

@@ -13,12 +13,7 @@ from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.foreign_names import (
-    MODULES,
-    NO_MODULE,
-    SAME_METHODS,
     attribute_here,
-    called_here,
-    meant_otherwise,
 )
 from tesserac.check.names.foreign_operators import constructor_here, operator_attribute_here
 from tesserac.check.names.refs import (
@@ -29,10 +24,10 @@ from tesserac.check.names.refs import (
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
-from tesserac.check.values.globals import global_value
+from tesserac.check.values.globals import global_value, is_of_other_module
 from tesserac.check.values.methods import bound_method, method_of_struct
 from tesserac.check.values.tuples import item_of
-from tesserac.diag.codes.names import E0201, E0208
+from tesserac.diag.codes.names import E0208
 from tesserac.diag.codes.projects import E0946
 from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
@@ -77,25 +72,6 @@ def no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node
         draft.remark(here)
         return
     draft.did_you_mean(node.name, body.rules.members(container), node.name_span)
-
-
-def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
-    """Whether this is a member of what a program of Python has imported (`torch.nn.functional.relu`), which is told:
-    the name of the library alone, or what it is called here."""
-    root, modules = node.value, set[str]()
-    while isinstance(root, ast.Attribute):
-        modules.add(root.name)
-        root = root.value
-    if not isinstance(root, ast.Name) or root.id not in MODULES or body.binds(root.id) or body.rules.resolve(root.id):
-        return False
-    draft = body.sink.error(E0201, at=root.span, name=root.id)
-    if (meant := meant_otherwise(node.name, {root.id, *modules})) is not None:
-        draft.remark(meant)
-    elif body.rules.resolve(node.name) is not None:
-        draft.replace(NO_MODULE, node.span, node.name, advice=f"{NO_MODULE}: `{node.name}`")
-    else:
-        draft.remark(called_here(node.name) or constructor_here(node.name) or NO_MODULE)
-    return True
 
 
 def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
@@ -210,8 +186,6 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     here = operator_attribute_here(node.name) if isinstance(type_, OperatorType) else here
     if here is not None:
         draft.remark(here)
-        if node.name in SAME_METHODS:
-            draft.replace(f"write `{SAME_METHODS[node.name]}`", node.name_span, SAME_METHODS[node.name])
         return
     if isinstance(type_, TensorType) and node.name.endswith("_"):
         draft.remark("nothing changes a tensor in place: bind the name again, `x = x + y` or `x += y`")

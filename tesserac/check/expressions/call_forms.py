@@ -19,7 +19,6 @@ from tesserac.check.declarations.schedules import call_schedule_method, make_sch
 from tesserac.check.expressions.attributes import (
     container_of,
     field_of,
-    is_of_other_module,
     no_member,
     unknown_attribute,
 )
@@ -50,7 +49,7 @@ from tesserac.check.places.updates import call_update, is_update
 from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
 from tesserac.check.values.dicts import METHODS, call_dict_method
-from tesserac.check.values.globals import BUILT_IN, global_value, unknown_name
+from tesserac.check.values.globals import BUILT_IN, global_value, is_of_other_module, unknown_name
 from tesserac.check.values.kinds import QUESTION, infer_isinstance
 from tesserac.check.values.methods import CALLED, CALLED_ELSEWHERE, TOLD, method_of_struct
 from tesserac.check.values.tuples import make_tuple, tuple_items

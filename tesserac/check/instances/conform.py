@@ -39,6 +39,7 @@ from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0308
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BOOL
@@ -267,7 +268,23 @@ def _same_dims(
     show_declared(body, draft, value)
     if len(expected) != found.rank:
         suggest_rank(body, draft, spec, value, (expected, found.dims))
+    else:
+        _suggest_several(body, draft, spec, (expected, found.dims))
     return False
+
+
+def _suggest_several(
+    body: Body, draft: Draft, spec: TensorSpec, sizes: tuple[tuple[Dim, ...], tuple[Dim, ...]]
+) -> None:
+    """Where more than one dim differs, as both sides of an image after a stride, the result declared with all that are
+    found."""
+    expected, found = sizes
+    wrong = [axis for axis in range(len(expected)) if not body.facts.same(expected[axis], found[axis])]
+    places = {axis: _declared_place(spec, expected, axis) for axis in wrong}
+    written = all(body.rules.text(place) == str(expected[axis]) for axis, place in places.items())
+    if len(wrong) > 1 and written and all(_is_result(body, place) for place in places.values()):
+        edits = (Edit(place, str(found[axis])) for axis, place in places.items())
+        draft.fix(f"if this is what is meant, declare the result as {dims_text(found)}", *edits)
 
 
 def _declared_place(spec: TensorSpec, expected: tuple[Dim, ...], wrong: int | None) -> Span:

@@ -72,9 +72,7 @@ WORDS = {
     "nan": "`NAN`",
     "numpy": "what a call from Python gives",
     "pi": "`PI`",
-    "size": "`x.shape[axis]`; `x.size` is how many elements it has",
     "t": "`x.T`",
-    "view": "`x.reshape(...)`, which takes the same sizes; of another dtype, `bitcast(x, dtype)`",
     "vdot": "`sum(conj(a) * b)`",
     "while_loop": "a `while` statement; derivatives and `vmap` go through it",
 }
@@ -104,8 +102,6 @@ ATTRIBUTES = {
     "values": "the first of what `topk(x, k)` or `mode(x)` gives; `sort` and `max` give nothing else",
 }
 """Of tensors alone: of a name that nothing has they would say too much."""
-SAME_METHODS = {"view": "reshape"}
-"""Methods of tensors that take the same under another name here."""
 FOREIGN_PARAMETERS = {
     "device": "`with device(gpu):` stands around what is to run there",
     "dtype": "the result has the dtype of what goes in: `x.astype(f64)` before the call",

@@ -190,6 +190,9 @@ def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[t
         if isinstance(ty, FloatType) and dtype.is_integer:
             draft.remark(f"a float meets {dtype} here; cast the tensor to a float dtype, or use a whole number")
             _suggest_floats(body, draft, dtype, beside)
+        if dtype.kind == "b" and isinstance(ty, IntType) and ty.value.constant in (0, 1):
+            meant = str(bool(ty.value.constant))
+            draft.replace(f"write `{meant}`", operand.span, meant, advice=f"write `{meant}`; `~mask` is the other way")
         show_dtypes(body, draft, *beside)
     return fits
 

@@ -186,9 +186,11 @@ def suggest_divisors(body: Body, draft: Draft, pairs: Iterable[tuple[Dim, Dim]])
 
 
 def _divisor(body: Body, left: Dim, right: Dim) -> str | None:
-    """The least number that a size must be a multiple of for both dims to be equal, as a fact."""
-    for name in sorted(left.symbols() & right.symbols()):
-        for divisor in range(2, _MOST_DIVISOR + 1):
+    """The least number, or else the size, that a size must be a multiple of for both dims to be equal, as a fact."""
+    shared = sorted(left.symbols() & right.symbols())
+    sizes = sorted(left.symbols() ^ right.symbols())
+    for name in shared:
+        for divisor in (*map(Dim.const, range(2, _MOST_DIVISOR + 1)), *map(Dim.sym, sizes)):
             multiple = {name: Dim.sym(name) * divisor}
             if body.facts.same(left.substitute(multiple), right.substitute(multiple)):
                 return f"{name} % {divisor} == 0"

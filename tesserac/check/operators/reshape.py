@@ -12,6 +12,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text
+from tesserac.check.operators.mismatch import suggest_divisors
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import trace
 from tesserac.check.state.arguments import Callee
@@ -153,6 +154,7 @@ def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Cal
     else:
         show_declared(body, draft, operand)
     _suggest_factors(draft, left, len(change.result))
+    suggest_divisors(body, draft, [(left, right)])
     _suggest_dim(body, draft, operand, change, callee)
 
 

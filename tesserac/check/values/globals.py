@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from tesserac.base.spelling import is_one_slip
 from tesserac.check.model import typed
-from tesserac.check.names.foreign_names import called_here
+from tesserac.check.names.foreign_names import MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
+from tesserac.check.names.foreign_operators import constructor_here
 from tesserac.check.names.refs import (
     ALGEBRA,
     COLLECTIVES,
@@ -90,6 +91,28 @@ def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
         case BuiltinRef(name) if name.startswith(ALGEBRA) or name in (*TRANSFORMS, *COLLECTIVES):
             return name
     return ""
+
+
+def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
+    """Whether this is a member of what a program of Python has imported (`torch.nn.functional.relu`), which is told:
+    the name of the library alone, or what it is called here."""
+    root, modules = node.value, set[str]()
+    while isinstance(root, ast.Attribute):
+        modules.add(root.name)
+        root = root.value
+    if not isinstance(root, ast.Name) or root.id not in MODULES or body.binds(root.id) or body.rules.resolve(root.id):
+        return False
+    draft = body.sink.error(E0201, at=root.span, name=root.id)
+    if (meant := meant_otherwise(node.name, {root.id, *modules})) is not None:
+        draft.remark(meant)
+    elif body.rules.resolve(node.name) is not None:
+        draft.replace(NO_MODULE, node.span, node.name, advice=f"{NO_MODULE}: `{node.name}`")
+    elif node.name in NAMES:
+        here = NAMES[node.name]
+        draft.replace(f"here it is `{here}`", node.span, here, advice=f"here it is `{here}`")
+    else:
+        draft.remark(called_here(node.name) or constructor_here(node.name) or NO_MODULE)
+    return True
 
 
 def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None:

@@ -10,7 +10,7 @@ from tesserac.check.model.control import assigned_names
 from tesserac.check.model.scope import Binding
 from tesserac.check.model.specs import Signature
 from tesserac.check.state.body import Body
-from tesserac.check.values.globals import unknown_name
+from tesserac.check.values.globals import is_of_other_module, unknown_name
 from tesserac.check.values.kinds import asks_kind
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
@@ -26,6 +26,8 @@ def check_names(body: Body, signature: Signature) -> None:
     skipped = _annotation_names(node)
     for statement in node.body:
         for inner in descendants(statement):
+            if isinstance(inner, ast.Attribute) and is_of_other_module(body, inner):
+                continue  # what is within it would be told at the same place, in fewer words
             if isinstance(inner, ast.Name) and inner not in skipped and not _is_known(body, inner.id):
                 unknown_name(body, inner)
 
