@@ -4,6 +4,7 @@ lengths of one. What is expected is said by the definition, and is what SciPy, N
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tesserac.graph.interp import run_function
 from tests.support.folding import folded
@@ -55,6 +56,16 @@ def run(body: str, x: list[float]) -> np.ndarray:
 def close(found: np.ndarray, wanted: list[float], call: str, bound: float) -> None:
     expected = np.array(wanted, np.float32)
     np.testing.assert_allclose(found, expected, rtol=bound, atol=2e-45, err_msg=call)
+
+
+@pytest.mark.one_in(24)
+def test_inverses_where_numbers_have_few_digits() -> None:
+    forms = compile_to_forms("def f(x: Tensor[N, f64]):\n    return erfcinv(x), ndtri(x)\n")
+    far = np.array([5e-324, 1e-310, 2.2250738585072014e-308, 1e-295])
+    found, normal = run_function(forms, "m.f", [far])
+    wanted = [27.21329321081295, 26.644806559364763, 26.54325845425098, 25.98907121227115]
+    np.testing.assert_allclose(found, wanted, rtol=4e-16)
+    np.testing.assert_allclose(normal[2], -37.5193793471445, rtol=1e-15)
 
 
 @folded("call, x, wanted", VALUES, one_in=24)
