@@ -46,6 +46,7 @@ from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
 from tesserac.schedule.auto import launch_pass
 from tesserac.schedule.build import host_pass
+from tesserac.schedule.column_loops import column_loops
 from tesserac.schedule.horizontal import join_pass
 from tesserac.schedule.invariant_packs import invariant_packs
 from tesserac.schedule.iterations import sum_iterations
@@ -115,7 +116,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         launch_pass(machine),  # how each launch walks its space, and why
         *((invariant_packs,) if machine.packs_operands else ()),  # once for all iterations, where none changes them
         *((sequential,) if machine.compiles_loops else ()),  # loops of small launches are compiled as one
-        *((row_loops,) if machine.compiles_loops else ()),  # of others threads take rows that never meet
+        *((row_loops, column_loops) if machine.compiles_loops else ()),  # of others threads take rows that never meet
         join_pass(machine),  # the same for several tensors is one launch; none of those loops has any
         assign_slots,  # buffers whose lives do not overlap share memory
     )

@@ -45,7 +45,8 @@ def describe_schedule(module: Module) -> str:
     for op in (op for op in module.walk() if "sequential" in op.attrs):
         lines.append(f"{_loop(op)} is compiled as one: {op.attrs['sequential']}")
     for op in (op for op in module.walk() if op.name == "schedule.loop" and ROWS in op.attrs):
-        lines.append(f"{_loop(op)} goes by rows: threads take some of {op.attrs[ROWS]} each through all iterations")
+        each = f"threads take some of {op.attrs[ROWS]} each through all iterations"
+        lines.append(f"{_loop(op)} goes by {_apart(op)}: {each}")
     launches = (op for op in module.walk() if op.name == "schedule.launch")
     for number, launch in enumerate(launches, start=1):
         lines += _describe(launch, number)
@@ -63,6 +64,12 @@ def _calls(module: Module) -> Iterator[str]:
 def _loop(op: Op) -> str:
     counter = op.attrs.get("counter")
     return f"loop over {counter}" if counter else "while loop"
+
+
+def _apart(loop: Op) -> str:
+    """What goes through the loop apart from each other."""
+    launch = next(op for op in loop.walk() if op.name == "schedule.launch")
+    return "rows" if launch_loops(launch)[0].block == 1 else "blocks of columns"
 
 
 def _describe(launch: Op, number: int) -> Iterator[str]:

@@ -78,7 +78,7 @@ schedule.loop(low, high) {counter, sequential, rows} { ^(i: index): ... schedule
     Counts up. Inside, dims may mention the symbol `counter`, whose value is the count. What the loop carries lives in
     buffers that its body overwrites, or exchanges for others. Where it is `sequential`, all that it launches is a few
     elements, and the loop with all inside it is compiled as one; the attribute says how much that is, for people. Where
-    it has `rows`, so many go through all iterations apart from each other: each launch has programs for every one.
+    it has `rows`, so many, or blocks of columns, go through all iterations apart: a launch has programs for each.
 schedule.last()
     This iteration of the loop around it is the last: all others would leave what it carries as it is.
 schedule.swap(mem, mem)
@@ -114,12 +114,11 @@ LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "register", "status", "constant", "kept")
 CALL = "schedule.call"
 KEPT = "schedule.kept"
-BRANCHES = ("schedule.cond", "schedule.select")
-"""Take one of their regions: a flag decides it, or sizes."""
+BRANCHES = ("schedule.cond", "schedule.select")  # take one of their regions: a flag decides it, or sizes
 LENGTH, LENGTHS = "tensor.length", "lengths"
 """The symbol in the body of a launch over several tensors, and the attribute that has its values."""
 FOLLOWS, TOGETHER, MOVES, PACKS = "follows", "together", "moves", "packs"  # programs in turn: `row_chains.py`
-ROWS = "rows"  # of a loop: `row_loops.py`
+ROWS = "rows"  # of a loop: `row_loops.py`, `column_loops.py`
 SMALL_LAUNCH = 64
 """The most points of a space that a loop which is compiled as one walks for one of its launches."""
 
@@ -390,8 +389,9 @@ def _verify_loop(op: Op) -> None:
     require(len(op.operands) == 2 and isinstance(op.attrs.get("counter"), str), "counts from low to high", op)
     require(all(isinstance(v.type, IndexType) for v in (*op.operands, *op.body.args)), "counts with indices", op)
     _verify_sequential(op)
-    launches = [inner for inner in op.walk() if inner.name == "schedule.launch" and ROWS in op.attrs]
-    require(all(launch_loops(launch)[0].block == 1 for launch in launches), "has programs of several rows", op)
+    each = [launch_loops(launch) for launch in op.walk() if launch.name == "schedule.launch" and ROWS in op.attrs]
+    apart = all(own[0].block == 1 or op.attrs[ROWS] in [by.size.ceil_div(by.block) for by in own] for own in each)
+    require(apart, "has programs of several rows", op)
 
 
 def _verify_sequential(op: Op) -> None:

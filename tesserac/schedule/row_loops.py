@@ -35,7 +35,7 @@ ROW = 32
 
 @function_pass(SCHEDULE, SCHEDULE, "row_loops")
 def row_loops(host: Op) -> None:
-    for loop in _innermost(host):
+    for loop in innermost_loops(host):
         launches = [op for op in loop.body.ops if op.name == "schedule.launch"]
         rows = _rows(loop, launches)
         if rows is not None:
@@ -44,11 +44,11 @@ def row_loops(host: Op) -> None:
                 _give_rows_programs(launch)
 
 
-def _innermost(op: Op) -> Iterator[Op]:
+def innermost_loops(op: Op) -> Iterator[Op]:
     """Loops that count and have none inside; those that are compiled as one stay so."""
     for region in op.regions if op.name != "schedule.launch" and "sequential" not in op.attrs else ():
         for inner in region.block.ops:
-            yield from _innermost(inner)
+            yield from innermost_loops(inner)
             if inner.name == "schedule.loop" and "sequential" not in inner.attrs:
                 yield inner
 
@@ -94,7 +94,7 @@ class _Part:
 
 def _are_apart(loop: Op, launches: Sequence[Op]) -> bool:
     """Whether each row reads, of what the launches write, only its own part."""
-    written = _written(loop, launches)
+    written = written_memory(loop, launches)
     parts = [part for launch in launches for part in _parts(launch, written)]
     rows: dict[int, Dim] = {}
     for part in parts:
@@ -103,10 +103,10 @@ def _are_apart(loop: Op, launches: Sequence[Op]) -> bool:
         uses = [other for other in parts if other is not None and written[other.value] == written[part.value]]
         if not part.stays_inside and not (len(uses) == 1 and _is_stacked(part, loop, launches)):
             return False
-    return not any(_is_register(value) for value in written)
+    return not any(is_register(value) for value in written)
 
 
-def _written(loop: Op, launches: Sequence[Op]) -> dict[Value, int]:
+def written_memory(loop: Op, launches: Sequence[Op]) -> dict[Value, int]:
     """The memory that the loop writes, with a number that all have which change hands with each other."""
     swaps = [op.operands for op in loop.body.ops if op.name == "schedule.swap"]
     outs = [buffer_of(out) for launch in launches for out in launch_outs(launch)]
@@ -131,10 +131,10 @@ def _parts(launch: Op, written: Container[Value]) -> Iterator[_Part | None]:
             yield None
             continue
         last = sum((size - 1) * stride for size, stride in steps if size and stride)
-        yield _Part(held, reads, reach.strides[0], reach.offset + _offset(operand), last)
+        yield _Part(held, reads, reach.strides[0], reach.offset + offset_in_buffer(operand), last)
 
 
-def _offset(value: Value) -> Dim:
+def offset_in_buffer(value: Value) -> Dim:
     """Where a part of a buffer begins in it."""
     start = ZERO
     while (made := value.defining_op) is not None and made.name == "schedule.box":
@@ -155,7 +155,7 @@ def _is_stacked(part: _Part, loop: Op, launches: Sequence[Op]) -> bool:
     return part.reach < row and rows * row <= step
 
 
-def _is_register(value: Value) -> bool:
+def is_register(value: Value) -> bool:
     made = value.defining_op
     return made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "register"
 
