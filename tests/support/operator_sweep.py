@@ -103,7 +103,8 @@ def _of_values(f: Callable[[Any], Any], m: Any, z: Any) -> Any:
 
 
 def _root(w: Any) -> Any:
-    return np.sqrt(np.maximum(w, 0))
+    """Of an eigenvalue that is 0 but for rounding, 0: the root of 1e-17 would be 3e-9."""
+    return np.sqrt(np.where(w > 1e-14 * abs(w).max(initial=0), w, 0))
 
 
 def _solved(m: Any, z: Any) -> Any:
