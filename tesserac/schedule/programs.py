@@ -216,7 +216,10 @@ def _narrow(kernel: Op) -> str:
 
 
 def _warp_groups(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:
-    """How many groups of warps share out the rows of a program; 0 where they do not."""
+    """How many groups of warps share out the rows of a program; 0 where they do not. Rows that are gathered go through
+    shared memory, for which all threads would wait, and those that copy do not."""
+    if any(op.name == "form.gather" for op in kernel.walk()):
+        return 0
     rows = next((sizes[cut.block] for cut in kernel_blocks(kernel) if cut.block in kernel_own(kernel)), 0)
     whole = machine.has_async_matrix_unit and _is_narrow(kernel) and rows in (GROUP_ROWS, 2 * GROUP_ROWS)
     return rows // GROUP_ROWS if whole else 0

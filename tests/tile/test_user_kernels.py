@@ -16,7 +16,7 @@ from tests.schedule.test_given_schedules import levels
 from tests.support.cpu_kernels import same_bits
 from tests.support.kernel_programs import scheduled
 from tests.support.source_support import compile_to_forms
-from tests.tile.test_programs_gpu import emulated
+from tests.tile.test_programs_gpu import emulated, lowered
 
 VARIANCE = """
 @kernel
@@ -242,6 +242,16 @@ def test_a_gpu_reads_parts_of_computed_tiles_where_they_stand() -> None:
     assert why(SHIFTED, SM_90A) == [""]
     for got, wanted in zip(emulated(SHIFTED)(*args), run_function(compile_to_forms(SHIFTED), "m.f", args), strict=True):
         same_bits(np.asarray(got), np.asarray(wanted))
+
+
+@pytest.mark.one_in(3)
+def test_threads_that_gather_wait_for_all_others() -> None:
+    """No role of warps has a barrier of the whole block in it, at which the others would never come."""
+    narrow = "bf16 @accum(f32)"
+    text = PRODUCT_OF_ROWS_TAKEN.replace("L, f32]", f"L, {narrow}]").replace("L, 8, i8]", f"L, 64, {narrow}]")
+    text = text.replace("cast(tile.load(w, k, None, cols=T.n), f32) * groups", "tile.load(w, k, None, cols=T.n)")
+    roles = [op for op in lowered(text).walk() if op.name == "gpu.role"]
+    assert not [op for role in roles for op in role.walk() if op.name == "gpu.barrier"]
 
 
 @pytest.mark.one_in(2)
