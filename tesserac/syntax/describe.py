@@ -65,6 +65,18 @@ def describe_expression(expression: ast.Expr) -> str:
     return _EXPRESSIONS[type(expression)]
 
 
+def dotted_name(node: ast.Expr) -> str:
+    """`kernel.auto` for itself and for calls of it."""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=value, name=name):
+            return f"{dotted_name(value)}.{name}"
+        case ast.Call(function=function):
+            return dotted_name(function)
+    return "of this form"
+
+
 def describe_statement(statement: ast.Stmt | ast.Item) -> str:
     """Statements that are not in the table are named by their keyword."""
     return _STATEMENTS.get(type(statement), f"`{type(statement).__name__.lower()}`")

@@ -33,6 +33,7 @@ from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0201, E0299
 from tesserac.syntax import ast
+from tesserac.syntax.describe import dotted_name
 from tesserac.types.ty import (
     BoolType,
     ErrorType,
@@ -102,18 +103,6 @@ class Decorations:
 
 def is_update(node: ast.FunctionDef) -> bool:
     return any(dotted_name(decorator.expression) == UPDATE for decorator in node.decorators)
-
-
-def dotted_name(node: ast.Expr) -> str:
-    """`kernel.auto` for itself and for calls of it."""
-    match node:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, name=name):
-            return f"{dotted_name(value)}.{name}"
-        case ast.Call(function=function):
-            return dotted_name(function)
-    return "of this form"
 
 
 def is_kernel(node: ast.FunctionDef) -> bool:

@@ -16,6 +16,7 @@ from tesserac.diag.codes.names import E0204
 from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
+from tesserac.syntax.describe import dotted_name
 from tesserac.types import dtype as dtypes
 
 _DTYPE_WORDS = {
@@ -163,11 +164,11 @@ def _dtype_first(node: ast.Subscript, values: list[ast.Expr], dtypes_at: list[st
 def _dtype_word(node: ast.Subscript, values: list[ast.Expr], dtypes_at: list[str | None]) -> Foreign | None:
     """`Tensor[B, N, torch.float32]`, `Tensor[B, N, double]`."""
     dtype = dtypes_at[-1] if values else None
-    if dtype is None or isinstance(values[-1], ast.BinaryOp) or dtypes.lookup(_written(values[-1])) is not None:
+    if dtype is None or isinstance(values[-1], ast.BinaryOp) or dtypes.lookup(dotted_name(values[-1])) is not None:
         return None
     at = values[-1].span
     meant = _tensor(node, [*values[:-1], ast.Name(at, dtype)])
-    problem = f"`{_written(values[-1])}` is not a dtype"
+    problem = f"`{dotted_name(values[-1])}` is not a dtype"
     return Foreign(at, problem, _DTYPE_FORM, (Edit(at, dtype),), meant, evident=False)
 
 
@@ -176,7 +177,7 @@ def _dtype_word(node: ast.Subscript, values: list[ast.Expr], dtypes_at: list[str
 
 def _alone(node: ast.Expr, name: str) -> Foreign | None:
     """`torch.Tensor`, `ndarray`; `double`, `torch.float32`; `Any`."""
-    problem = f"`{_written(node)}` is not a type"
+    problem = f"`{dotted_name(node)}` is not a type"
     if name in _ARRAYS:
         bare = ast.Name(node.span, "Tensor")
         return Foreign(node.span, problem, _TENSOR_FORM, (Edit(node.span, bare.id),), bare, evident=False)
@@ -254,15 +255,6 @@ def _bare(head: ast.Expr) -> str | None:
         case ast.Attribute(value=ast.Name(id=module), name=name) if module in _MODULES:
             return name
     return None
-
-
-def _written(head: ast.Expr) -> str:
-    match head:
-        case ast.Name(id=name):
-            return name
-        case ast.Attribute(value=value, name=name):
-            return f"{_written(value)}.{name}"
-    return ""
 
 
 def _dtype_meant(node: ast.Expr) -> str | None:

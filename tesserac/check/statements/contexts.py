@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.check.declarations.decorators import dotted_name
 from tesserac.check.devices.distribution import MESH, check_layout
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
@@ -22,6 +21,7 @@ from tesserac.check.transforms.checkpoints import CHECKPOINTS, read_memory
 from tesserac.diag.codes.effects import E0603
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
+from tesserac.syntax.describe import dotted_name
 from tesserac.types.ty import ErrorType, IntType, RecordType, StrType, StructType, TensorType, TupleType, Type
 
 FAST, NONDET = "fast", "nondet"
