@@ -83,6 +83,9 @@ def turned_twice(x: Tensor[2, 3, 64, c128]):
 def turned_in_groups(x: Tensor[B, 512, c64]):
     return fft(x)
 
+def turned_by_primes(x: Tensor[B, 343, c64]):
+    return fft(x)
+
 def turned_and_back(x: Tensor[B, 512, c64], h: Tensor[512, c64]):
     return ifft(fft(x) * h)
 
@@ -274,6 +277,13 @@ def test_a_long_transform_goes_in_groups_of_steps(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(line_chains, "MOST_NEAR", 512)
     compare("turned_in_groups", complex_numbers(2, 512))
     assert kernel_names("turned_in_groups") == ["0", "1_2"]
+
+
+@pytest.mark.one_in(8)
+def test_steps_of_primes_are_joined() -> None:
+    """Such a step could write its first number before it has read all others, in memory that both have."""
+    compare("turned_by_primes", complex_numbers(2, 343))
+    assert kernel_names("turned_by_primes") == ["0_1_2"]
 
 
 @pytest.mark.one_in(8)

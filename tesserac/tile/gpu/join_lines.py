@@ -15,13 +15,14 @@ program: shared memory on a GPU, whose barriers `barriers` puts in. Programs mus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op
 from tesserac.ir.types import INDEX
 from tesserac.schedule.cost import body_work
 from tesserac.schedule.machine import Machine
-from tesserac.tile.dialect import RESIDENT, Config, grid, kernel_memrefs, memref_type
+from tesserac.tile.dialect import RESIDENT, Config, grid, kernel_memrefs, memref_type, tile_type
 from tesserac.tile.gpu.convert import STATIC_BYTES
 from tesserac.tile.gpu.line_rooms import Access, NotJoined, accesses, place_between
 from tesserac.types.dims import ONE, Dim
@@ -35,6 +36,10 @@ number, as those of a transform are."""
 THREADS, BESIDE = 1024, 2
 """Threads of so many registers that a multiprocessor holds, and the programs that should be there at least: while one
 waits for its threads, or for memory, the other computes."""
+
+MOST_LINES = 64
+"""Lines of a thread times warps of a program up to which numbers may wait: threads of 32 warps have 64 registers each,
+and spilled 1500 bytes with four lines."""
 
 
 def join_lines(module: Module, machine: Machine) -> Module:
@@ -121,7 +126,7 @@ class _Joined:
         writes, reads = (accesses(kernel, args) for kernel, args in zip((one, two), between, strict=True))
         if any(access.is_load for access in writes) or not all(access.is_load for access in reads):
             raise NotJoined
-        if _last_read(one) > min(one.body.place(access.op) for access in writes):
+        if _waits_in_registers(one, writes):
             raise NotJoined
         self.room, same = place_between(writes, reads, memref_type(held))
         self.one, self.two = one, two
@@ -179,7 +184,7 @@ class _Joined:
         for position in self.zero:
             if position in kernel.body.args:
                 self.values[position] = self.b.value("index.dim", (), INDEX, {"dim": Dim.const(0)})
-        for op in kernel.body.ops[:-1]:
+        for op in _writes_last(kernel, moved):
             access = moved.get(op)
             if access is not None:
                 self.room.access(self.b, access, self.values, self.block)
@@ -193,10 +198,23 @@ class _Joined:
         return sum(room.dims[0].evaluate({}) * room.dtype.bytes for room in rooms)
 
 
-def _last_read(kernel: Op) -> int:
-    """Where scratch is read last: from there on it may be written anew."""
-    loads = [op for op in kernel.body.ops if op.name == "tile.load"]
-    return max((kernel.body.place(op) for op in loads if memref_type(op.operands[0]).space == "local"), default=-1)
+def _waits_in_registers(kernel: Op, writes: Sequence[Access]) -> bool:
+    """Whether what a step writes before it has read all would wait in more registers than threads have."""
+    if _writes_last(kernel, {access.op: access for access in writes}) == kernel.body.ops[:-1]:
+        return False
+    warps = attr(kernel, "config", Config).warps
+    lines = max(prod(tile_type(access.op.operands[0]).shape) for access in writes) // (WARP * warps)
+    return lines * warps > MOST_LINES
+
+
+def _writes_last(kernel: Op, moved: dict[Op, Access]) -> list[Op]:
+    """What a kernel does, but for its end: what goes into scratch behind all that is read from there, so that both may
+    have the same memory."""
+    ops = kernel.body.ops[:-1]
+    loads = [op for op in ops if op.name == "tile.load" and memref_type(op.operands[0]).space == "local"]
+    last = max(map(ops.index, loads), default=-1) + 1
+    early = [op for op in ops[:last] if op in moved and not moved[op].is_load]
+    return [*(op for op in ops[:last] if op not in early), *early, *ops[last:]]
 
 
 def _arguments(kernel: Op, launch: Op, held: Value) -> list[Value]:
