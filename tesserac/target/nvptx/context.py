@@ -6,7 +6,7 @@ one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
@@ -19,7 +19,7 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I32, I64, LType, Value, const_i64, const_int
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import Bit, Layout
+from tesserac.tile.gpu.layout import REDUCE_LANES, Bit, Layout
 from tesserac.tile.gpu.types import FragmentType, StagesType
 from tesserac.tile.gpu.values import kernel_threads
 from tesserac.types.dims import Dim
@@ -51,6 +51,15 @@ FAR = 2**30
 
 
 @dataclass(frozen=True)
+class Turn:
+    """By how many places a row is turned, 0 or 1, and whether there are others before and behind it: see Note [Turned
+    rows] of `tile/gpu/words.py`."""
+
+    by: Value
+    between: Value
+
+
+@dataclass(frozen=True)
 class Axis:
     """Indices start .. min(start + block, stop). Blocks that are `whole` never reach beyond the end."""
 
@@ -58,6 +67,7 @@ class Axis:
     stop: Value
     block: int
     whole: bool = False
+    turn: Turn | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +111,8 @@ class Context:
         """Where a thread keeps the slot and the parity that are next of some barriers."""
         self.maps: dict[IRValue, Value] = {}
         self.flags: dict[IRValue, Value] = {}
+        self.arriving: list[Callable[[], None]] = []
+        """What makes fragments of what was asked for, when the first of them is read: until then more is asked for."""
         self.shared: dict[IRValue, Value] = {}
         """Where each allocation of shared memory begins."""
         self._coordinates: dict[Layout, dict[int, Value]] = {}
@@ -144,6 +156,21 @@ class Context:
         left = b.maximum_int(b.minimum_int(b.sub(axis.stop, axis.start), const_i64(FAR)), const_i64(0))
         return b.sub(self.i32(left), self.i32(here))
 
+    def rooms(self, axis: Axis, here: Value) -> tuple[Value, Value]:
+        """The same for elements of a block whose places are whole multiples of 64 further, and for all others: they
+        differ in the thread at the seam of a row that is turned."""
+        if axis.turn is None:
+            return (self.apart(self.room(axis, here)),) * 2
+        b, by = self.b, self.i32(axis.turn.by)
+        other = self.apart(b.add(self.room(axis, here), by))
+        last = b.sub(self.room(axis, const_i64(0)), const_int(I32, REDUCE_LANES - 1))
+        return b.select(self.seam(axis.turn, here), last, other), other
+
+    def seam(self, turn: Turn, here: Value) -> Value:
+        """Whether this thread has the first place of each 64 of a row that is turned."""
+        turned = self.b.icmp("ne", turn.by, const_i64(0))
+        return self.b.binary("and", turned, self.b.icmp("eq", here, const_i64(0)))
+
     def apart(self, room: Value) -> Value:
         """The same number as a value of its own. LLVM makes equal tests once and keeps their results, more of them than
         there are predicates; made again where it is needed, a test costs one instruction. It is for rows of which only
@@ -151,6 +178,11 @@ class Context:
         if room.number is not None or (row_blocks(self.kernel) is None and not _has_roles(self.kernel)):
             return room
         return self.b.asm(I32, "mov.b32 $0, $1;", "=r,r", [room])
+
+    def arrive(self) -> None:
+        arriving, self.arriving = self.arriving, []
+        for make in arriving:
+            make()
 
     def invariant(self) -> str:
         """Marks a load from memory that no one writes during the kernel."""

@@ -29,7 +29,7 @@ from tesserac.target.nvptx.places import is_place, mask_of
 from tesserac.target.nvptx.quotients import shared_divisions, single_divisions
 from tesserac.target.nvptx.scalars import Emission, Rare, emit_body, emit_rule, missing_lift
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import LANE_BITS, VECTOR_BYTES
+from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES, VECTOR_BYTES
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import fragment, scalar_of, text
 from tesserac.tile.gpu.values import integer as int_attr
@@ -300,13 +300,13 @@ def _masked(ctx: Context, op: Op) -> list[Value]:
     assert isinstance(fill, int | float)
     neutral = constant(ty.dtype, fill)
     here = ctx.coordinates(ty.layout).get(dim, const_i64(0))
-    room = ctx.apart(ctx.room(axis, here))
+    first, other = ctx.rooms(axis, here)
     tests: dict[int, Value] = {}
     values: list[Value] = []
     for value, offset in zip(ctx.fragments[op.operands[0]], ty.layout.offsets, strict=True):
         step = offset.get(dim, 0)
         if step not in tests:
-            tests[step] = ctx.b.icmp("sgt", room, const_int(I32, step))
+            tests[step] = ctx.b.icmp("sgt", other if step % REDUCE_LANES else first, const_int(I32, step))
         values.append(ctx.b.select(tests[step], value, neutral))
     return values
 

@@ -34,6 +34,7 @@ from tesserac.target.nvptx import (
     scans,
     sorts,
     wide_scans,
+    words,
 )  # fmt: skip
 from tesserac.target.nvptx.blocks import (
     NEWEST,
@@ -305,6 +306,8 @@ def _emit_block(ctx: Context, block: Block) -> Sequence[IRValue]:
 
 
 def _emit_op(ctx: Context, op: Op) -> None:
+    if op.opdef.dialect != "index" and op.name not in _ASKING:
+        ctx.arrive()
     if op.opdef.dialect == "index":
         control.emit_index(ctx, op)
     elif op.name in _STRUCTURED:
@@ -323,10 +326,12 @@ _STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
     "gpu.role": _emit_role,
 }
 
+_ASKING = ("gpu.axis", "gpu.load")
+"""What reads no fragment."""
 _EMIT: dict[str, Emit] = {
     "gpu.alloc": _emit_alloc,
     "gpu.view": _emit_view,
-    "gpu.axis": control.emit_axis,
+    "gpu.axis": words.emit_axis,
     "gpu.team": control.emit_team,
     "gpu.program": control.emit_program,
     "gpu.rank": clusters.emit_rank,
@@ -341,8 +346,8 @@ _EMIT: dict[str, Emit] = {
     "gpu.digit_counts": radix.emit_counts,
     "gpu.digit_offsets": radix.emit_offsets,
     "gpu.digit_places": radix.emit_places,
-    "gpu.load": memory.emit_load,
-    "gpu.store": memory.emit_store,
+    "gpu.load": words.emit_load,
+    "gpu.store": words.emit_store,
     "gpu.publish": exchange.emit_publish,
     "gpu.collect": exchange.emit_collect,
     "gpu.full": fragments.emit_full,

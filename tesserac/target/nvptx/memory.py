@@ -303,7 +303,7 @@ def emit_store(ctx: Context, op: Op) -> None:
     def whole(width: int = width) -> list[Value]:
         for register in range(0, ty.layout.count, width):
             group = [to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
-            _store_vector(ctx, group, elements.address(register), place.alignment() if width == 1 else place.bytes)
+            store_vector(ctx, group, elements.address(register), place.alignment() if width == 1 else place.bytes)
         return []
 
     def tested(width: int = 1) -> list[Value]:
@@ -360,20 +360,20 @@ def _store_pairs(ctx: Context, values: list[Value], elements: Elements) -> None:
         mine, next_ = (word_of(ctx, values[r : r + 2]) for r in (register, following))
         other = shuffle(ctx, b.select(odd, mine, next_), 1)
         pair = [b.select(odd, other, mine), b.select(odd, next_, other)]
-        _store_vector(ctx, pair, b.gep(elements.place.element, elements.address(register), forward), 4)
+        store_vector(ctx, pair, b.gep(elements.place.element, elements.address(register), forward), 4)
 
 
 def _storing(ctx: Context, values: list[Value], address: Value, size: int) -> Callable[[], None]:
-    return lambda: _store_vector(ctx, values, address, size)
+    return lambda: store_vector(ctx, values, address, size)
 
 
-def _store_vector(ctx: Context, values: list[Value], address: Value, size: int) -> None:
+def store_vector(ctx: Context, values: list[Value], address: Value, size: int) -> None:
     if len(values) == 1:
         ctx.b.store(values[0], address, size)
         return
     if values[0].type.is_float and values[0].type.bits == 16:  # as they lie in registers
         words = [word_of(ctx, values[i : i + 2]) for i in range(0, len(values), 2)]
-        _store_vector(ctx, words, address, 2 * size)
+        store_vector(ctx, words, address, 2 * size)
         return
     whole = Value(vector(values[0].type, len(values)), "poison")
     for i, value in enumerate(values):
@@ -428,7 +428,7 @@ def emit_put(ctx: Context, op: Op) -> None:
         offset = moved_offset(ctx, layout, start, step.get(0, 0), step.get(1, 0))
         address = ctx.b.gep(I8, ring.pointer, ctx.b.cast("zext", offset, I64))
         group = [to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
-        _store_vector(ctx, group, address, layout.element)
+        store_vector(ctx, group, address, layout.element)
 
 
 def moved_offset(ctx: Context, layout: SharedLayout, offset: Value, rows: int, columns: int) -> Value:

@@ -46,6 +46,7 @@ from tesserac.tile.gpu.split_terms import split_terms
 from tesserac.tile.gpu.spread import spread_loads
 from tesserac.tile.gpu.teams import deal_to_teams, turn_round
 from tesserac.tile.gpu.variants import Variant, reduces_by_teams, variants
+from tesserac.tile.gpu.words import turn_rows
 
 
 def lower_module(module: Module, machine: Machine) -> Module:
@@ -103,6 +104,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     # Last: only now is all traffic through shared memory visible.
     insert_barriers(lowered)
     ask_ahead(lowered, machine)
+    turn_rows(lowered)
     module = Module([lowered])
     while erase_dead(module):
         pass
