@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
+from tesserac.target import flow
 from tesserac.target.cpu.registers import shorten_to_tf32
 from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, structure, vector
 from tesserac.target.nvptx.context import Context, Ring, memory_type
@@ -99,19 +100,54 @@ FMA_VECTOR = 4
 
 def _fma(product: Product, acc: list[Value]) -> list[Value]:
     """Each thread multiplies its rows of A by its columns of B, vectors of both at a time, in the accumulation type."""
+    ctx, a, b = product.ctx, product.a.type.layout, product.b.type.layout
+    mine = ctx.coordinates(product.acc.layout)
+    row, column = mine.get(0, const_i64(0)), mine.get(1, const_i64(0))
+    column_bytes = b.row_bytes if b.transposed else b.element
+    left = ctx.b.gep(I8, product.a_pointer, ctx.b.mul(row, const_i64(a.row_bytes)))
+    right = ctx.b.gep(I8, product.b_pointer, ctx.b.mul(column, const_i64(column_bytes)))
+    turn = _terms_of_a_turn(product, len(acc))
+    if turn == product.terms:
+        return _fma_terms(product, left, right, turn, acc)
+    strides = a.offset(0, turn), b.offset(turn, 0)
+
+    def body(number: Value, values: list[Value]) -> list[Value]:
+        bases = [ctx.b.gep(I8, p, ctx.b.mul(number, const_i64(s))) for p, s in zip((left, right), strides, strict=True)]
+        return _fma_terms(product, bases[0], bases[1], turn, values)
+
+    return flow.for_loop(ctx.b, const_i64(0), const_i64(product.terms // turn), const_i64(1), acc, body, nonempty=True)
+
+
+TURN = 1024
+"""Multiply-adds of a thread that are written out of a product, at most, where a program has several: all of them are
+walked over and over, and should stay in the cache of instructions, of 128 KiB."""
+
+
+def _terms_of_a_turn(product: Product, sums: int) -> int:
+    """How many terms are written out; the others take turns."""
+    products = [op for op in product.ctx.kernel.walk() if op.name == "gpu.multiply"]
+    layouts, turn = (product.a.type.layout, product.b.type.layout), product.terms
+    if len(products) < 2 or any(layout.swizzled or _is_cut(layout) for layout in layouts):
+        return turn
+    while turn * sums > TURN and turn % (2 * FMA_VECTOR) == 0:
+        turn //= 2
+    return turn
+
+
+def _is_cut(layout: SharedLayout) -> bool:
+    """Whether rows lie in several panels."""
+    stored = layout.stored if layout.transposed else layout
+    return stored.panel != stored.shape[1]
+
+
+def _fma_terms(product: Product, a_base: Value, b_base: Value, count: int, acc: Sequence[Value]) -> list[Value]:
     ctx, values = product.ctx, list(acc)
     dtype, accum = product.a.type.dtype, product.acc.dtype
     element = memory_type(dtype)
     width = min(FMA_VECTOR, VECTOR_BYTES // (element.bits // 8))
-    mine = ctx.coordinates(product.acc.layout)
-    row, column = mine.get(0, const_i64(0)), mine.get(1, const_i64(0))
-    a_base = ctx.b.gep(I8, product.a_pointer, ctx.b.mul(row, const_i64(product.a.type.layout.row_bytes)))
-    across = product.b.type.layout.transposed
-    column_bytes = product.b.type.layout.row_bytes if across else product.b.type.layout.element
-    b_base = ctx.b.gep(I8, product.b_pointer, ctx.b.mul(column, const_i64(column_bytes)))
     rows, columns = product.steps(0), product.steps(1)
-    read = _columns if across else _rows
-    for k in range(0, product.terms, width):
+    read = _columns if product.b.type.layout.transposed else _rows
+    for k in range(0, count, width):
         vectors = {r: _vector(ctx, a_base, product.a.type.layout, r, k, element, width) for r in rows}
         left = {r: [_term(ctx, v, dtype, accum) for v in lanes] for r, lanes in vectors.items()}
         terms = read(ctx, b_base, product.b.type.layout, k, columns, element, width)
