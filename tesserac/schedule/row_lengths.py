@@ -27,11 +27,12 @@ where a run knows how long they are: the host has asked."""
 ROW_PARTS = "row_parts"
 """The attribute of a launch, and of the kernel that it becomes, of which one warp holds a row from the first pass to
 the last: the sizes of the parts, of which all but the last are whole blocks that are known to be there."""
-PARTS = ((128,), (256,), (512,), (512, 256))
-"""Those of the variants of one warp."""
-NARROW_BLOCKS, WIDE_BLOCKS = (2, 3, 4, 6, 8, 10, 16), (2, 3, 4, 6, 8)
-"""Blocks of rows of the variants with several warps, of numbers that are narrow, of which half a warp holds a block
-where there are more than the usual warps, and of others."""
+PARTS, LONGER = ((128,), (256,), (512,), (512, 256)), (512, 512)
+"""Those of the variants of one warp, and of one more where a row is read once and not written: what a warp computes
+meanwhile is little, and it waits for no other."""
+HELD, WARPS_OF_WIDE = (2, 3, 4, 6, 8, 10, 16), 10
+"""Blocks of rows of the variants with several warps, and up to how many of numbers of four bytes have a warp each; of
+narrow numbers it is the usual warps. Half a warp holds a block of longer ones."""
 WIDE_BITS = 32
 HELD_BLOCKS = 2
 """Blocks of a row that a warp holds in registers, at most, where it has several."""
@@ -51,8 +52,8 @@ def has_unknown_rows(launch: Op) -> bool:
 def vary_lengths(launch: Op, plain: Op, machine: Machine, walk: Callable[[Op], None]) -> None:
     """`launch` stays for long rows; variants for shorter ones are made of `plain`, which nothing has decided yet."""
     fold = launch_loops(launch)[-1]
-    held = WIDE_BLOCKS if _is_wide(launch) else NARROW_BLOCKS
-    most = [*map(sum, PARTS), *(fold.block * blocks for blocks in held)]
+    parts, held = (*PARTS, LONGER) if _reads_once(launch) else PARTS, HELD[1:] if _reads_once(launch) else HELD
+    most = [*map(sum, parts), *(fold.block * blocks for blocks in held)]
     short = [plain, *(clone_op(plain, {}) for _ in most[1:])]
     longer = [Predicate("at_least", fold.size, Dim.const(size + 1)) for size in most]
     others = [launch, *reversed(short)]
@@ -60,10 +61,10 @@ def vary_lengths(launch: Op, plain: Op, machine: Machine, walk: Callable[[Op], N
     select(choices, [others[-1]], launch)
     for variant in short:
         walk(variant)
-    for variant, parts in zip(short, PARTS, strict=False):
-        hold_in_a_warp(variant, parts)
-        variant.attrs[ROW_BLOCKS] = len(parts)
-    for variant, blocks in zip(short[len(PARTS) :], held, strict=True):
+    for variant, sizes in zip(short, parts, strict=False):
+        hold_in_a_warp(variant, sizes)
+        variant.attrs[ROW_BLOCKS] = len(sizes)
+    for variant, blocks in zip(short[len(parts) :], held, strict=True):
         warps = _holding(launch, blocks, machine)
         bind(variant, warps, "uniform")
         variant.attrs[ROW_BLOCKS] = blocks
@@ -105,9 +106,13 @@ def rows_together(launch: Op) -> int:
     length = fold.size.constant
     if launch_kind(launch) != "rows" or not length or length > SHORT_FOLD or not rows:
         return 1
+    return power_of_two_below(ROWS_AT_ONCE // length, 1, SHORT_FOLD) if _reads_once(launch) else 1
+
+
+def _reads_once(launch: Op) -> bool:
+    """Whether one pass over a row is enough, and gives a number for it."""
     passes = Passes(launch)
-    once = passes.last == FIRST_PASS + 2 and all(used <= {FIRST_PASS} for used in passes.needed().values())
-    return power_of_two_below(ROWS_AT_ONCE // length, 1, SHORT_FOLD) if once else 1
+    return passes.last == FIRST_PASS + 2 and all(used <= {FIRST_PASS} for used in passes.needed().values())
 
 
 def row_warps(launch: Op, machine: Machine) -> int:
@@ -116,13 +121,12 @@ def row_warps(launch: Op, machine: Machine) -> int:
     if fold.size.constant is None or launch_kind(launch) != "rows":
         return machine.warps
     blocks = max(1, -(-fold.size.constant // fold.block))  # a row without elements has a result too
-    held = WIDE_BLOCKS if _is_wide(launch) else NARROW_BLOCKS
-    return _holding(launch, blocks, machine) if blocks <= held[-1] else machine.warps
+    return _holding(launch, blocks, machine) if blocks <= HELD[-1] else machine.warps
 
 
 def _holding(launch: Op, blocks: int, machine: Machine) -> int:
     """Warps that hold rows of so many blocks: one for each, or for two of them."""
-    return blocks if _is_wide(launch) or blocks <= machine.warps else -(-blocks // 2)
+    return blocks if blocks <= (WARPS_OF_WIDE if _is_wide(launch) else machine.warps) else -(-blocks // 2)
 
 
 def longest_held(machine: Machine, block: int) -> int:

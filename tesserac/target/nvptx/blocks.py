@@ -78,7 +78,7 @@ def block_threads(kernel: Op) -> int:
 FULL, HOLDING, TOGETHER, HOLDING_MORE, NARROW, HALVES, LOOPING = 64, 40, 36, 28, 32, 24, 20
 """Warps that a multiprocessor should have at once, of maps, of rows that lie in registers, of several short ones and of
 few narrow numbers, of longer ones that one warp holds, of such rows of narrow numbers, which have code for those that
-stand alone, of narrow rows of which half a warp has a block, and of rows that threads go over. By ncu, gelu with 28
+stand alone, of rows of which half a warp has a block, and of rows that threads go over. By ncu, gelu with 28
 began an instruction in 61 % of the cycles, and waited for memory in others."""
 FEW_WORDS, WORDS_OF_A_ROW, WORDS_OF_A_WARP, NARROW_WORDS, WORDS_OF_A_ROUND = 8, 16, 24, 12, 32
 """What a thread of a map or a row reads, at most, of a row that one warp holds, of narrow numbers of such, or of a row
@@ -138,16 +138,16 @@ def _warps_of_held_rows(kernel: Op, wide: bool, words: int, arch: str) -> int:
     if wide and words <= WORDS_OF_A_ROW:
         return TOGETHER if any(len(fragment(op.result).shape) > 1 for op in _loads(kernel)) else HOLDING
     if not row_parts(kernel):
-        return _warps_of_narrow_teams(words, arch) if not wide else 1
+        return _warps_of_teams(words, WORDS_OF_A_ROUND if wide else WORDS_OF_A_ROW, arch)
     if words > (WORDS_OF_A_WARP if wide else NARROW_WORDS):
         return 1
     return HOLDING_MORE if wide else NARROW
 
 
-def _warps_of_narrow_teams(words: int, arch: str) -> int:
+def _warps_of_teams(words: int, most: int, arch: str) -> int:
     if words <= FEW_WORDS:
         return TOGETHER
-    return HALVES if words <= WORDS_OF_A_ROW and arch in NEWEST else 1
+    return HALVES if words <= most and arch in NEWEST else 1
 
 
 def _longest_body(kernel: Op) -> int:

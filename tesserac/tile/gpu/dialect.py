@@ -9,7 +9,7 @@ Kernel
     gpu.program() : index                       the program's number in the grid
     gpu.alloc() : memref | stages | barriers    memory of the block, shared by its threads
 Registers
-    gpu.axis(start, stop) : axis                as tile.axis
+    gpu.axis(start, stop) {words} : axis        as tile.axis; rows along one with `words` may be held turned by a place
     gpu.load(mem, at...) {ahead} : fragment     each thread its elements, in vectors where they are aligned and inside;
                                                 the second cache is asked for those of the program `ahead` places later
     gpu.store(fragment, mem, at...) {team}      elements outside the axes are not written; of copies, one is, in the
