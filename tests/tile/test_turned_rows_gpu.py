@@ -13,6 +13,7 @@ import tesserac.tile.gpu.lower as lower
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import run_passes
+from tesserac.schedule.machine import Machine
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.tile.gpu.words import WORDS, turn_rows
 from tests.support.cpu_kernels import same_bits
@@ -32,7 +33,7 @@ def neutral(text: str) -> Module:
     return tile_of(SourceFile("m.tess", text), "f", "sm_90a")
 
 
-def lowered(text: str, turn: Callable[[Op], None], patch: pytest.MonkeyPatch) -> Module:
+def lowered(text: str, turn: Callable[[Op, Machine], None], patch: pytest.MonkeyPatch) -> Module:
     patch.setattr(lower, "turn_rows", turn)
     return run_passes(neutral(text), [gpu_pass(PLATFORMS["sm_90a"].schedule)], verify=True)
 
@@ -71,5 +72,5 @@ def test_turned_rows_have_the_bits_of_others(
     rng = np.random.default_rng(length)
     shapes = [(ROWS, length), (length,)][: 1 + (text == SCALED)]
     arrays = [(rng.standard_normal(s) * np.exp2(rng.integers(-3, 3, s))).astype(ml_dtypes.bfloat16) for s in shapes]
-    straight = result(lowered(whole, lambda kernel: None, monkeypatch), whole, arrays)
+    straight = result(lowered(whole, lambda kernel, machine: None, monkeypatch), whole, arrays)
     same_bits(result(lowered(whole, turn_rows, monkeypatch), whole, arrays), straight)

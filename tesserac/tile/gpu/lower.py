@@ -104,7 +104,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     # Last: only now is all traffic through shared memory visible.
     insert_barriers(lowered)
     ask_ahead(lowered, machine)
-    turn_rows(lowered)
+    turn_rows(lowered, machine)
     module = Module([lowered])
     while erase_dead(module):
         pass

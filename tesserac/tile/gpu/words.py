@@ -18,6 +18,8 @@ an addition does not ask which side comes first. So all bits stay.
 from __future__ import annotations
 
 from tesserac.ir.core import Op, Value
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.row_lengths import row_parts
 from tesserac.tile.gpu.layout import REDUCE_LANES, Layout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import fragment, memory
@@ -31,8 +33,11 @@ ELEMENTWISE = {"gpu.map", "gpu.cast", "gpu.mask", "gpu.store", "gpu.load", "gpu.
 FOLDS = {"gpu.fold", "gpu.relabel", "gpu.butterfly", "gpu.halve"}
 
 
-def turn_rows(kernel: Op) -> None:
-    """Changes the kernel in place."""
+def turn_rows(kernel: Op, machine: Machine) -> None:
+    """Changes the kernel in place. Rows that a warp holds in two parts would spill where narrow numbers need more
+    registers."""
+    if len(row_parts(kernel)) > 1 and not machine.has_async_matrix_unit:
+        return
     axes = [op for op in kernel.body.ops if op.name == "gpu.axis"]
     turned = [axis for axis in axes if _is_row(axis, kernel)]
     if turned and len(turned) == len(axes) and all(_is_place_free(op) for op in kernel.walk()):
