@@ -15,14 +15,13 @@ program: shared memory on a GPU, whose barriers `barriers` puts in. Programs mus
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, attr, clone_op
 from tesserac.ir.types import INDEX
 from tesserac.schedule.cost import body_work
 from tesserac.schedule.machine import Machine
-from tesserac.tile.dialect import RESIDENT, Config, grid, kernel_memrefs, memref_type, tile_type
+from tesserac.tile.dialect import RESIDENT, Config, grid, kernel_memrefs, memref_type
 from tesserac.tile.gpu.convert import STATIC_BYTES
 from tesserac.tile.gpu.line_rooms import Access, NotJoined, accesses, place_between
 from tesserac.types.dims import ONE, Dim
@@ -36,10 +35,6 @@ number, as those of a transform are."""
 THREADS, BESIDE = 1024, 2
 """Threads of so many registers that a multiprocessor holds, and the programs that should be there at least: while one
 waits for its threads, or for memory, the other computes."""
-
-MOST_LINES = 64
-"""Lines of a thread times warps of a program up to which numbers may wait: threads of 32 warps have 64 registers each,
-and spilled 1500 bytes with four lines."""
 
 
 def join_lines(module: Module, machine: Machine) -> Module:
@@ -126,8 +121,6 @@ class _Joined:
         writes, reads = (accesses(kernel, args) for kernel, args in zip((one, two), between, strict=True))
         if any(access.is_load for access in writes) or not all(access.is_load for access in reads):
             raise NotJoined
-        if _waits_in_registers(one, writes):
-            raise NotJoined
         self.room, same = place_between(writes, reads, memref_type(held))
         self.one, self.two = one, two
         self.block = Block()
@@ -196,15 +189,6 @@ class _Joined:
     def _scratch_bytes(self) -> int:
         rooms = [memref_type(op.result) for op in self.block.ops if op.name == "tile.alloc"]
         return sum(room.dims[0].evaluate({}) * room.dtype.bytes for room in rooms)
-
-
-def _waits_in_registers(kernel: Op, writes: Sequence[Access]) -> bool:
-    """Whether what a step writes before it has read all would wait in more registers than threads have."""
-    if _writes_last(kernel, {access.op: access for access in writes}) == kernel.body.ops[:-1]:
-        return False
-    warps = attr(kernel, "config", Config).warps
-    lines = max(prod(tile_type(access.op.operands[0]).shape) for access in writes) // (WARP * warps)
-    return lines * warps > MOST_LINES
 
 
 def _writes_last(kernel: Op, moved: dict[Op, Access]) -> list[Op]:
