@@ -33,3 +33,15 @@ def test_a_register_block_is_in_registers(
     spilled = [line for line in block if "%zmm" in line and "(%rsp)" in line]
     assert sum("vfmadd" in line for line in block) >= 4 * 24 and not spilled
     assert 4 * 12 <= sum("vfmadd" in line for line in edge) < 4 * 24
+
+
+@pytest.mark.parametrize(("size", "masked"), [(17, False), (18, True)])
+def test_one_narrow_element_is_not_stored_through_a_mask(
+    size: int, masked: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """LLVM would store 32 bits for it, over the element behind: see groups.py, Note [A mask of one lane]."""
+    source = tmp_path / "narrow.tess"
+    source.write_text(f"def f(x: Tensor[M, {size}, bf16]): return softmax(x)\n", encoding="utf-8")
+    words = ["build", str(source), "--emit", "llvm", "--target", "cpu:x86-64-v4"]
+    assert cli.main(cli.compiler, "tesserac", words) == 0
+    assert ("call void @llvm.masked.store.v16i16" in capsys.readouterr().out) == masked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -23,6 +24,7 @@ from tests.support.cpu_kernels import same_bits
 from tests.support.kernel_programs import PROGRAMS, arguments, scheduled
 from tests.support.source_support import check_text, compile_to_forms, library
 
+NARROW = {"bf16": ml_dtypes.bfloat16, "f16": np.float16}
 BLOCKS = (96, 40, 8)
 """Rows that are whole register blocks on every processor."""
 
@@ -67,3 +69,17 @@ def test_turned_scores_have_the_bits_of_the_meaning(
         q[0, 0], q[1, s // 2], k[1, 0, 0] = np.nan, 1e30, -0.0
         [wanted] = run_function(meaning, "m.f", [q, k, v])
         same_bits(np.asarray(compiled.f(q, k, v)), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_narrow_terms_are_wide_where_register_blocks_read_them(dtype: str) -> None:
+    """Terms are rounded to the dtype of the values, and lie turned in the type of the sums: read as f32 where they
+    were bf16, they gave any number."""
+    text = scheduled(PROGRAMS["attention"].replace("f32]", f"{dtype} @accum(f32)]"), BLOCKS)
+    q, k, v = (x.astype(NARROW[dtype]) for x in arguments("attention", 37, 70))
+    [a, b, c] = (x.astype(np.float64) for x in (q, k, v))
+    terms = np.exp((scores := a @ b.transpose(0, 2, 1) * 0.5) - scores.max(-1, keepdims=True))
+    wanted = terms @ c / terms.sum(-1, keepdims=True)
+    assert turned_scratch(lowered(text)) == 2
+    found = np.asarray(tessera.compile(text).f(q, k, v)).astype(np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=4 * 2.0**-8 * np.abs(c).max())

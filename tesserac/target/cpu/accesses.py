@@ -280,6 +280,10 @@ def _store_apart(b: Builder, memory: Memory, address: Value, step: int, value: V
     lanes = value.type.lanes
     for start in range(0, step * lanes, lanes):
         places = range(start, start + lanes)
+        if sum(place % step == 0 for place in places) == 1:  # Note [A mask of one lane]
+            own = next(place for place in places if place % step == 0)
+            b.store(b.extract(value, own // step), b.gep(memory.element, address, const_i64(own)), align_of(memory))
+            continue
         spread = b.shuffle(value, value, [min(place // step, lanes - 1) for place in places])
         mask = const_vector([const_int(I1, int(place % step == 0)) for place in places])
         place = b.gep(memory.element, address, const_i64(start))

@@ -80,11 +80,19 @@ def emit_vector_loop(frame: Frame, op: Op) -> None:
 
     in_part = _may_be_in_part(frame, op.body)
     for mode in modes(op, known_count(low, high)):
-        if in_part and not mode.lanes:
+        if in_part and not mode.lanes and known_count(low, high) != 1:  # Note [A mask of one lane]
             _take_part(frame, op, low, high)
             return
         prepare_functions(frame, op.body, mode)
         (low,) = loop_over(frame, low, high, mode, [], group)
+
+
+# Note [A mask of one lane]
+# ~~~~~~~~~~~~~~~~~~~~~~~~~
+# LLVM makes one store of a masked store whose mask is known to have one lane. Where the vector was truncated before,
+# as f32 rounded to bf16 is, that store has the width from before: it writes over the elements behind it
+# (X86ISelLowering, reduceMaskedStoreToScalarStore, of LLVM 22; `trunc <16 x i32>`, `masked.store.v16i16` with the mask
+# <1, 0, ...> becomes a store of 32 bits). So what is known to be one element is never stored through a mask.
 
 
 def _may_be_in_part(frame: Frame, block: Block) -> bool:

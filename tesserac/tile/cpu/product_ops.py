@@ -170,6 +170,9 @@ def _verify_register_block(op: Op) -> None:
     require(isinstance(c, MemRefType) and c.layout == "strided" and len(c.dims) == 2, "writes a block", op)
     attrs = isinstance(op.attrs.get("micro"), Micro) and isinstance(op.attrs.get("accum"), DType)
     require(attrs, "needs its register block and accumulation type", op)
+    left = panels[0]
+    as_it_lies = packed[0] or (isinstance(left, MemRefType) and left.dtype == op.attrs["accum"])
+    require(as_it_lies, "reads a left operand that is not packed in the type of its sums", op)
 
 
 def _is_walked(left: object) -> bool:

@@ -86,10 +86,11 @@ def turned_accumulator(ctx: Context, dot: Op, operands: tuple[Tile, Tile], micro
 
 
 def _scratch(ctx: Context, type_: TileType, micro: Micro) -> Value:
-    """Room for register blocks of which the rows are rows, and of such whose columns are rows."""
+    """Room for register blocks of which the rows are rows, and of such whose columns are rows. Register blocks read it
+    as it stands, so it has the computing type: narrow elements are rounded, and wide in memory."""
     rows, columns = type_.shape
     most = max(_round_up(rows, to) for to in (micro.rows, micro.columns))
-    return ctx.turned_scratch(most, _round_up(columns, micro.rows), type_.dtype)
+    return ctx.turned_scratch(most, _round_up(columns, micro.rows), compute_scalar(type_).dtype)
 
 
 def _round_up(count: int, to: int) -> int:
