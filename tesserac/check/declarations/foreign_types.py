@@ -63,7 +63,7 @@ _ARRAYS = {
 }
 """Names of arrays, and the element type that some of them say."""
 _MODULES = ("jax", "jaxtyping", "jnp", "np", "numpy", "torch", "typing")
-_CONTAINERS = ("Callable", "Dict", "Iterable", "Sequence", "Tuple", "Union", "dict", "list", "set", "tuple")
+_CONTAINERS = ("Callable", "Iterable", "Sequence", "Tuple", "Union", "dict", "list", "set", "tuple")
 
 _TENSOR_FORM = "a tensor has its dims and then its dtype: `Tensor[B, N, f32]`"
 _DTYPE_FORM = "dtypes are `f32`, `f64`, `bf16`, `f16`, `i32`, `i64`, `bool` and others"
