@@ -25,7 +25,7 @@ import numpy as np
 import tessera
 from tesserac.modules.library import load_library
 from tests.tools.onnx import elementwise, images, layers, shapes
-from tests.tools.onnx.node import FORMS, Node, NotInTheLanguage, dtype_name
+from tests.tools.onnx.node import FORMS, Node, NotInTheLanguage, dtype_name, plain
 
 ROOMS = (elementwise, images, layers, shapes)
 
@@ -73,13 +73,13 @@ def program(node: Node) -> tuple[str, list[int]]:
 def verdict(node: Node, rtol: float, atol: float) -> str:
     """Nothing where the results are ONNX's."""
     text, used = program(node)
-    found: Any = tessera.compile(text).main(*(np.array(node.inputs[i], order="C") for i in used))
+    found: Any = tessera.compile(text).main(*(plain(node.inputs[i]) for i in used))
     found = found if isinstance(found, tuple) else (found,)
     wanted = [result for result, name in zip(node.results, [o for o in node.outputs if o], strict=True)]
     if len(found) != len(wanted):
         return f"{len(found)} results, not {len(wanted)}"
     for ours, theirs in zip(found, wanted, strict=True):
-        reason = difference(np.asarray(ours), np.asarray(theirs), rtol, atol)
+        reason = difference(np.asarray(ours), plain(theirs), rtol, atol)
         if reason:
             return reason
     return ""

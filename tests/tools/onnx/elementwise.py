@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.tools.onnx.node import DTYPES, Node, NotInTheLanguage, called, form
+from tests.tools.onnx.node import CODES, DTYPES, Node, NotInTheLanguage, called, form
 
 UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
@@ -86,14 +86,21 @@ def _target(n: Node) -> str:
 
 @form("Cast", "CastLike")
 def cast(n: Node) -> str:
-    wanted = str(n.results[0].dtype)
+    source, wanted = str(n.inputs[0].dtype), str(n.results[0].dtype)
     if wanted == "float8_e8m0fnu" and n.attr("round_mode", b"up") != b"nearest":
         raise NotInTheLanguage("powers of two rounded up or down; ours are the nearest")
     if wanted in ("int4", "uint4") and n.dtype() not in ("i4", "u4"):
         low, high = (0, 15) if wanted[0] == "u" else (-8, 7)
         if n.inputs[0].astype(np.float64).min() < low or n.inputs[0].astype(np.float64).max() > high:
             raise NotInTheLanguage("numbers beyond the range, which ONNX wraps and we limit")
-    return f"cast(x0, {_target(n)})"
+    return _to_format(n, "x0" if source not in CODES else f'codes_to_float(x0, "{CODES[source]}")')
+
+
+def _to_format(n: Node, numbers: str) -> str:
+    wanted = str(n.results[0].dtype)
+    if wanted in CODES:
+        return f'float_codes({numbers}, "{CODES[wanted]}", {bool(n.attr("saturate", 1))})'
+    return f"cast({numbers}, {_target(n)})"
 
 
 @form("BitCast")

@@ -18,6 +18,8 @@ DTYPES = {
     "uint32": "u32", "uint16": "u16", "uint8": "u8", "uint4": "u4", "float8_e4m3fn": "fp8_e4m3",
     "float8_e5m2": "fp8_e5m2", "float4_e2m1fn": "fp4_e2m1", "float8_e8m0fnu": "fp8_e8m0",
 }  # fmt: skip
+# Formats that are no dtypes of the language: their elements are bytes, which `float_codes` writes and `codes_to_float` reads.
+CODES = {"float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz"}
 
 
 class NotInTheLanguage(Exception):
@@ -66,8 +68,14 @@ class Node:
         return ", ".join(f"x{i}" for i in range(len(self.inputs)))
 
 
+def plain(array: Any) -> Any:
+    """The array as a program takes it: of a format that is no dtype, its codes."""
+    array = np.array(array, order="C")
+    return array.view(np.uint8) if str(array.dtype) in CODES else array
+
+
 def dtype_name(array: Any) -> str:
-    name = str(np.asarray(array).dtype)
+    name = str(plain(array).dtype)
     if name not in DTYPES:
         raise NotInTheLanguage(f"elements of {'text' if name in ('object', 'str') or name[0] in '<|' else name}")
     return DTYPES[name]
