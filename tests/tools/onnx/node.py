@@ -18,7 +18,7 @@ DTYPES = {
     "uint32": "u32", "uint16": "u16", "uint8": "u8", "uint4": "u4", "float8_e4m3fn": "fp8_e4m3",
     "float8_e5m2": "fp8_e5m2", "float4_e2m1fn": "fp4_e2m1", "float8_e8m0fnu": "fp8_e8m0",
 }  # fmt: skip
-# Formats that are no dtypes of the language: their elements are bytes, which `float_codes` writes and `codes_to_float` reads.
+# Formats that are no dtypes of the language: bytes, which `float_codes` writes and `codes_to_float` reads.
 CODES = {"float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz"}
 
 
