@@ -38,8 +38,17 @@ PAIRS: dict[str, tuple[str, str, str]] = {
 @pytest.mark.parametrize("what", PAIRS)
 def test_the_program_is_the_one_by_hand(what: str) -> None:
     params, *both = PAIRS[what]
-    ours, hand = (print_module(compile_to_forms(f"def f({params}):\n    return {body}\n")) for body in both)
+    ours, hand = (_forms(f"def f({params}):\n    return {body}\n") for body in both)
     assert ours == hand
+
+
+def _forms(source: str) -> str:
+    """Printed without the names of values: a name is a hint of where a value was written, and has no meaning."""
+    module = compile_to_forms(source)
+    for op in module.walk():
+        for value in op.results:
+            value.name = ""
+    return print_module(module)
 
 
 def test_a_complex_argument_that_is_returned_is_copied_as_it_stands() -> None:
