@@ -81,6 +81,9 @@ WRONG = [
     ("E0210", "with_policy(op.diag(cast(x, f64)))"),
     ("E0210", "by_values(op.diag(x))"),
     ("E0801", "by_values(spectral(op.diag(x))) @ zeros(N + 1)"),
+    ("E0217", "vstack([op.dense(m), op.dense(m)])"),
+    ("E0210", "concat([op.dense(m), op.dense(m)])"),
+    ("E0210", "sum(op.dense(m))"),
 ]
 
 

@@ -14,6 +14,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.specs import ScalarSpec
+from tesserac.check.names.foreign_operators import for_operators
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import fits_dtype, scalar_fits
 from tesserac.check.provenance.declared import show_declared
@@ -26,7 +27,7 @@ from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, I32, DType
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import BoolType, FloatType, IntType, RunIntType, TensorType, Type
+from tesserac.types.ty import BoolType, FloatType, IntType, RunIntType, TensorType, Type, holds_operator
 
 _SHAPES = "E03"
 _NUMBERS = (IntType, RunIntType, FloatType, BoolType)
@@ -93,6 +94,8 @@ def _report_argument(
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.text)
     draft.because(cause.text, cause.span)
     show_declared(body, draft, *values)
+    if any(holds_operator(type_) for type_ in types) and (there := for_operators(callee.name)) is not None:
+        draft.remark(there)
     if trial is not None and len(trial.places) == 1 and _element(types[trial.places[0]]).kind != "c":
         span = values[trial.places[0]].span
         text = body.rules.text(span)

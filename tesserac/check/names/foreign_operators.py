@@ -1,6 +1,7 @@
 """Names that CoLA, linear_operator, PyLops and SciPy have for operators and for what is asked of them.
 
-Enters: a name after `op.`, after a value that is an operator, or alone, that nothing has. Leaves: how it is written.
+Enters: a name after `op.`, after a value that is an operator, or alone, that nothing has, or a function that takes no
+operators. Leaves: how it is written.
 """
 
 from __future__ import annotations
@@ -80,6 +81,20 @@ ATTRIBUTES = {
     "todense": "`to_dense(A)`",
 }
 """Of a value that is an operator."""
+OF_TENSORS = {
+    "block_diag": "`op.direct_sum(A, B)`",
+    "column_stack": _BLOCKS,
+    "concat": _BLOCKS,
+    "hstack": _BLOCKS,
+    "stack": _BLOCKS,
+    "vstack": _BLOCKS,
+}
+"""Functions that take tensors and no operators, and what there is of these."""
+
+
+def for_operators(name: str) -> str | None:
+    """What to say where a function of tensors is given an operator; None for one that has nothing like it."""
+    return f"of operators it is {OF_TENSORS[name]}" if name in OF_TENSORS else None
 
 
 def constructor_here(name: str) -> str | None:

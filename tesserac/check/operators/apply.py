@@ -15,6 +15,7 @@ from tesserac.check.guards.guarding import require_guard
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, noun, type_text
 from tesserac.check.model.operator_use import Use
+from tesserac.check.names.foreign_operators import for_operators
 from tesserac.check.operators.complex_operands import with_complex
 from tesserac.check.operators.mismatch import explain
 from tesserac.check.operators.precision import check_precision
@@ -37,7 +38,7 @@ from tesserac.ops.unify import Mismatch, Storage, match_elements
 from tesserac.types.dims import LARGEST_SIZE, MAX_DIMS, ZERO, TooComplex
 from tesserac.types.dtype import F32, I64, DType
 from tesserac.types.policy import NO_POLICY, Policy
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType, Type
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, RunIntType, TensorType, Type
 
 _SCALARS = (IntType, RunIntType, FloatType, BoolType)
 
@@ -52,6 +53,8 @@ def apply_operator(
         if not isinstance(operand.type, (TensorType, *_SCALARS)):
             draft = body.sink.error(E0210, at=operand.span, expected="a tensor", found=type_text(operand.type))
             draft.note(at, f"needed by {noun(op.name)}")
+            if isinstance(operand.type, OperatorType):
+                draft.remark(for_operators(op.name) or "`to_dense(A)` is the matrix of an operator")
             return body.error(span)
     if not any(isinstance(operand.type, TensorType) for operand in operands) and operands:
         return apply_to_scalars(body, op, operands, at, span)
