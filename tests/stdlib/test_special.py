@@ -166,3 +166,28 @@ def test_beta_keeps_its_digits_at_every_magnitude(dtype: str) -> None:
             if abs(exact) < np.log(float(info.max)) - 1:
                 units = 24 + (size / 4 if min(x, y) < 1 else 4 * size)
                 assert abs(float(whole) - mpmath.exp(exact)) <= units * info.eps * mpmath.exp(exact), (x, y, whole)
+
+
+@pytest.mark.one_in(16)
+@folded("dtype", ["f32", "f64"], one_in=48)
+def test_log_scaled_beta_and_its_slopes(dtype: str) -> None:
+    """The value within 16 units of the smaller operand, or of itself; slopes relative to themselves, also next to q = 1,
+    where that by p is 0."""
+    of = f"(p: Tensor[N, {dtype}], q: Tensor[N, {dtype}])"
+    slopes = "grad(lambda u, v: sum(log_scaled_beta(u, v)), wrt=(0, 1))(p, q)"
+    module = compile_to_forms(f"def f{of}:\n    return log_scaled_beta(p, q), {slopes}\n")
+    kind = {"f32": np.float32, "f64": np.float64}[dtype]
+    eps = float(np.finfo(kind).eps)
+    sizes = [1e-30, 1e-9, 1e-3, 0.3, 0.5, 0.999, 1 - eps, 1.0, 1 + eps, 1.7, 9.0, 1e9]
+    p, q = (side.ravel().astype(kind) for side in np.meshgrid(sizes, sizes))
+    held = (p < 1) & (p <= q)
+    p, q = p[held], q[held]
+    with mpmath.workprec(360):
+        value, by_p, by_q = run_function(module, "m.f", [p, q])
+        for x, y, *found in zip(p, q, value, by_p, by_q, strict=True):
+            a, b = mpmath.mpf(float(x)), mpmath.mpf(float(y))
+            whole = mpmath.loggamma(1 + a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+            rises = [mpmath.digamma(c) - mpmath.digamma(a + b) for c in (1 + a, b)]
+            units = [max(a, abs(whole)), *(max(abs(rise), mpmath.mpf(1e-38)) for rise in rises)]
+            for got, exact, unit in zip(found, (whole, *rises), units, strict=True):
+                assert abs(float(got) - exact) <= 16 * eps * unit, (x, y, got)
