@@ -40,7 +40,7 @@ from tesserac.ir.verify import require
 from tesserac.types.dims import Dim
 
 PULLBACK = "graph.pullback"
-_OF_KERNELS = ("callee", "dims", SCHEDULE)
+_OF_KERNELS = ("callee", "dims", NUMERICS, SCHEDULE)
 _OF_CALLS = ("callee", "dims", *ORDERED)
 
 
