@@ -24,10 +24,10 @@ import numpy as np
 
 import tessera
 from tesserac.modules.library import load_library
-from tests.tools.onnx import elementwise, images, layers, shapes
+from tests.tools.onnx import elementwise, images, layers, shapes, states
 from tests.tools.onnx.node import FORMS, Node, NotInTheLanguage, dtype_name, plain
 
-ROOMS = (elementwise, images, layers, shapes)
+ROOMS = (elementwise, images, layers, shapes, states)
 
 
 def cases() -> Iterator[tuple[Node, float, float]]:

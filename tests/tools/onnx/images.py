@@ -262,9 +262,6 @@ NOT_TENSORS = {
         "OptionalGetElement", "OptionalHasElement", "SequenceInsert", "SequenceMap", "SplitToSequence",
     ),
     "trees of decisions": ("TreeEnsemble",),
-    "operators of ONNX 24 and later that other libraries do not have": (
-        "CausalConvWithState", "LinearAttention", "FlexAttention",
-    ),
 }  # fmt: skip
 
 
