@@ -31,7 +31,8 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
 
 @pytest.mark.parametrize(("statement", "advice"), [
     ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "here it is `None`"),
-    ("y = np.sum(x)", "fix: sum"), ("y = torch.nn.functional.relu(x)", "fix: relu"), ("y = torch.cat([x])", "`concat`"),
+    ("y = np.sum(x)", "fix: sum"), ("y = torch.nn.functional.relu(x)", "fix: relu"),
+    ("y = torch.cat([x])", "fix: concat"),
     ("y = x * math.pi", "`PI`"), ("y = x.dim()", "x.rank"), ("y = f64(x + 1.0)", "fix: cast(x + 1.0, f64)"),
     ("y = nn.LayerNorm(4)(x)", "`layernorm`"), ("y = nn.CrossEntropyLoss()(x, x)", "`cross_entropy`"),
     ("y = nn.MaxPool2d(2)(x)", "`max_pool2d`"), ("y = BCELoss()(x, x)", "`bce`"), ("y = nn.ReLU()(x)", "`relu`"),

@@ -56,7 +56,7 @@ def test_fixes_are_tried(replacement: str, left: list[Applicability]) -> None:
 
 
 def test_of_a_fix_that_does_not_mend_the_advice_is_left() -> None:
-    source = SourceFile("own.tess", "def f(x: Tensor[B, C, f32]) -> Tensor[f32]:\n    return F.softmax(x)\n")
+    source = SourceFile("own.tess", "def f(x: Tensor[B, C, f32]) -> Tensor[f32]:\n    return F.softmax(x, wrong=1)\n")
     (left,) = with_mending_fixes(said_of(source), source, said_of)[0].fixes
     assert (left.title, left.edits) == ("functions need no module before them: `softmax`", ())
 
@@ -77,6 +77,35 @@ def test_dims_too_many_or_too_few_have_fixes(declared: str, returned: str, fixes
     source = SourceFile("own.tess", f"def f(x: Tensor[B, C, f32]) -> {declared}:\n    return {returned}\n")
     left = with_mending_fixes(said_of(source), source, said_of)[0].fixes
     assert [edit.replacement for fix in left for edit in fix.edits] == fixes
+
+
+IN_A_ROW = """def f(x: Tensor[N, C, W, f32], mean: Tensor[C, f32], scale: Tensor[C, f32], shift: Tensor[C, f32]):
+    return (x - mean) * scale + shift
+"""
+
+
+def test_of_mistakes_in_a_row_the_first_has_a_fix() -> None:
+    text = IN_A_ROW
+    for name in ("mean", "scale", "shift"):
+        source = SourceFile("own.tess", text)
+        ((fix,),) = (d.fixes for d in with_mending_fixes(said_of(source), source, said_of))
+        assert (fix.applicability, fix.edits[0].replacement) == (Applicability.MAYBE, f"{name}[:, None]")
+        text = with_edits(source, fix.edits).text
+    assert not said_of(SourceFile("own.tess", text))
+
+
+@pytest.mark.parametrize("last", ["+ unknown(x)", "@ 3", "+ ones(C, 7)"])
+def test_a_fix_that_leads_nowhere_is_not_offered(last: str) -> None:
+    """A name that nothing has was there before, whatever the fix is; anything else may be its doing."""
+    source = SourceFile("own.tess", IN_A_ROW.replace("+ shift", last))
+    offered = with_mending_fixes(said_of(source), source, said_of)[0].fixes
+    assert bool(offered) == ("unknown" in last)
+
+
+def test_a_way_back_is_no_way_on() -> None:
+    """`softmxx` has a fix too, which takes away what the fix of `softmx` wrote."""
+    source, diagnostic = proposed(WRONG, "softmxx")
+    assert with_mending_fixes([diagnostic], source, said_of)[0].fixes == ()
 
 
 def test_a_fix_that_brings_a_warning_is_not_safe() -> None:

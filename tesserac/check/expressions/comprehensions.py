@@ -19,6 +19,7 @@ from tesserac.check.values.dicts import make_dict, new_key, read_key
 from tesserac.check.values.generic_items import stand_in
 from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.diag.codes.names import E0215
+from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
 from tesserac.types.ty import BoolType, ErrorType, Key, ListType
 
@@ -30,7 +31,7 @@ def infer_comprehension(body: Body, node: ast.ListComprehension | ast.DictCompre
     outside, keys = body.scope, list[Key]()
     body.scope = outside.snapshot()
     if isinstance(node, ast.ListComprehension):
-        values = _expand(body, node.clauses, lambda: body.expression(node.element))
+        values = _expand(body, node.clauses, lambda: body.expression(node.element), _mapped(body, node))
     else:
         values = _expand(body, node.clauses, lambda: _entry(body, node.entry, keys))
     body.scope = outside
@@ -52,14 +53,24 @@ def _entry(body: Body, entry: ast.DictEntry, keys: list[Key]) -> typed.Expr:
     return body.expression(entry.value)
 
 
+def _mapped(body: Body, node: ast.ListComprehension) -> Edit | None:
+    """`[f(i) for i in range(N)]` as a tensor with a row for each number."""
+    clause, places = node.clauses[0], node.clauses[0].iterable
+    plain = len(node.clauses) == 1 and not clause.conditions and isinstance(clause.target, ast.Name)
+    if not plain or not isinstance(places, ast.Call) or len(places.arguments) != 1:
+        return None
+    name, element, count = (body.rules.text(part.span) for part in (clause.target, node.element, places.arguments[0]))
+    return Edit(node.span, f"vmap(lambda {name}: {element})(arange({count}))")
+
+
 def _expand(
-    body: Body, clauses: tuple[ast.ComprehensionClause, ...], make: Make
+    body: Body, clauses: tuple[ast.ComprehensionClause, ...], make: Make, mapped: Edit | None = None
 ) -> list[typed.Expr] | AnyItem | None:
     if not clauses:
         value = make()
         return None if isinstance(value.type, ErrorType) else [value]
     first, *rest = clauses
-    items = items_of(body, first.iterable, first.target.span)
+    items = items_of(body, first.iterable, first.target.span, mapped)
     if items is None:
         return None
     if isinstance(items, AnyItem):

@@ -15,6 +15,7 @@ NAMES = {
     "arcsin": "asin",
     "arctan": "atan",
     "asarray": "array",
+    "cat": "concat",
     "concatenate": "concat",
     "expit": "sigmoid",
     "false": "False",

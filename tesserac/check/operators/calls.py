@@ -15,7 +15,7 @@ from tesserac.check.model.message_text import dims_text, type_text
 from tesserac.check.operators.apply import apply_operator, fits_dtype, meet_storage
 from tesserac.check.operators.einsum import call_einsum
 from tesserac.check.operators.fills import fill, is_fill
-from tesserac.check.operators.join_errors import check_join
+from tesserac.check.operators.join_errors import check_join, suggest_rows
 from tesserac.check.operators.keys import KEY, fold_key
 from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
 from tesserac.check.operators.reshape import check_expand, check_reshape
@@ -104,7 +104,7 @@ def _call_sorted(body: Body, operator: type[Operator], args: Sequence[Arg], call
     given = sort_arguments(body, callee, rest, with_operand_names(_slots(operator, many), rest))
     if given is None:
         return body.error(callee.span)
-    operands = _operands(body, signature, given)
+    operands = _operands(body, operator, given, callee)
     if operands is None:
         return body.error(callee.span)
     if any(isinstance(value.type, ErrorType) for value in (*given.values(), *grouped)):
@@ -193,17 +193,20 @@ def _numbers_fit(
     return all(fits_dtype(body, number, dtype) for number in numbers)
 
 
-def _operands(body: Body, signature: Signature, given: Mapping[str, typed.Expr]) -> list[typed.Expr] | None:
+def _operands(
+    body: Body, operator: type[Operator], given: Mapping[str, typed.Expr], callee: Callee
+) -> list[typed.Expr] | None:
     """The operands in order; those of a list each on its own."""
     operands: list[typed.Expr] = []
-    for operand in signature.operands:
+    for operand in operator.parsed[0].operands:
         value = given[operand.name]
         if not operand.many or isinstance(value.type, ErrorType):
             operands.append(value)
         elif isinstance(value.type, TupleType) and value.type.items:
             operands.extend(tuple_items(value, value.span))
         else:
-            body.sink.error(E0210, at=value.span, expected="a list of tensors", found=type_text(value.type))
+            draft = body.sink.error(E0210, at=value.span, expected="a list of tensors", found=type_text(value.type))
+            suggest_rows(body, draft, operator, value, given.get("axis"), callee)
             return None
     return operands
 

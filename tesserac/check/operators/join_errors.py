@@ -20,8 +20,9 @@ from tesserac.diag.codes.shapes import E0321
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.join import Concat, Stack
+from tesserac.ops.registry import Operator
 from tesserac.ops.unify import BroadcastMismatch
-from tesserac.types.ty import TensorType
+from tesserac.types.ty import IntType, TensorType
 
 
 def check_join(
@@ -43,6 +44,24 @@ def check_join(
         suggest_divisors(body, draft, [pair for place, pair in beside if place != joined])
         _suggest_axis(body, draft, types, axis, callee, (first, second))
     return False
+
+
+def suggest_rows(
+    body: Body, draft: Draft, operator: type[Operator], rows: typed.Expr, axis: typed.Expr | None, callee: Callee
+) -> None:
+    """A tensor where a list of tensors is expected: its rows are joined as they lie, or lie along another axis."""
+    ty, text = rows.type, body.rules.text(rows.span)
+    place = 0 if axis is None else axis.type.value.constant if isinstance(axis.type, IntType) else None
+    if not isinstance(ty, TensorType) or not text:
+        return
+    if operator is Stack and place == 0:
+        draft.replace("it is one tensor already", callee.span, text)
+    elif operator is Stack and place is not None:
+        moved = f"moveaxis({text}, 0, {place})"
+        draft.replace("it is one tensor already, with its items along the first axis", callee.span, moved)
+    elif operator is Concat and place == 0 and ty.rank > 1:
+        dims = ", ".join(map(str, (ty.dims[0] * ty.dims[1], *ty.dims[2:])))
+        draft.replace("join its first two axes", callee.span, f"reshape({text}, {dims})")
 
 
 def _explain(

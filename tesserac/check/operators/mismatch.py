@@ -114,9 +114,14 @@ def _suggest_transpose(body: Body, draft: Draft, use: Use, left: Side, right: Si
         side = left
     else:
         return
-    simple = side.text.replace("_", "").replace(".", "").isalnum()
-    text = f"{side.text}.T" if simple else f"({side.text}).T"
-    draft.replace(f"transpose it: `{text}` is {dims_text(_transposed(side.dims))}", side.operand.span, text)
+    _propose_transpose(draft, side, side.text, side.dims)
+
+
+def _propose_transpose(draft: Draft, side: Side, matrix: str, dims: tuple[Dim, ...]) -> None:
+    """The transpose of a matrix, or of matrices, of these dims in place of a side."""
+    simple = matrix.replace("_", "").replace(".", "").isalnum()
+    text = f"{matrix}.T" if simple else f"({matrix}).T"
+    draft.replace(f"transpose it: `{text}` is {dims_text(_transposed(dims))}", side.operand.span, text)
 
 
 def _suggest_axes(body: Body, draft: Draft, use: Use, side: Side) -> None:
@@ -133,10 +138,14 @@ def _suggest_axes(body: Body, draft: Draft, use: Use, side: Side) -> None:
         dims = tuple(base.type.dims[axis] for axis in order)
         types = [ty for ty in others if isinstance(ty, TensorType)]
         types[place] = TensorType(dims, base.type.dtype, base.type.policy)
-        if _fits(body, use, types):
-            listed = ", ".join(map(str, order))
-            draft.replace(f"move its axes to {dims_text(dims)}", side.operand.span, f"permute({text}, ({listed}))")
-            return
+        if not _fits(body, use, types):
+            continue
+        if dims == _transposed(base.type.dims):
+            _propose_transpose(draft, side, text, base.type.dims)
+        else:
+            permuted = f"permute({text}, ({', '.join(map(str, order))}))"
+            draft.replace(f"move its axes to {dims_text(dims)}", side.operand.span, permuted)
+        return
 
 
 def _fits(body: Body, use: Use, types: list[TensorType]) -> bool:

@@ -19,6 +19,7 @@ from tesserac.check.model.specs import StructDecl, TensorSpec, TypeSpec
 from tesserac.check.model.struct_uses import field_spec
 from tesserac.check.names.foreign_names import PLACES_OF
 from tesserac.check.names.refs import StructRef
+from tesserac.check.places.growing_lists import added_item, explain_rows
 from tesserac.check.places.indexing import tuple_position
 from tesserac.check.places.masks import Way
 from tesserac.check.places.updates import AUGMENTED, updated
@@ -142,7 +143,9 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
         return
     draft.note(before.span, f"this is {type_text(before.type)} when the loop starts")
     draft.note(loop, "every iteration starts with the same type")
-    if structure := structure_text(before.type, after):
+    if item := added_item(before.type, after):
+        explain_rows(body, draft, name, item)
+    elif structure := structure_text(before.type, after):
         draft.remark(structure)
     if before.value is None or not isinstance(after, TensorType):
         return
@@ -210,9 +213,14 @@ def _say_parts(body: Body, draft: Draft, value: typed.Expr) -> None:
     """What gives the parts of a tensor, or what PyTorch's function of this name gives beside it."""
     if not isinstance(value.type, TensorType):
         return
-    called = re.match(r"(?:\w+\.)?(\w+)\(", body.rules.text(value.span))
+    text = body.rules.text(value.span)
+    called = re.match(r"(?:\w+\.)?(\w+)\(", text)
     if called is not None and called[1] in PLACES_OF:
-        draft.remark(f"`{called[1]}` gives the elements alone; their places are what `{PLACES_OF[called[1]]}` gives")
+        places = PLACES_OF[called[1]]
+        draft.remark(f"`{called[1]}` gives the elements alone; their places are what `{places}` gives")
+        if places == f"arg{called[1]}":
+            both = f"{text}, {text[: called.start(1)]}{places}{text[called.end(1) :]}"
+            draft.replace("ask for both", value.span, both)
     else:
         draft.remark("the parts of a tensor along its first axis are `unbind(x)`")
 

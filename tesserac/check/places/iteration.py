@@ -16,6 +16,7 @@ from tesserac.check.values.generic_items import any_item
 from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.codes.names import E0205, E0210, E0213, E0215
 from tesserac.diag.codes.precision import E0407
+from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import I64
@@ -37,10 +38,13 @@ class AnyItem:
     item: typed.Expr
 
 
-def items_of(body: Body, node: ast.Expr, span: Span) -> tuple[typed.Expr, ...] | AnyItem | None:
-    """The items of a tuple, a list, or a range whose bounds are known; None after a diagnostic."""
+def items_of(
+    body: Body, node: ast.Expr, span: Span, mapped: Edit | None = None
+) -> tuple[typed.Expr, ...] | AnyItem | None:
+    """The items of a tuple, a list, or a range whose bounds are known; None after a diagnostic, which for a range that
+    is not known offers what is `mapped` over its numbers."""
     if isinstance(node, ast.Call) and is_range(body, node):
-        return numbers_of(body, node, span)
+        return numbers_of(body, node, span, mapped)
     value = body.expression(node)
     item = any_item(body, value, span)
     if isinstance(value.type, ListType) and item is not None:
@@ -51,7 +55,7 @@ def items_of(body: Body, node: ast.Expr, span: Span) -> tuple[typed.Expr, ...] |
     return items
 
 
-def numbers_of(body: Body, node: ast.Call, span: Span) -> tuple[typed.Expr, ...] | None:
+def numbers_of(body: Body, node: ast.Call, span: Span, mapped: Edit | None = None) -> tuple[typed.Expr, ...] | None:
     """The numbers of a range whose bounds are known; None after a diagnostic."""
     bounds = range_bounds(body, node)
     if bounds is None:
@@ -62,7 +66,7 @@ def numbers_of(body: Body, node: ast.Call, span: Span) -> tuple[typed.Expr, ...]
     start, stop, step = bounds
     for bound in (start, stop):
         if bound.constant is None:
-            body.unknown_count(bound, node.span)
+            body.unknown_count(bound, node.span, mapped)
             return None
     assert start.constant is not None and stop.constant is not None
     numbers = range(start.constant, stop.constant, step)

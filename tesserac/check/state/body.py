@@ -16,6 +16,7 @@ from tesserac.check.state.parts import Declared, Devices, Doing, Flow, Sizes
 from tesserac.check.state.rules import Rules
 from tesserac.diag.codes.names import E0215
 from tesserac.diag.codes.shapes import E0315
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, Dim
@@ -100,10 +101,13 @@ class Body:
         self.needs_value = self.needs_value or is_untold
         return is_untold
 
-    def unknown_count(self, count: Dim, span: Span) -> typed.Expr:
-        """Stands where the number of items of a list is needed and only a call can give it."""
+    def unknown_count(self, count: Dim, span: Span, mapped: Edit | None = None) -> typed.Expr:
+        """Stands where the number of items of a list is needed and only a call can give it; `mapped` writes the list as
+        the rows of a tensor."""
         if not self.wants_value(count):
-            self.sink.error(E0215, at=span, what=f"the number of items (`{count}`)")
+            draft = self.sink.error(E0215, at=span, what=f"the number of items (`{count}`)")
+            if mapped is not None:
+                draft.fix("a tensor may have any number of rows: map over their places", mapped)
         return self.error(span)
 
     def may_agree(self, left: Dim, right: Dim) -> bool:

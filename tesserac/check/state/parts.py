@@ -10,7 +10,7 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.specs import DimSpec, FunctionSpec, Storage, TypeSpec
 from tesserac.check.state.evaluation import Frame
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import DType
 from tesserac.types.ty import RecordType, Type
 
@@ -108,13 +108,30 @@ class Rises:
         self.again: set[Span] = set()
 
 
+@dataclass(frozen=True)
+class Counter:
+    """The name that counts the iterations of a loop over a range of sizes."""
+
+    name: str
+    start: Dim
+    stop: Dim
+    step: int
+
+    @property
+    def from_zero(self) -> bool:
+        """Whether it is the number of its iteration."""
+        return self.start == ZERO and self.step == 1
+
+
 class Flow:
     """Where in its control flow a body is: `dead` is in how many branches that are not taken, `branches` in how many
-    that the run decides, `path` in which iterations of loops that are written out."""
+    that the run decides, `path` in which iterations of loops that are written out; `counter` counts the innermost
+    loop, if that is one over a range of sizes."""
 
     def __init__(self) -> None:
         self.returns: list[typed.Expr] = []
         self.loops = 0
+        self.counter: Counter | None = None
         self.flags: list[str] = []
         self.path: tuple[int, ...] = ()
         self.rises = Rises()

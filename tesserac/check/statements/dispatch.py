@@ -15,6 +15,7 @@ from tesserac.check.kernels.tile_stores import check_store, is_store
 from tesserac.check.model import typed
 from tesserac.check.model.control import KeepResult, holds_return, may_exit
 from tesserac.check.places.assignment import check_annotated, check_assignment, check_augmented
+from tesserac.check.places.growing_lists import is_append, report_append
 from tesserac.check.places.update_calls import check_update, update_place
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import UPDATES
@@ -81,6 +82,9 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
     if is_store(body, node.value):
         assert isinstance(node.value, ast.Call)
         return check_store(body, node.value)
+    if is_append(body, node.value):
+        report_append(body, node.value)
+        return []
     place = update_place(body, node.value)
     if place is not None:
         assert isinstance(node.value, ast.Call)

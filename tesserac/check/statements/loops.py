@@ -26,6 +26,7 @@ from tesserac.check.places.iteration import RunBounds, is_range, not_iterable, r
 from tesserac.check.places.update_calls import update_place
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.evaluation import apart
+from tesserac.check.state.parts import Counter
 from tesserac.check.state.trials import risen, undo_of
 from tesserac.check.statements.branches import join
 from tesserac.check.transforms.checkpoints import memory_of_run, memory_of_sizes
@@ -258,7 +259,7 @@ def _counted(
         if flag:
             block: typed.Block = (_unless(body, flag, node.body, node.span),)
         else:
-            block = _iteration(body, node.body)
+            block = _iteration(body, node.body, Counter(target.id, start, stop, step))
     results = _leave(body, loop)
     _close_flag(body, flag)
     ends = [typed.Static(IntType(bound), at) for bound in (start, stop)]
@@ -395,11 +396,13 @@ def _start(body: Body, binding: Binding, loop: Span) -> Type:
     return opened if told is None else meet(body, opened, told) or opened
 
 
-def _iteration(body: Body, statements: tuple[ast.Stmt, ...]) -> typed.Block:
+def _iteration(body: Body, statements: tuple[ast.Stmt, ...], counter: Counter | None = None) -> typed.Block:
     body.flow.loops += 1
+    outer, body.flow.counter = body.flow.counter, counter
     memory, body.flow.memory = body.flow.memory, None  # it is said of the loops that stand directly in a `with`
     block = body.rules.block(body, statements)
     body.flow.memory = memory
+    body.flow.counter = outer
     body.flow.loops -= 1
     return block
 
