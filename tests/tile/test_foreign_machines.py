@@ -1,0 +1,82 @@
+"""Kernels under the records of other machines, run here: their blocks, register blocks and matrix units, this machine's
+code. What is wrong in the schedule or the tiles of a processor that is not at hand shows here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tessera.function import CompiledFunction
+from tesserac.base.source import SourceFile
+from tesserac.driver.session import Session
+from tesserac.graph.interp import run_function
+from tesserac.schedule.machine import AARCH64_SVE, X86_64_V3, X86_64_V4, X86_64_V4_AMX, Machine
+from tesserac.target.cpu.build import host_platform
+from tests.support.cpu_kernels import same_bits
+from tests.support.kernel_programs import PROGRAMS
+from tests.support.kernel_programs import arguments as program_arguments
+from tests.support.source_support import compile_to_forms
+from tests.tile.test_user_kernels import KERNELS
+from tests.tile.test_user_kernels import arguments as kernel_arguments
+
+WRITTEN_OUT = replace(X86_64_V4_AMX, vectors=X86_64_V4.vectors)
+"""Tiles of AMX as loops of ordinary instructions, in the same order."""
+FOREIGN = {machine.arch: machine for machine in (X86_64_V3, X86_64_V4, WRITTEN_OUT, AARCH64_SVE)}
+HALF = "bf16 @accum(f32)"
+NARROW = {
+    "attention": (f"def f(q: Tensor[2, S, 64, {HALF}], k: Tensor[2, L, 64, {HALF}], v: Tensor[2, L, 64, {HALF}]): "
+                  "return attention(q, k, v)", "2SD 2LD 2LD"),
+    "causal": (f"def f(q: Tensor[2, S, 64, {HALF}], k: Tensor[2, S, 64, {HALF}], v: Tensor[2, S, 64, {HALF}]): "
+               "return attention(q, k, v, causal=True)", "2SD 2SD 2SD"),
+    "product": (f"def f(a: Tensor[S, L, {HALF}], b: Tensor[L, 40, {HALF}]): return gelu(a @ b)", "SL Lt"),
+    "softmax": (f"def f(x: Tensor[S, L, {HALF}]): return softmax(x)", "SL"),
+    "layer norm": (f"def f(x: Tensor[S, L, {HALF}]): return layernorm(x)", "SL"),
+}  # fmt: skip
+"""Functions whose kernels the library has, in numbers that each architecture sums in an order of its own."""
+SIZES = {"S": 37, "L": 70, "D": 64, "2": 2, "t": 40}
+TOLERANCE = 2.0**-6
+
+
+def under(machine: Machine, text: str) -> CompiledFunction:
+    """The function `f` of a program as it is compiled for a machine, in code that runs here."""
+    here, session, source = host_platform(), Session(), SourceFile("m.tess", text)
+    foreign = replace(machine, code=here.schedule.code, cores=2)
+    return CompiledFunction(session.artifact(source, session.function(source, "f"), replace(here, schedule=foreign)))
+
+
+def exact(machine: Machine, text: str, args: list[np.ndarray]) -> None:
+    found = under(machine, text)(*args)
+    wanted = run_function(compile_to_forms(text), "m.f", args)
+    for got, expected in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+        same_bits(np.asarray(got), np.asarray(expected))
+
+
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("machine", FOREIGN)
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_users_have_the_bits_of_their_meaning(name: str, machine: str) -> None:
+    exact(FOREIGN[machine], KERNELS[name][0], kernel_arguments(name, 9, 600))
+
+
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("machine", FOREIGN)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_have_the_bits_of_their_meaning(name: str, machine: str) -> None:
+    exact(FOREIGN[machine], PROGRAMS[name], program_arguments(name, 37, 41))
+
+
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("machine", FOREIGN)
+@pytest.mark.parametrize("name", NARROW)
+def test_narrow_numbers_are_near_wide_ones(name: str, machine: str) -> None:
+    text, shapes = NARROW[name]
+    rng = np.random.default_rng(1)
+    wide = [rng.standard_normal([SIZES[letter] for letter in shape], "f4") for shape in shapes.split()]
+    args = [array.astype(ml_dtypes.bfloat16) for array in wide]
+    found = np.asarray(under(FOREIGN[machine], text)(*args)).astype("f4")
+    (wanted,) = run_function(compile_to_forms(text.replace(HALF, "f32")), "m.f", [a.astype("f4") for a in args])
+    np.testing.assert_allclose(found, wanted, rtol=2 * TOLERANCE, atol=TOLERANCE)
