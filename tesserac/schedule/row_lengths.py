@@ -30,7 +30,7 @@ the last: the sizes of the parts, of which all but the last are whole blocks tha
 PARTS, LONGER = ((128,), (256,), (512,), (512, 256)), (512, 512)
 """Those of the variants of one warp, and of one more where a row is read once and not written: what a warp computes
 meanwhile is little, and it waits for no other."""
-HELD, WARPS_OF_WIDE = (2, 3, 4, 6, 8, 10, 16), 10
+HELD, WARPS_OF_WIDE = (2, 3, 4, 6, 8, 10, 12, 16), 10
 """Blocks of rows of the variants with several warps, and up to how many of numbers of four bytes have a warp each; of
 narrow numbers it is the usual warps. Half a warp holds a block of longer ones."""
 WIDE_BITS = 32

@@ -69,7 +69,7 @@ def test_sizes_decide_on_the_host_and_nothing_is_copied(name: str, arch: str) ->
     select, *by_length = inside(module, "schedule.select")
     assert not inside(module, "schedule.cond") and not inside(module, "schedule.while")
     kinds = [[launch_kind(op) for top in region.block.ops for op in launches(top)] for region in select.regions]
-    assert kinds == [["program"], ["rows"] * (12 if arch == "sm_90a" else 1)]
+    assert kinds == [["program"], ["rows"] * (13 if arch == "sm_90a" else 1)]
     assert len(by_length) == (arch == "sm_90a")
     assert not [op for op in inside(module, "schedule.buffer") if op.attrs["role"] == "workspace"]
 
