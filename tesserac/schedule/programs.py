@@ -8,7 +8,7 @@ operands of products fit near memory and results of products fit registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
 
 from tesserac.ir.core import Op, Value
@@ -199,14 +199,26 @@ def _only_multiplies(kernel: Op, machine: Machine) -> bool:
     """Whether the one product is of loaded blocks, by a unit that runs beside the warps that feed it, and whatever else
     a program does comes after it. Two that share a block copy it twice still, and small blocks suit them better."""
     fed = machine.has_async_matrix_unit and _is_narrow(kernel)
-    return fed and _is_product(kernel) and not any(op.name == "form.reduce" for op in kernel.walk())
+    return fed and _is_product(kernel, _read) and not any(op.name == "form.reduce" for op in kernel.walk())
 
 
-def _is_product(kernel: Op) -> bool:
-    """Whether the one product of a program is of loaded blocks, and its results are cut along rows and columns."""
+def _is_product(kernel: Op, read: Callable[[Value], Value]) -> bool:
+    """Whether the one product of a program is of blocks that it reads, and its results are cut along rows and
+    columns."""
     products = list(products_of(kernel))
-    loaded = all(view_source(value)[0].owner is kernel.body for op in products for value in op.operands)
+    loaded = all(read(value).owner is kernel.body for op in products for value in op.operands)
     return len(kernel_own(kernel)) == 2 and len(products) == 1 and loaded
+
+
+def _viewed(value: Value) -> Value:
+    return view_source(value)[0]
+
+
+def _read(value: Value) -> Value:
+    """What a value is read of: a view, or rows at computed places, which are copied as well."""
+    source = _viewed(value)
+    made = source.defining_op
+    return _viewed(made.operands[0]) if made is not None and made.name == "form.gather" else source
 
 
 def _narrow(kernel: Op) -> str:
@@ -216,10 +228,7 @@ def _narrow(kernel: Op) -> str:
 
 
 def _warp_groups(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:
-    """How many groups of warps share out the rows of a program; 0 where they do not. Rows that are gathered go through
-    shared memory, for which all threads would wait, and those that copy do not."""
-    if any(op.name == "form.gather" for op in kernel.walk()):
-        return 0
+    """How many groups of warps share out the rows of a program; 0 where they do not."""
     rows = next((sizes[cut.block] for cut in kernel_blocks(kernel) if cut.block in kernel_own(kernel)), 0)
     whole = machine.has_async_matrix_unit and _is_narrow(kernel) and rows in (GROUP_ROWS, 2 * GROUP_ROWS)
     return rows // GROUP_ROWS if whole else 0
@@ -235,7 +244,7 @@ def _setting(cut: Cut) -> str:
 def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
     if not machine.warps:
         of_rows = len(kernel_own(kernel)) == 1 and not any(op.name == "form.contract" for op in kernel.walk())
-        terms = TERMS_BLOCK if _is_product(kernel) and not _is_narrow(kernel) else LOOP_BLOCK
+        terms = TERMS_BLOCK if _is_product(kernel, _viewed) and not _is_narrow(kernel) else LOOP_BLOCK
         rows = SUMS_BLOCK if summed_blocks(kernel, machine) else ROWS_BLOCK
         return _sizes(kernel, rows if of_rows else OWN_BLOCK, terms, machine)
     if (width := _folded_width(kernel, machine)) is not None:
@@ -337,12 +346,15 @@ def _require_room(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> None:
 
 def _require_unit(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> None:
     """Raises ImpossibleSchedule where blocks end inside what a matrix unit adds at a time: sums would have another
-    order than under other schedules. Blocks that the kernel means are part of its order."""
+    order than under other schedules. Blocks that the kernel means are part of its order, and one that has all of its
+    dim ends where that does."""
+    whole = {cut.block for cut in kernel_blocks(kernel) if cut.over.constant == sizes[cut.block]}
     for product in products_of(kernel):
         left = tensor_type(product.operands[0])
         terms, block = _terms(product, machine), left.dims[-1]
         size = sizes.get(block)
-        if size is not None and terms and size % terms and block.symbol not in kernel_pinned(kernel):
+        kept = block in whole or block.symbol in kernel_pinned(kernel)
+        if size is not None and terms and size % terms and not kept:
             unit = f"the matrix unit of {machine.arch} adds {terms} terms of {left.dtype} at a time"
             raise ImpossibleSchedule(f"{unit}, and blocks {block} are of {size}", kernel)
 

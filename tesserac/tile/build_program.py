@@ -218,10 +218,13 @@ class Program(Sizes):
         mem, fixed = self.memory_at(source, access, dims)
         ty = memref_type(mem)
         tile = TileType(self.shape(dims), ty.dtype, ty.policy)
-        staging = next((s for s in launch_stages(self.launch) if s.operand == source.operand), None)
-        attrs: dict[str, Attr] = {} if staging is None else {"stage": Stage(staging.layout, staging.depth)}
         at = [self.axis(dim) for dim in dims]
-        return self.builder.value("tile.load", (mem, *fixed, *at), tile, attrs, hint=value.name)
+        return self.builder.value("tile.load", (mem, *fixed, *at), tile, self.staging(source), hint=value.name)
+
+    def staging(self, source: Source) -> dict[str, Attr]:
+        """What reads of an argument ask for: a copy nearer to the core, where the launch stages it."""
+        staging = next((s for s in launch_stages(self.launch) if s.operand == source.operand), None)
+        return {} if staging is None else {"stage": Stage(staging.layout, staging.depth)}
 
     def memory_at(self, source: Source, access: Access, dims: Dims) -> tuple[Value, list[Value]]:
         """The memory of an access, and the coordinates of its first dims, which stand before the access's own: those of

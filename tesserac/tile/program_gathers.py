@@ -56,7 +56,7 @@ def _gathered(program: Program, op: Op, operands: Sequence[Value], result: Tenso
     maps = (*((),) * len(fixed), *(places for _, places in pairs))
     tile = TileType(program.shape(result.dims), result.dtype, result.policy)
     at = (*fixed, *(coordinate for coordinate, _ in pairs), *program.status_of(op))
-    attrs: dict[str, Attr] = {"maps": maps, "bounds": op.attrs["bounds"]}
+    attrs: dict[str, Attr] = {"maps": maps, "bounds": op.attrs["bounds"], **program.staging(read[0])}
     return program.builder.value("tile.gather", (argument, *at), tile, attrs, hint=op.result.name)
 
 

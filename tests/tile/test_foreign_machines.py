@@ -27,7 +27,20 @@ WRITTEN_OUT = replace(X86_64_V4_AMX, vectors=X86_64_V4.vectors)
 """Tiles of AMX as loops of ordinary instructions, in the same order."""
 FOREIGN = {machine.arch: machine for machine in (X86_64_V3, X86_64_V4, WRITTEN_OUT, AARCH64_SVE)}
 HALF = "bf16 @accum(f32)"
+SHORT = f"""
+@kernel
+def f(q: KTile[2, S, 64, {HALF}], k: KTile[2, 40, 64, {HALF}], v: KTile[2, 40, 64, {HALF}]) -> Tile[2, S, 64, {HALF}]:
+    T = tile.context()
+    x = tile.load(q, rows=T.m, cols=T.d)
+    acc, m, l = tile.zeros((T.m, T.d), f32), tile.full((T.m,), -INF), tile.zeros((T.m,), f32)
+    for j in tile.range_n(k, T.n):
+        p, mc, lc = tile.softmax_online(tile.dot(x, tile.transpose(tile.load(k, j))) * 0.25)
+        acc, m, l = tile.softmax_accumulate(acc, m, l, p, tile.load(v, j), mc, lc)
+    return cast(acc / l[:, None], {HALF})
+"""
+"""Of keys that are fewer than a block, and no multiple of what a matrix unit adds at a time."""
 NARROW = {
+    "few keys": (SHORT, "2SD 2tD 2tD"),
     "attention": (f"def f(q: Tensor[2, S, 64, {HALF}], k: Tensor[2, L, 64, {HALF}], v: Tensor[2, L, 64, {HALF}]): "
                   "return attention(q, k, v)", "2SD 2LD 2LD"),
     "causal": (f"def f(q: Tensor[2, S, 64, {HALF}], k: Tensor[2, S, 64, {HALF}], v: Tensor[2, S, 64, {HALF}]): "

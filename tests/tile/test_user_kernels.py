@@ -10,7 +10,13 @@ import pytest
 import tessera
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.place_kernels import kernel_limits, placed_kernels
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Module, VerifyError, clone_op
+from tesserac.ir.verify import verify_module
 from tesserac.schedule.machine import AARCH64, SM_90A, Machine
+from tesserac.tile.gpu.barriers import insert_barriers
+from tesserac.tile.gpu.errors import NoRolesError
+from tesserac.tile.gpu.values import memory
 from tesserac.types.dims import Dim
 from tests.schedule.test_given_schedules import levels
 from tests.support.cpu_kernels import same_bits
@@ -244,14 +250,50 @@ def test_a_gpu_reads_parts_of_computed_tiles_where_they_stand() -> None:
         same_bits(np.asarray(got), np.asarray(wanted))
 
 
-@pytest.mark.one_in(3)
-def test_threads_that_gather_wait_for_all_others() -> None:
-    """No role of warps has a barrier of the whole block in it, at which the others would never come."""
-    narrow = "bf16 @accum(f32)"
-    text = PRODUCT_OF_ROWS_TAKEN.replace("L, f32]", f"L, {narrow}]").replace("L, 8, i8]", f"L, 64, {narrow}]")
-    text = text.replace("cast(tile.load(w, k, None, cols=T.n), f32) * groups", "tile.load(w, k, None, cols=T.n)")
-    roles = [op for op in lowered(text).walk() if op.name == "gpu.role"]
-    assert not [op for role in roles for op in role.walk() if op.name == "gpu.barrier"]
+NARROW = "bf16 @accum(f32)"
+NARROW_ROWS = (
+    PRODUCT_OF_ROWS_TAKEN.replace("L, f32]", f"L, {NARROW}]")
+    .replace("L, 8, i8]", f"L, 64, {NARROW}]")
+    .replace("cast(tile.load(w, k, None, cols=T.n), f32) * groups", "tile.load(w, k, None, cols=T.n)")
+)
+NARROW_PAGES = PAGED.replace("16, f32]", f"64, {NARROW}]").replace("KTile[40, i32]", "KTile[L, i32]")
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize(("text", "copies"), [(NARROW_ROWS, 1), (NARROW_PAGES, 3)])
+def test_rows_that_products_read_are_copied_by_the_producer(text: str, copies: int) -> None:
+    """Behind the loop once more, where a product is left to the next round; no element of them is in a register."""
+    kernel = next(op for op in lowered(text).walk() if op.name == "gpu.kernel")
+    consumer, producer = (op for op in kernel.walk() if op.name == "gpu.role")
+    assert [op.name for op in producer.walk()].count("gpu.copy_rows") == copies
+    assert not {"gpu.barrier", "gpu.gather", "gpu.copy_rows"} & {op.name for op in consumer.walk()}
+    tables = {str(memory(op.operands[0]).dtype) for op in producer.walk() if op.name == "gpu.gather"}
+    assert tables <= {"i32"}
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("length", [64, 70])
+def test_rows_are_copied_in_pieces_that_are_aligned_or_element_by_element(length: int) -> None:
+    """Behind the end of the table nothing is read, and places before it count from there."""
+    text, rng = PRODUCT_OF_ROWS_TAKEN.replace("i8]", "f32]").replace(" * groups", ""), np.random.default_rng(0)
+    args = [rng.standard_normal((40, length), "f4"), rng.integers(-40, 40, 37).astype("i4")]
+    args += [rng.standard_normal(shape, "f4") for shape in ((length, 8), (40, 8))]
+    kernel = next(op for op in lowered(text).walk() if op.name == "gpu.kernel")
+    assert [op.name for op in kernel.walk()].count("gpu.copy_rows") > 0
+    for got, wanted in zip(emulated(text)(*args), run_function(compile_to_forms(text), "m.f", args), strict=True):
+        same_bits(np.asarray(got), np.asarray(wanted))
+
+
+@pytest.mark.one_in(6)
+def test_a_barrier_in_a_role_is_refused() -> None:
+    """The other warps would never arrive."""
+    kernel = clone_op(next(op for op in lowered(NARROW_ROWS).walk() if op.name == "gpu.kernel"), {})
+    role = next(op for op in kernel.walk() if op.name == "gpu.role")
+    Builder.before(role.body.ops[0]).op("gpu.barrier")
+    with pytest.raises(NoRolesError, match="other warps never arrive"):
+        insert_barriers(kernel)
+    with pytest.raises(VerifyError, match="other warps never arrive"):
+        verify_module(Module([kernel]))
 
 
 @pytest.mark.one_in(2)

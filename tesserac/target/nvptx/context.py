@@ -127,6 +127,8 @@ class Context:
         self.group = const_int(I32, 0)
         """The number of the warp group, in the role of one."""
         self.groups = 1
+        self.leader: Value | None = None
+        """Whether this thread starts tensor copies, where all threads of a producer run its role."""
         for layout in dict.fromkeys(kernel_layouts(kernel)):
             self._coordinates[layout] = self._thread_coordinates(layout)
 

@@ -290,7 +290,12 @@ def emit_role(ctx: Context, op: Op, work: Callable[[], None]) -> None:
             b.intrinsic(f"llvm.nvvm.setmaxnreg.{direction}.sync.aligned.u32", VOID, [const_int(I32, registers)])
         if producer:
             leader = b.icmp("eq", ctx.thread, const_int(I32, 32 * first))
-            flow.if_then(b, leader, work)
+            if any(inner.name == "gpu.copy_rows" for inner in op.walk()):
+                ctx.leader = leader
+                work()
+                ctx.leader = None
+            else:
+                flow.if_then(b, leader, work)
         else:
             ctx.group, ctx.groups = _warp_group(ctx), warps // WARPGROUP
             if any(inner.name == "gpu.take_turn" for inner in op.walk()):

@@ -51,12 +51,12 @@ def emit_copy(ctx: Context, op: Op) -> None:
     inside = all_of(ctx, place.inside())
 
     def chunks() -> None:
-        _either(ctx, inside, lambda: copy.chunks(cut=False), lambda: copy.chunks(cut=True))
+        either(ctx, inside, lambda: copy.chunks(cut=False), lambda: copy.chunks(cut=True))
 
-    flow.if_then(b, some, lambda: _either(ctx, aligned, chunks, copy.elements))
+    flow.if_then(b, some, lambda: either(ctx, aligned, chunks, copy.elements))
 
 
-def _either(ctx: Context, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
+def either(ctx: Context, condition: Value, yes: Callable[[], None], no: Callable[[], None]) -> None:
     def arm(body: Callable[[], None]) -> Callable[[], list[Value]]:
         def run() -> list[Value]:
             body()
@@ -273,9 +273,26 @@ def _barrier(ctx: Context, op: Op, slot: int = 1) -> Value:
 
 
 def emit_expect(ctx: Context, op: Op) -> None:
-    size = const_int(I32, integer(op, "bytes"))
-    name = "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta"
-    ctx.b.intrinsic(name, I64, [_barrier(ctx, op), size])
+    def expect() -> None:
+        size = const_int(I32, integer(op, "bytes"))
+        name = "llvm.nvvm.mbarrier.arrive.expect.tx.scope.cta.space.cta"
+        ctx.b.intrinsic(name, I64, [_barrier(ctx, op), size])
+
+    by_leader(ctx, expect)
+
+
+def by_leader(ctx: Context, work: Callable[[], None]) -> None:
+    """What one thread of a producer does, of which others may run beside it."""
+    flow.if_then(ctx.b, ctx.leader, work) if ctx.leader is not None else work()
+
+
+def emit_arrive_copied(ctx: Context, op: Op) -> None:
+    ctx.b.intrinsic("llvm.nvvm.cp.async.mbarrier.arrive.noinc.shared", VOID, [_barrier(ctx, op)])
+
+
+def emit_see_copies(ctx: Context, _: Op) -> None:
+    """Copies by threads write as threads do, and what multiplies reads in a way of its own."""
+    ctx.b.intrinsic("llvm.nvvm.fence.proxy.async.shared_cta", VOID, [])
 
 
 def emit_arrive(ctx: Context, op: Op) -> None:
@@ -317,6 +334,10 @@ def emit_await(ctx: Context, op: Op) -> None:
 
 
 def emit_tensor_copy(ctx: Context, op: Op) -> None:
+    by_leader(ctx, lambda: _tensor_copy(ctx, op))
+
+
+def _tensor_copy(ctx: Context, op: Op) -> None:
     """One tensor copy per panel; all of them arrive at the barrier of the slot."""
     source, *at, rows, columns, ring, slot, group = op.operands
     b, target = ctx.b, ctx.rings[ring]

@@ -28,7 +28,7 @@ from tesserac.types.dtype import I64 as INTEGER
 
 
 @dataclass
-class _Table:
+class Table:
     """Memory at computed places. `told` has for each computed coordinate the bad index of this thread, if there is
     one, and whether there is."""
 
@@ -66,12 +66,12 @@ def _storing(ctx: Context, value: Value, address: Value) -> Callable[[], None]:
     return lambda: ctx.b.store(value, address, 8)
 
 
-def _table(ctx: Context, op: Op, mem: IRValue, at: Sequence[IRValue], rest: Sequence[IRValue]) -> _Table:
+def table_of(ctx: Context, op: Op, mem: IRValue, at: Sequence[IRValue], rest: Sequence[IRValue]) -> Table:
     checked = op.attrs["bounds"] != "known"
     status = ctx.memories[rest[0]].pointer if checked else None
     computed = sum(isinstance(v.type, FragmentType) for v in at)
     none = (const_i64(0), const_int(I1, 0))
-    return _Table(ctx, ctx.memories[mem], status, op.attrs["bounds"] == "wrap", [none] * computed)
+    return Table(ctx, ctx.memories[mem], status, op.attrs["bounds"] == "wrap", [none] * computed)
 
 
 # --- gather ---------------------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def _table(ctx: Context, op: Op, mem: IRValue, at: Sequence[IRValue], rest: Sequ
 def emit_gather(ctx: Context, op: Op) -> None:
     """Neighbours along the last dim are read as a vector where their row is one of the memory."""
     at, layout = coordinates(op), fragment(op.result).layout
-    table = _table(ctx, op, op.operands[0], at, op.operands[1 + len(at) :])
+    table = table_of(ctx, op, op.operands[0], at, op.operands[1 + len(at) :])
     width, values = _width(ctx, op, table.memory), list[Value]()
     for register in range(0, layout.count, width):
         place, good = _place(ctx, op, table, layout.offsets[register])
@@ -102,7 +102,7 @@ def _width(ctx: Context, op: Op, mem: Memory) -> int:
     return min(ty.layout.vector(dim), VECTOR_BYTES * 8 // memory_type(ty.dtype).bits)
 
 
-def _place(ctx: Context, op: Op, table: _Table, offset: dict[int, int]) -> tuple[Value, Value]:
+def _place(ctx: Context, op: Op, table: Table, offset: dict[int, int]) -> tuple[Value, Value]:
     """Where an element of this thread stands, and whether there is one."""
     b, ty = ctx.b, fragment(op.result)
     good, place, number = _exists(ctx, op, offset), const_i64(0), 0
@@ -195,7 +195,7 @@ def emit_scatter(ctx: Context, op: Op) -> None:
     source, target = op.operands[:2]
     rank = len(memory(target).dims)
     at = op.operands[2 : 2 + rank]
-    table = _table(ctx, op, target, at, op.operands[2 + rank :])
+    table = table_of(ctx, op, target, at, op.operands[2 + rank :])
     good = _fixed(ctx, table, at)
     place = Place(ctx, table.memory, at)
     elements = Elements(place, fragment(source).layout)
@@ -210,7 +210,7 @@ def emit_scatter(ctx: Context, op: Op) -> None:
     table.tell()
 
 
-def _fixed(ctx: Context, table: _Table, at: Sequence[IRValue]) -> Value:
+def _fixed(ctx: Context, table: Table, at: Sequence[IRValue]) -> Value:
     """Computed coordinates become indices; gives whether all of them are good."""
     good, number = const_int(I1, 1), 0
     for dim, value in enumerate(at):

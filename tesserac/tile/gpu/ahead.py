@@ -18,6 +18,7 @@ from __future__ import annotations
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op, Value
 from tesserac.ir.index import dim_value, index_op
+from tesserac.tile.gpu.gathers import row_places
 from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
 from tesserac.tile.gpu.values import fragment, integer, memory
 
@@ -27,9 +28,11 @@ MOST_REGISTERS, FEW = 16, 4
 
 def load_ahead(kernel: Op) -> None:
     """Changes the kernel in place."""
+    copying = row_places(kernel)
     for loop in [op for op in kernel.walk() if op.name == "gpu.for"]:
         dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
-        first = [op for op in loop.body.ops if _is_few(op) and _is_read_before(op, dots[1])] if len(dots) > 1 else []
+        few = [op for op in loop.body.ops if _is_few(op) and op not in copying]
+        first = [op for op in few if _is_read_before(op, dots[1])] if len(dots) > 1 else []
         if first:
             _carry(loop, first, dots[-1])
 

@@ -2,7 +2,8 @@
 
 Enters: a `tile.kernel`. Leaves: whether `roles` takes it. Each of its products must have 64 rows for every warp group
 and a right operand from memory, in panels of 128 bytes. Tensor copies fill with zeros what lies outside of a memory
-and know nothing of other ends: see Note [Ends of blocks].
+and know nothing of other ends: see Note [Ends of blocks]. Rows at computed places are copied by threads of the
+producer.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from tesserac.ir.core import Op, Value, attr
 from tesserac.ir.types import AxisType
 from tesserac.tile.dialect import ENDS, Stage, memref_type, tile_type
 from tesserac.tile.gpu.matrix import MAX_WGMMA_COLUMNS, WARPGROUP
+from tesserac.tile.gpu.row_copies import is_staged_gather, staged_rows
 from tesserac.tile.gpu.shared import PANEL_BYTES
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import BF16, F16, F32
@@ -40,9 +42,9 @@ def sums_rows(dot: Op) -> bool:
 def takes_roles(kernel: Op, warps: int) -> bool:
     """Whether a producer can feed the products of a kernel that so many warps compute."""
     dots = [op for op in kernel.walk() if op.name == "tile.dot"]
-    loads = [v.defining_op for dot in dots for v in dot.operands[:2] if _is_loaded(v)]
+    loads = [v.defining_op for dot in dots for v in dot.operands[:2] if _is_copied(v)]
     moving = any(load is not None and load.parent is not kernel.body for load in loads)
-    fed = all(load is not None and _is_fed(load) and _ends_by_rows(load) for load in loads)
+    fed = all(load is not None and (_has_panels(load) if is_staged_gather(load) else _is_fed(load)) for load in loads)
     return moving and fed and all(_is_group_product(dot, warps // WARPGROUP) for dot in dots)
 
 
@@ -51,15 +53,29 @@ def _is_group_product(dot: Op, groups: int) -> bool:
     left, right = dot.operands[:2]
     if not is_narrow(dot) or rows != GROUP_ROWS * groups or sums_rows(dot):
         return is_narrow(dot) and rows == GROUP_ROWS * groups
-    return _is_loaded(right) and 8 <= columns <= MAX_WGMMA_COLUMNS and (not _is_loaded(left) or _terms_end(left))
+    return _is_copied(right) and 8 <= columns <= MAX_WGMMA_COLUMNS and _terms_end(left, right)
+
+
+def _is_copied(operand: Value) -> bool:
+    return _is_loaded(operand) or is_staged_gather(operand.defining_op)
 
 
 def _is_loaded(operand: Value) -> bool:
     return operand.defining_op is not None and operand.defining_op.name == "tile.load"
 
 
+def _has_panels(gather: Op) -> bool:
+    """Whether rows that threads copy fill panels."""
+    rows, ty = staged_rows(gather), tile_type(gather.result)
+    wide = ty.shape[rows.column] * ty.dtype.bytes
+    return wide % PANEL_BYTES == 0 or (wide == PANEL_BYTES // 2 and _has_columns_along(gather, rows.along))
+
+
 def _is_fed(load: Op) -> bool:
-    """Whether tensor copies bring a block as products want it: along two dims, one of which is dense."""
+    """Whether tensor copies bring a block as products want it: along two dims, one of which is dense; what is not meant
+    of it, if any, is whole rows of its stage, which are set to zero there."""
+    if not _ends_by_rows(load):
+        return False
     mem, at = memref_type(load.operands[0]), load.operands[1:]
     moving = [(stride, v) for stride, v in zip(mem.strides, at, strict=True) if isinstance(v.type, AxisType)]
     dense = [v for stride, v in moving if stride == ONE]
@@ -72,8 +88,11 @@ def _is_fed(load: Op) -> bool:
 
 def _has_columns_along(load: Op, axis: Value) -> bool:
     """Whether a block is the right operand of products, and this axis its columns: half a panel of those will do."""
-    axes = [v for v in load.operands[1:] if isinstance(v.type, AxisType)]
-    return axes[-1] is axis and all(op.name == "tile.dot" and place == 1 for op, place in load.result.uses)
+    if is_staged_gather(load):
+        columns = staged_rows(load).column == 1
+    else:
+        columns = [v for v in load.operands[1:] if isinstance(v.type, AxisType)][-1] is axis
+    return columns and all(op.name == "tile.dot" and place == 1 for op, place in load.result.uses)
 
 
 def _ends_by_rows(load: Op) -> bool:
@@ -84,12 +103,16 @@ def _ends_by_rows(load: Op) -> bool:
     return dim is None or (isinstance(dim, int) and strides[dim] != ONE)
 
 
-def _terms_end(left: Value) -> bool:
-    """Whether the terms of a product end where a block is full, or where their memory ends."""
-    load = left.defining_op
+def _terms_end(left: Value, right: Value) -> bool:
+    """Whether the terms of a product of copied blocks end where a block is full, or where their memory ends. Rows that
+    threads copy end where they should."""
+    if not _is_copied(left) or (is_staged_gather(left.defining_op) and is_staged_gather(right.defining_op)):
+        return True
+    load, terms = (left.defining_op, 1) if _is_loaded(left) else (right.defining_op, 0)
     assert load is not None
     sizes = memref_type(load.operands[0]).dims
-    _, (size, axis) = ((n, v) for n, v in zip(sizes, load.operands[1:], strict=True) if isinstance(v.type, AxisType))
+    moving = [(n, v) for n, v in zip(sizes, load.operands[1:], strict=True) if isinstance(v.type, AxisType)]
+    size, axis = moving[terms]
     made = axis.defining_op
     if made is None or made.name != "tile.axis" or not isinstance(axis.type, AxisType):
         return False

@@ -19,7 +19,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import MemRefType
 from tesserac.tile.dialect import APART
-from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.errors import NoRolesError
 from tesserac.tile.gpu.touched import viewed, written_memory
 from tesserac.tile.gpu.types import HANDED
 from tesserac.tile.gpu.values import fragment, integer, kernel_parameters
@@ -52,6 +52,8 @@ def _walk(block: Block, open_: _Open, in_role: bool) -> None:
         elif op.name == "gpu.role":
             _walk(op.body, open_, in_role=True)
         elif op.name == "gpu.barrier":
+            if in_role:
+                raise NoRolesError("a barrier of the whole block in a role, at which other warps never arrive")
             open_.clear()
         else:
             _visit(op, open_, in_role)
@@ -62,7 +64,7 @@ def _visit(op: Op, open_: _Open, in_role: bool) -> None:
     again = set() if APART in op.attrs else writes & open_.written
     if reads & open_.written or writes & open_.read or again:
         if in_role:
-            raise LoweringError("warps of one role exchange values through shared memory")
+            raise NoRolesError("warps of one role exchange values through shared memory")
         Builder.before(op).op("gpu.barrier")
         open_.clear()
     open_.read |= reads

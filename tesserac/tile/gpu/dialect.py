@@ -47,6 +47,8 @@ Loops
     gpu.yield(...)
 Copies in flight
     gpu.copy(mem, at..., stages, slot)          starts a copy into a stage; zeros where the axes end. Gives a token.
+    gpu.copy_rows(stages, slot, mem, at..., status?, axis...) {maps, bounds, bounded}
+                                                the same of rows at computed places, as of gpu.gather
     gpu.commit(copy...), gpu.wait(group) {pending}
                                                 a group of copies; wait until at most `pending` later groups are left
     gpu.tensor_copy(map, at..., stages, slot, barriers)       `at` in the order of the map's dims:
@@ -56,6 +58,8 @@ Copies in flight
                                                 its phase; each time the next one
     gpu.await(barriers, slot, parity)           until the phase of that parity is complete
     gpu.arrive(barriers, slot) {late}           one arrival per warp; a late one only where there is a slot
+    gpu.arrive_copied(barriers, slot)           of each thread one arrival, when all copies that it started are complete
+    gpu.see_copies()                            what those brought is seen by the units that multiply
     gpu.barrier()                               all threads of the block
     gpu.warp_barrier()                          all threads of each warp
     gpu.role() {name, first, warps, registers} { ... gpu.end }
@@ -79,8 +83,8 @@ Products
     gpu.wait_mma(token, acc...) {pending} : fragment... accumulators once at most `pending` later products are under way
     gpu.no_product() {unit} : token<matrix>     stands for one that a loop has left under way
 Gone when lowering is done
-    gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns
-                                                                                     (pipeline, roles)
+    gpu.stage(mem, at...) {depth, layout, ring} : tile  a block wanted in shared memory; those of one ring take turns;
+                                                with `maps` it is read as by gpu.gather  (pipeline, roles)
     gpu.turned(stage) {layout} : tile           the same block with its dims exchanged, in one stage  (roles)
     gpu.dot(a, b, acc) {unit}                   a product of such blocks, of stages, and until
                                                 `operands` of fragments              (pipeline, roles)
@@ -103,7 +107,8 @@ GPU = Level("gpu", frozenset({"schedule", "tile", "gpu", "scalar", "index", "for
 """`tile` is here for the host's `tile.launch` only."""
 
 WITHOUT_EFFECT = "program axis full iota fold less team reduce view add_columns column"
-WITH_EFFECT = """alloc scratch scatter scan publish collect fill_ones zero_behind no_product expect await arrive barrier
+WITH_EFFECT = """alloc scratch scatter scan publish collect fill_ones zero_behind no_product expect await arrive
+    arrive_copied see_copies barrier
     warp_barrier take_turn pass_turn give_registers"""
 """Operations without a rule of their own."""
 
@@ -127,6 +132,7 @@ ACTING: dict[str, Callable[[Op], None]] = {
     "gpu.halve": rules.verify_halve,
     "gpu.commit": rules.verify_commit,
     "gpu.copy": rules.verify_copy,
+    "gpu.copy_rows": rules.verify_copy_rows,
     "gpu.for": rules.verify_for,
     "gpu.gather": rules.verify_gather,
     "gpu.kernel": rules.verify_kernel,

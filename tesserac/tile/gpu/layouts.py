@@ -29,7 +29,6 @@ from tesserac.tile.dialect import (
     RESIDENT,
     TENSORS,
     Stage,
-    gather_operands,
     kernel_memrefs,
     kernel_tensors,
     memref_type,
@@ -51,6 +50,7 @@ from tesserac.tile.gpu.layout import (
 )
 from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
 from tesserac.tile.gpu.pairs import PAIRS
+from tesserac.tile.gpu.row_copies import held_rows_layout, is_staged_gather, staged_places, staged_rows
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar, reduces_by_teams
@@ -155,7 +155,8 @@ def split_operands(kernel: Op) -> None:
 def infer_layouts(kernel: Op, variant: Variant, converted: set[Op]) -> dict[Value, Layout]:
     """A layout for every tile that is not staged. The casts in `converted` have two."""
     tiles = [v for v in _values(kernel) if isinstance(v.type, TileType) and not _staged(v)]
-    relations = [r for op in kernel.walk() if op not in converted for r in _relations(op)]
+    related = [op for op in kernel.walk() if op not in converted and not is_staged_gather(op)]
+    relations = [r for op in related for r in _relations(op)]
     teams = reduces_by_teams(kernel)
     layouts: dict[Value, Layout] = {}
     for value, layout in _wishes(kernel, variant, teams):
@@ -164,30 +165,13 @@ def infer_layouts(kernel: Op, variant: Variant, converted: set[Op]) -> dict[Valu
     _spread(relations, layouts, teams)
     for value in sorted(tiles, key=lambda v: (v.defining_op in converted, -_size(tile_type(v)))):
         if value not in layouts:
-            layouts[value] = _row_layout(value, variant) or _free_layout(kernel, tile_type(value), variant, teams)
+            free = held_rows_layout(value, variant.warps)
+            layouts[value] = free or _free_layout(kernel, tile_type(value), variant, teams)
             if _reaches_across(value, converted):
                 turned = TileType(tile_type(value).shape[::-1], tile_type(value).dtype, tile_type(value).policy)
                 layouts[value] = _free_layout(kernel, turned, variant, teams).project((1, 0))
             _spread(relations, layouts, teams)
     return layouts
-
-
-def _row_layout(value: Value, variant: Variant) -> Layout | None:
-    """Rows that are gathered for products alone are read in vectors, whatever else a program folds."""
-    made = value.defining_op
-    if made is None or made.name != "tile.gather" or not all(_is_factor(*use) for use in value.uses):
-        return None
-    along, ty = gather_operands(made)[0][-1], tile_type(value)
-    if len(ty.shape) != 2 or not isinstance(along.type, AxisType) or memref_type(made.operands[0]).strides[-1] != ONE:
-        return None
-    return blocked(ty.shape, ty.dtype.bytes, LANE_BITS, variant.warps.bit_length() - 1, variant.warps)
-
-
-def _is_factor(user: Op, position: int) -> bool:
-    """Whether a use is a factor of a product, or makes nothing but one."""
-    if user.name == "tile.dot":
-        return position < 2
-    return user.name in ("tile.map", "tile.cast") and all(_is_factor(*use) for use in user.result.uses)
 
 
 def _reaches_across(value: Value, converted: set[Op]) -> bool:
@@ -207,7 +191,8 @@ def _values(kernel: Op) -> Iterator[Value]:
 
 
 def _staged(value: Value) -> bool:
-    loaded = value.defining_op is not None and value.defining_op.name == "tile.load"
+    made = value.defining_op
+    loaded = made is not None and (made.name == "tile.load" or is_staged_gather(made))
     return loaded and any(op.name == "tile.dot" and position < 2 for op, position in value.uses)
 
 
@@ -261,9 +246,11 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
     for op in kernel.walk():
         if op.name == "tile.dot" and not sums_rows(op):
             shape, right = tile_type(op.result).shape, op.operands[1].defining_op
-            across = right is not None and right.name == "tile.load" and lies_across(right)
+            across = right is not None and right.name in ("tile.load", "tile.gather") and lies_across(right)
             unit = dot_unit(op, variant)
             yield op.result, accumulator_layout(unit, (shape[0], shape[1]), across, variant.share)
+        elif is_staged_gather(op):
+            yield staged_places(op, variant.copying)
         elif op.name == "tile.reduce" and (op.attrs["kind"] in ORDERED_KINDS or not variant.share):
             axes = indices(op, "axes")
             if len(axes) != 1:
@@ -286,6 +273,8 @@ def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
 
 def lies_across(move: Op) -> bool:
     """Whether the columns of a loaded or stored block are side by side in memory, and its rows are not."""
+    if move.name == "tile.gather":
+        return is_staged_gather(move) and staged_rows(move).lies_across
     first = 1 if move.name == "tile.store" else 0
     mem = memref_type(move.operands[first])
     at = move.operands[first + 1 :]
@@ -415,9 +404,9 @@ class _Conversion:
         match op.name:
             case "tile.dot":
                 return "gpu.dot", {"unit": dot_unit(op, self.variant)}
-            case "tile.load" if _staged(op.result):
-                ends = {ENDS: op.attrs[ENDS]} if ENDS in op.attrs else {}
-                return "gpu.stage", {"depth": _depth(op), "layout": self.staged_layout(op), **ends}
+            case "tile.load" | "tile.gather" if _staged(op.result):
+                kept = {name: op.attrs[name] for name in (ENDS, "maps", "bounds") if name in op.attrs}
+                return "gpu.stage", {"depth": _depth(op), "layout": self.staged_layout(op), **kept}
             case "tile.cast" if op in self.converted:
                 return "gpu.convert", {}
             case "tile.tree" | "tile.running":

@@ -7,18 +7,22 @@ variant whose conditions hold runs.
 
 from __future__ import annotations
 
-from tesserac.ir.core import Module, Op, clone_op
+from dataclasses import replace
+
+from tesserac.ir.core import Module, Op, attr, clone_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.row_lengths import row_blocks
+from tesserac.tile.dialect import Config
 from tesserac.tile.gpu.ahead import load_ahead
 from tesserac.tile.gpu.ask_ahead import ask_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.clusters import CLUSTER, join_in_clusters
 from tesserac.tile.gpu.convert import expand_conversions
 from tesserac.tile.gpu.early import start_early
+from tesserac.tile.gpu.errors import NoRolesError
 from tesserac.tile.gpu.finish import finish_apart, planned_finish
-from tesserac.tile.gpu.gathers import cut_gathers
+from tesserac.tile.gpu.gathers import cut_gathers, row_places
 from tesserac.tile.gpu.held_rows import hold_rows
 from tesserac.tile.gpu.join_lines import join_lines
 from tesserac.tile.gpu.layouts import assign_layouts
@@ -36,6 +40,7 @@ from tesserac.tile.gpu.references import refer_terms
 from tesserac.tile.gpu.roles import split_roles
 from tesserac.tile.gpu.rooms import add_rooms
 from tesserac.tile.gpu.rotate import rotate_products
+from tesserac.tile.gpu.row_copies import stage_rows
 from tesserac.tile.gpu.row_sums import carry_sums
 from tesserac.tile.gpu.scans import expand_scans
 from tesserac.tile.gpu.scratch import place_scratch
@@ -60,11 +65,18 @@ def lower_module(module: Module, machine: Machine) -> Module:
 
 
 def lower_kernel(kernel: Op, machine: Machine) -> list[Op]:
-    """All variants of one neutral kernel, best first."""
+    """All variants of one neutral kernel, best first. Where the warps of a role would have to wait for the others, all
+    warps do the same."""
     padded = clone_op(kernel, {})
+    stage_rows(padded)
     pad_blocks(padded, machine)
     prepared = add_rooms(padded)
-    return [lower_variant(prepared, variant, machine) for variant in variants(prepared, machine)]
+    try:
+        return [lower_variant(prepared, variant, machine) for variant in variants(prepared, machine)]
+    except NoRolesError:
+        alike = clone_op(kernel, {})
+        alike.attrs["config"] = replace(attr(kernel, "config", Config), roles="uniform")
+        return lower_kernel(alike, machine)
 
 
 def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
@@ -96,7 +108,8 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
             start_early(lowered)
             split_maps(lowered)
             pair_products(lowered)
-            finish = planned_finish(lowered) if CLUSTER not in lowered.attrs else None
+            apart = CLUSTER not in lowered.attrs and not row_places(lowered)
+            finish = planned_finish(lowered) if apart else None
             split_roles(lowered, machine.near_bytes - (finish.bytes if finish is not None else 0))
             finish_apart(lowered, finish)
         else:

@@ -20,6 +20,7 @@ from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import AxisType
 from tesserac.tile.bodies import constant_scalar, is_plus_zero
+from tesserac.tile.gpu.gathers import copies_rows, cut_axes
 from tesserac.tile.gpu.matrix import FMA, MMA, MMA_LANES, MMA_REGISTERS, WGMMA, operand_layout
 from tesserac.tile.gpu.types import FragmentType, StagesType
 from tesserac.tile.gpu.values import fragment, matrix_unit_of
@@ -132,8 +133,10 @@ def _at_ends(op: Op, args: list[float | None]) -> float | None:
             return x
         case "scalar.ldexp" | "scalar.round" | "scalar.cast", [float(x), *_] if x == 0.0:
             return 0.0
-        case "scalar.select", [_, yes, no] if yes == no:
-            return yes
+        case "scalar.eq", [float(x), float(y)]:
+            return float(x == y)
+        case "scalar.select", [flag, yes, no] if flag is not None or yes == no:
+            return yes if flag else no
     return None
 
 
@@ -175,6 +178,9 @@ def _block_axes(kernel: Op) -> dict[Value, Axes]:
 
 def _axes(op: Op, found: dict[Value, Axes]) -> Axes | None:
     match op.name:
+        case "gpu.stage" if copies_rows(op):
+            axes = cut_axes(op)
+            return axes.get(0), axes.get(1)
         case "gpu.load" | "gpu.stage":
             return tuple(at for at in op.operands[1:] if isinstance(at.type, AxisType))
         case "gpu.iota":

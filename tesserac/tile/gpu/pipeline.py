@@ -27,6 +27,8 @@ from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import TileType
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.gathers import copies_rows
+from tesserac.tile.gpu.row_copies import erase_unread
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import COPY, GROUP, MATRIX, FragmentType, StagesType
 from tesserac.tile.gpu.values import integer
@@ -69,23 +71,31 @@ def fitting_depth(loads: Sequence[Op], shared_bytes: int) -> int:
 
 
 def clone_coordinates(b: Builder, at: tuple[Value, ...], loop: Op, known: dict[Value, Value]) -> list[Value]:
-    """The coordinates of a staged block of a loop, recomputed with other values for those in `known`."""
-    mapping = dict(known)
+    """The coordinates of a staged block of a loop, recomputed with other values for those in `known`, to which they are
+    added. What is read for them is memory that no one writes meanwhile: see `row_copies`."""
 
     def recompute(value: Value) -> Value:
         made = value.defining_op
-        if value in mapping:
-            return mapping[value]
+        if value in known:
+            return known[value]
         if made is None or made.parent is not loop.body:
             return value
-        if not made.opdef.pure:
+        if not made.opdef.pure and made.name not in ("gpu.load", "gpu.gather"):
             raise LoweringError(f"the place of a staged block depends on {made.name}")
         for operand in made.operands:
-            mapping[operand] = recompute(operand)
-        b.add(clone_op(made, mapping))
-        return mapping[value]
+            known[operand] = recompute(operand)
+        b.add(clone_op(made, known))
+        return known[value]
 
     return [recompute(v) for v in at]
+
+
+def started(b: Builder, load: Op, read: Sequence[Value], ring: Value, slot: Value) -> Value:
+    """Starts the copy of a staged block that is read with these operands."""
+    if not copies_rows(load):
+        return b.value("gpu.copy", (*read, ring, slot), COPY)
+    attrs = {name: load.attrs[name] for name in ("maps", "bounds", "bounded")}
+    return b.value("gpu.copy_rows", (ring, slot, *read), COPY, attrs)
 
 
 def carry_more(loop: Op, inits: list[Value]) -> Op:
@@ -161,8 +171,7 @@ class _Pipeline:
         for dot in [op for op in self.kernel.walk() if op.name == "gpu.dot"]:
             dot.result.replace_all_uses(multiplied(dot, self.staged))
             dot.erase()
-        for load in loads:
-            load.erase()
+        erase_unread(load.result for load in loads)
 
     def allocate(self, load: Op, depth: int) -> Value:
         self.room -= depth * staged_layout(load).bytes
@@ -173,7 +182,7 @@ class _Pipeline:
         fitting_depth([load], self.room)
         b, ring = Builder.before(load), self.allocate(load, 1)
         slot = dim_value(b, 0)
-        token = b.value("gpu.copy", (*load.operands, ring, slot), COPY)
+        token = started(b, load, load.operands, ring, slot)
         group = b.value("gpu.commit", (token,), GROUP)
         readers = [user.parent.parent_op for user, _ in load.result.uses if user.parent is not None]
         if any(reader not in loops for reader in readers):
@@ -219,7 +228,7 @@ class _Ring:
         for load, ring in zip(self.loads, self.rings, strict=True):
             mem, *at = load.operands
             coordinates = clone_coordinates(b, tuple(at), self.loop, known)
-            tokens.append(b.value("gpu.copy", (mem, *coordinates, ring, slot), COPY))
+            tokens.append(started(b, load, (mem, *coordinates), ring, slot))
         return b.value("gpu.commit", tokens, GROUP, hint="group")
 
     def begin_round(self, groups: list[Value]) -> None:

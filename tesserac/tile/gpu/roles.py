@@ -14,9 +14,9 @@ over the ends of loops. Where all programs have the same work, and keep a block 
 the kernel is persistent: what ends one program is done beside the copies of the next. Where work grows or
 shrinks with a program's place, the longest come first and blocks of threads take them in turns from both ends, so that
 all have about the same; where not that much is known, the last come first, so that no long one is left alone at the
-end. What one product reads of one round shares a
-barrier; a block that no loop moves is given back at the end. A product is waited for where its result is needed; where
-only the next round needs it, when the product of that is under way.
+end. What one product reads of one round shares a barrier; rows at computed places are copied by all threads of the
+producer, which arrive at it when their copies have come. A block that no loop moves is given back at the end. A product
+is waited for where its result is needed; where only the next round needs it, when the product of that is under way.
 """
 
 from __future__ import annotations
@@ -27,18 +27,28 @@ from dataclasses import replace
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, clone_op
-from tesserac.ir.forms import indices
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, AxisType, IndexType
-from tesserac.schedule.tiles import MOST_ROWS
 from tesserac.tile.dialect import ENDS
 from tesserac.tile.gpu.chains import behind
 from tesserac.tile.gpu.clusters import CLUSTER
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.gathers import copies_rows, places_of
+from tesserac.tile.gpu.layout import WHOLE_WARP
 from tesserac.tile.gpu.matrix import WARPGROUP
-from tesserac.tile.gpu.pipeline import Staged, carry_more, fitting_depth, issued, ring_type, settled, staged_layout
-from tesserac.tile.gpu.shared import ATOM_ROWS, tensor_box
-from tesserac.tile.gpu.shared_copies import by_stride, stride_order
+from tesserac.tile.gpu.pipeline import (
+    Staged,
+    carry_more,
+    fitting_depth,
+    issued,
+    ring_type,
+    settled,
+    staged_layout,
+    started,
+)
+from tesserac.tile.gpu.row_copies import erase_unread
+from tesserac.tile.gpu.shared_copies import by_stride
+from tesserac.tile.gpu.tensor_maps import copied_box, tensor_map
 from tesserac.tile.gpu.types import (
     BESIDE,
     COPY,
@@ -50,14 +60,17 @@ from tesserac.tile.gpu.types import (
     BarriersType,
     FragmentType,
     StagesType,
-    TensorMapType,
 )
-from tesserac.tile.gpu.values import barriers, integer, kernel_grid, kernel_parameters, matrix_unit_of, memory
+from tesserac.tile.gpu.values import barriers, integer, kernel_grid, matrix_unit_of
 
 REGISTERS = {2: (40, 232), 3: (56, 152)}
 """Of a thread of the producer and of one that computes, by how many groups of those there are: they add up to what a
 block of so many threads is given. One group has enough without it."""
+ROW_REGISTERS = {2: (56, 224), 3: (56, 152)}
+"""The same where threads of the producer compute the places of rows that they copy."""
 BARRIER_ROOM = 1024
+THREADS = WARPGROUP * WHOLE_WARP
+"""Those of a producer."""
 LOOPS = ("gpu.for", "gpu.tree")
 PRODUCTS = ("gpu.multiply", "gpu.multiply_held")
 ROWS_BESIDE = 8
@@ -84,6 +97,16 @@ class _Group:
     def bytes(self) -> int:
         return sum(staged_layout(load).bytes for load in self.loads)
 
+    @property
+    def rows(self) -> list[Op]:
+        """Those that the threads of the producer copy."""
+        return [load for load in self.loads if copies_rows(load)]
+
+    @property
+    def arrivals(self) -> int:
+        """Who says that a stage is full: each thread that copies rows, and the one that starts tensor copies."""
+        return (THREADS if self.rows else 0) + (len(self.rows) < len(self.loads))
+
 
 @dataclass(frozen=True)
 class _Room:
@@ -104,7 +127,8 @@ class _Split:
         self.rooms = self.allocate(shared_bytes)
         self.read: set[Op] = set()
         """What both sides read from memory to know where they are."""
-        self.maps = {load: _tensor_map(kernel, load) for group in self.groups for load in group.loads}
+        loads = [load for group in self.groups for load in group.loads if not copies_rows(load)]
+        self.maps = {load: tensor_map(kernel, load) for load in loads}
 
     def allocate(self, shared_bytes: int) -> dict[object, _Room]:
         start, rooms = Builder.before(self.kernel.body.ops[0]), dict[object, _Room]()
@@ -119,7 +143,7 @@ class _Split:
         for ring, group in reversed(owners.items()):
             count = ahead if group.once else depth
             rings = [start.value("gpu.alloc", (), ring_type(load, count), hint="ring") for load in group.loads]
-            full = start.value("gpu.alloc", (), BarriersType(count, 1), hint="full")
+            full = start.value("gpu.alloc", (), BarriersType(count, group.arrivals), hint="full")
             empty = start.value("gpu.alloc", (), BarriersType(count, self.consumers), hint="empty")
             rooms[ring] = _Room(rings, full, empty)
             for load, value in zip(group.loads, rings, strict=True):
@@ -143,7 +167,8 @@ class _Split:
         *work, last = [op for op in body.ops if op.name not in ("gpu.alloc", "gpu.fill_ones", "gpu.barrier")]
         producer = self.producer(work)
         consumer = self.consumer(work)
-        copying, computing = REGISTERS.get(self.consumers // WARPGROUP, (0, 0))
+        registers = ROW_REGISTERS if any(group.rows for group in self.groups) else REGISTERS
+        copying, computing = registers.get(self.consumers // WARPGROUP, (0, 0))
         self.role(last, "consumer", 0, self.consumers, computing, consumer)
         self.role(last, "producer", self.consumers, WARPGROUP, copying, producer)
         self.kernel.attrs["warps"] = self.consumers + WARPGROUP
@@ -171,8 +196,9 @@ class _Split:
             if group.once:
                 Builder(block).op("gpu.arrive", (self.rooms[group.ring].empty, slots[group.loads[0].result].slot))
             for load in group.loads:
-                for op in (*_turned(load), load):
+                for op in _turned(load):
                     op.erase()
+                erase_unread([load.result])
         Builder(block).op("gpu.end")
         return block
 
@@ -239,6 +265,8 @@ class _Split:
         b, room = Builder.before(group.loads[-1] if group.once else group.dot), self.rooms[group.ring]
         slot, parity = b.op("gpu.next", (room.full,), (INDEX, INDEX), names=("slot", "parity")).results
         b.op("gpu.await", (room.full, slot, parity))
+        if group.rows:
+            b.op("gpu.see_copies")
         found = {load.result: Staged(ring, slot) for load, ring in zip(group.loads, room.rings, strict=True)}
         for load, ring in zip(group.loads, room.rings, strict=True):
             if ENDS in load.attrs:
@@ -252,6 +280,8 @@ class _Split:
     def producer(self, work: list[Op]) -> Block:
         block = Block()
         self.read = _read_as_indices(work)
+        for group in self.groups:
+            self.read |= {op for load in group.rows for op in places_of(load)}
         self.copying(work, Builder(block, self.kernel.span), {})
         Builder(block).op("gpu.end")
         return block
@@ -288,14 +318,20 @@ class _Split:
         room = self.rooms[group.ring]
         slot, parity = b.op("gpu.next", (room.empty,), (INDEX, INDEX), names=("slot", "parity")).results
         b.op("gpu.await", (room.empty, slot, index_op(b, "sub", dim_value(b, 1), parity)))
-        b.op("gpu.expect", (room.full, slot), attrs={"bytes": sum(map(self.copied_bytes, group.loads))})
+        tensors = [load for load in group.loads if not copies_rows(load)]
+        if tensors:
+            b.op("gpu.expect", (room.full, slot), attrs={"bytes": sum(map(self.copied_bytes, tensors))})
         for load, ring in zip(group.loads, room.rings, strict=True):
-            at = [known.get(v, v) for v in by_stride(load)]
-            b.value("gpu.tensor_copy", (self.maps[load], *at, ring, slot, room.full), COPY)
-
+            if copies_rows(load):
+                started(b, load, [known.get(v, v) for v in load.operands], ring, slot)
+            else:
+                at = [known.get(v, v) for v in by_stride(load)]
+                b.value("gpu.tensor_copy", (self.maps[load], *at, ring, slot, room.full), COPY)
+        if group.rows:
+            b.op("gpu.arrive_copied", (room.full, slot))
 
     def copied_bytes(self, load: Op) -> int:
-        layout, (rows, _) = staged_layout(load), _box(self.kernel, load)
+        layout, (rows, _) = staged_layout(load), copied_box(self.kernel, load)
         return layout.filled_bytes // layout.stored.shape[0] * rows
 
 
@@ -390,27 +426,3 @@ def _readers(load: Op) -> tuple[Op, Op]:
     dots = [user for value in values for user, _ in value.uses if user.name == "gpu.dot"]
     place = {dot: dot.parent.place(dot) for dot in dots if dot.parent is not None}
     return min(dots, key=lambda dot: place[dot]), max(dots, key=lambda dot: place[dot])
-
-
-def _box(kernel: Op, load: Op) -> tuple[int, int]:
-    """What one tensor copy brings: all rows of a panel, of a left operand those that there are, in whole units of the
-    swizzle. What its stage has in the others meets only rows of the result that are not there either."""
-    layout = staged_layout(load)
-    rows, columns = tensor_box(layout)
-    mem, axes = memory(load.operands[0]), [isinstance(v.type, AxisType) for v in load.operands[1:]]
-    there = kernel.attrs.get(MOST_ROWS, mem.dims[axes.index(True)].constant)
-    users = [(user.name, place) for user, place in load.result.uses]
-    if layout.transposed or users != [("gpu.dot", 0)] or not isinstance(there, int):
-        return rows, columns
-    return min(rows, -(-there // ATOM_ROWS) * ATOM_ROWS), columns
-
-
-def _tensor_map(kernel: Op, load: Op) -> Value:
-    """A new argument: how tensor copies read the memory of a staged block."""
-    source = load.operands[0]
-    mem = memory(source)
-    order = stride_order(load)
-    dims, strides = (tuple(sizes[i] for i in order) for sizes in (mem.dims, mem.strides))
-    ty = TensorMapType(dims, strides, mem.dtype, mem.policy, _box(kernel, load))
-    kernel.attrs["mapped"] = (*indices(kernel, "mapped"), kernel_parameters(kernel).index(source))
-    return kernel.body.add_arg(ty, f"{source.name}_map")

@@ -28,12 +28,13 @@ from tesserac.ir.core import Op, Value, attr, clone_op
 from tesserac.ir.index import dim_value
 from tesserac.ir.types import INDEX, AxisType
 from tesserac.tile.gpu.chains import behind
+from tesserac.tile.gpu.gathers import copies_rows, cut_axes
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
+from tesserac.tile.gpu.row_copies import erase_unread
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import fragment, matrix_unit_of, memory, scalar_of
-from tesserac.types.dims import Dim
 from tesserac.types.policy import NO_POLICY
 
 MAX_SUMMED_COLUMNS = 128
@@ -67,28 +68,39 @@ def _late_products(kernel: Op) -> Iterator[_Late]:
         first, dot = dots
         uses = list(dot.result.uses)
         carried = len(uses) == 1 and uses[0][0] is loop.body.terminator
-        if carried and isinstance(dot.operands[0].type, FragmentType) and _end_of_rows(dot) is not None:
+        if carried and isinstance(dot.operands[0].type, FragmentType) and _ends_somewhere(dot, loop):
             summed = bool(_late_sums(loop, dot.operands[0])) and fragment(dot.result).shape[1] <= MAX_SUMMED_COLUMNS
             yield _Late(loop, dot, uses[0][1], first, summed)
 
 
-def _end_of_rows(dot: Op) -> Dim | None:
-    """Behind which place of the memory of a right operand there are no terms."""
+def _ends_somewhere(dot: Op, loop: Op) -> bool:
+    """Whether there is a place at which a right operand has no terms: behind its memory, or behind the end of a loop
+    whose rounds rows at computed places belong to."""
     load = dot.operands[1].defining_op
     if load is None or load.name != "gpu.stage":
-        return None
-    dims = memory(load.operands[0]).dims
-    return next((size for size, at in zip(dims, load.operands[1:], strict=True) if isinstance(at.type, AxisType)), None)
+        return False
+    if not copies_rows(load):
+        return any(isinstance(at.type, AxisType) for at in load.operands[1:])
+    rows = cut_axes(load).get(0)
+    made = rows.defining_op if rows is not None else None
+    return made is not None and made.operands == (loop.body.args[0], loop.operands[1])
+
+
+def _nowhere(b: Builder, load: Op, loop: Op) -> Value:
+    """That place."""
+    if copies_rows(load):
+        return loop.operands[1]
+    dims = zip(memory(load.operands[0]).dims, load.operands[1:], strict=True)
+    return dim_value(b, next(size for size, at in dims if isinstance(at.type, AxisType)))
 
 
 def _rotate(late: _Late, number: int) -> None:
     loop, dot, body = late.loop, late.dot, late.loop.body
     terms, load, scaled = dot.operands[0], dot.operands[1].defining_op, dot.operands[2]
-    end = _end_of_rows(dot)
-    assert load is not None and end is not None
+    assert load is not None
     before = Builder.before(loop)
     nothing = before.value("gpu.full", (), fragment(terms), {"value": 0})
-    inits = [nothing, dim_value(before, end)]
+    inits = [nothing, _nowhere(before, load, loop)]
     carried, counter = body.args[1 + late.position], body.args[0]
     left, place = body.add_arg(fragment(terms), "terms"), body.add_arg(INDEX, "place")
     b = Builder.before(body.ops[body.place(late.first) + 1])
@@ -156,7 +168,7 @@ def _finish(whole: Op, late: _Late, sums: dict[int, Op], number: int) -> None:
     load = late.dot.operands[1].defining_op
     late.dot.erase()
     assert load is not None
-    load.erase()
+    erase_unread([load.result])
 
 
 def _product_at(b: Builder, late: _Late, number: int, terms: Value, place: Value, acc: Value) -> Op:

@@ -17,6 +17,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import indices
 from tesserac.ir.types import AxisType
 from tesserac.tile.dialect import BUFFERS
+from tesserac.tile.gpu.gathers import copies_rows
 from tesserac.tile.gpu.pipeline import staged_layout
 from tesserac.tile.gpu.values import kernel_parameters, memory
 from tesserac.types.dims import ONE
@@ -32,7 +33,7 @@ def share_copies(kernel: Op) -> None:
     first: dict[tuple[Block, Read], Op] = {}
     for load in [op for op in kernel.walk() if op.name == "gpu.stage" and "ring" not in op.attrs]:
         buffer = numbers.get(load.operands[0])
-        if buffer is None or load.parent is None:
+        if buffer is None or load.parent is None or copies_rows(load):
             continue
         other = first.setdefault((load.parent, (buffer, *_read(load))), load)
         if other is not load:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op
+from tesserac.tile.gpu.gathers import row_places
 from tesserac.tile.gpu.layout import Layout
 from tesserac.tile.gpu.values import fragment, memory
 
@@ -25,9 +26,10 @@ WORD = 4
 
 def spread_loads(kernel: Op) -> None:
     """Changes the kernel in place."""
+    copying = row_places(kernel)
     for loop in [op for op in kernel.walk() if op.name == "gpu.for"]:
         if sum(op.name == "gpu.dot" for op in loop.body.ops) > 1:
-            for op in [op for op in loop.body.ops if op.name == "gpu.load"]:
+            for op in [op for op in loop.body.ops if op.name == "gpu.load" and op not in copying]:
                 _spread(op)
 
 

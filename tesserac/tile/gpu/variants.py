@@ -24,6 +24,7 @@ from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows, takes_roles
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import TEAM, WHOLE_WARP
 from tesserac.tile.gpu.matrix import COLUMNS, FMA, FMA_PART, MMA, MMA_PART, ROWS, WARPGROUP, WGMMA
+from tesserac.tile.gpu.row_copies import is_staged_gather
 from tesserac.types.dims import ONE, Dim, product
 
 ROW_ALIGNMENT = 16
@@ -48,6 +49,11 @@ class Variant:
     share: str = ""
     team: int = TEAM
     """Threads that fold a block of a row."""
+
+    @property
+    def copying(self) -> int:
+        """Warps that copy rows into stages: those of a producer, or all."""
+        return WARPGROUP if self.unit == WGMMA else self.warps
 
     @property
     def teams(self) -> int:
@@ -157,7 +163,8 @@ def _lies_left(dot: Op) -> bool:
 def _source(operand: Value) -> MemRefType | None:
     """The memory behind an operand, if it is not computed."""
     load = operand.defining_op
-    return memref_type(load.operands[0]) if load is not None and load.name == "tile.load" else None
+    copied = load is not None and (load.name == "tile.load" or is_staged_gather(load))
+    return memref_type(load.operands[0]) if load is not None and copied else None
 
 
 def _aligned(mem: MemRefType) -> list[Guard]:

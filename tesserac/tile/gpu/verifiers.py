@@ -160,6 +160,14 @@ def verify_copy(op: Op) -> None:
     require(op.result.type == COPY and memory(mem).dtype == stages(ring).dtype, "gives a copy token", op)
 
 
+def verify_copy_rows(op: Op) -> None:
+    ring, mem = stages(op.operands[0]), memory(op.operands[2])
+    require(op.result.type == COPY and mem.dtype == ring.dtype, "gives a copy token", op)
+    moving = [v for v, dims in zip(op.operands[3:], operand_maps(op), strict=False) if dims]
+    kinds = sorted(type(v.type).__name__ for v in moving)
+    require(kinds == [AxisType.__name__, FragmentType.__name__], "reads rows of one block", op)
+
+
 def verify_tensor_copy(op: Op) -> None:
     source, *at, ring, _, group = op.operands
     require(isinstance(source.type, TensorMapType), "reads a tensor map", op)
@@ -231,6 +239,8 @@ def verify_role(op: Op) -> None:
     for name in ("first", "warps", "registers"):
         require(isinstance(op.attrs.get(name), int), "needs {}", op, name)
     require(isinstance(op.attrs.get("name"), str), "needs a name", op)
+    held = any(inner.name == "gpu.barrier" for inner in op.walk())
+    require(not held, "has a barrier of the whole block, at which other warps never arrive", op)
 
 
 def verify_dot(op: Op) -> None:
