@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tessera
 from tesserac.graph.interp import run_function
 from tests.support.folding import folded
 from tests.support.source_support import compile_to_forms
@@ -30,6 +31,12 @@ VALUES: list[tuple[str, list[float], list[float]]] = [
     ("trapezoid(x)[None]", [1.5], [0]),
     ("unwrap(x)", [1.5], [1.5]),
     ("quantile(x, 0.3)[None]", [-INF, 1, 2], [-INF]),
+    ("boxcox(x, 1e37)", [1e-30, 0.5, 1.0, 2.0, 0.0], [-1e-37, -1e-37, 0, INF, -1e-37]),
+    ("boxcox1p(x, -3e38)", [1e30, 0.0], [3.333333e-39, 0]),
+    ("convolve(array([1.0, 2.0, 3.0]), x)", [NAN, 1.0], [NAN, NAN, NAN, 3]),
+    ("convolve(array([1.0, 2.0, 3.0]), x)", [1.0, INF, 0.0], [1, INF, INF, INF, 0]),
+    ("correlate(x, array([NAN, 0.0]), mode=\"full\")", [1.0, 2.0], [0, NAN, NAN]),
+    ("mod(x, 3.0)", [-1.0, 4.0, INF, -0.0], [2, 1, NAN, 0]),
 ]
 SLOPES: list[tuple[str, list[float], list[float]]] = [
     ("i1(x)", [100.0, TINY, -1e-30], [INF, 0.5, 0.5]),
@@ -45,6 +52,7 @@ SLOPES: list[tuple[str, list[float], list[float]]] = [
     ("log10(x)", [3e38, 1.0], [1.447648e-39, 0.4342945]),
     ("copysign(x, -ones_like(x))", [0.0, 2.0, -2.0, INF], [0, -1, 1, -1]),
     ("polygamma(2, x)", [-0.3, 2.0], [766.61989, 0.4939394]),
+    ("boxcox(x, 1e37)", [0.5, 1.0], [0, 1]),
 ]
 
 
@@ -76,3 +84,10 @@ def test_values(call: str, x: list[float], wanted: list[float]) -> None:
 @folded("call, x, wanted", SLOPES, one_in=24)
 def test_slopes(call: str, x: list[float], wanted: list[float]) -> None:
     close(run(f"grad(lambda x: sum({call}))(x)", x), wanted, call, 1e-5)
+
+
+@pytest.mark.one_in(24)
+def test_nothing_has_no_first_element() -> None:
+    compiled = tessera.compile("def f(x: Tensor[N, f32]):\n    return unique(x, size=2)\n")
+    with pytest.raises(tessera.TesseraError, match="there is no element that could be the first"):
+        compiled.f(np.zeros(0, np.float32))
