@@ -124,47 +124,71 @@ class _Pending:
         self.ctx = ctx
         self.sinks: list[Sink] = []
         self.reads: dict[Tile, frozenset[Value]] = {}
+        self._results = set[Value]()
+        self._written: dict[Value, _Elements] = {}
 
     def add(self, sink: Store | Reduce) -> None:
         if self.sinks and not self._shares(sink):
             self.flush()
         self.sinks.append(sink)
+        if isinstance(sink, Store):
+            self._written.setdefault(sink.memory, _Elements()).add(sink)
+        else:
+            self._results.add(sink.result)
 
     def flush(self) -> None:
         """The loops of all that waits; they keep what is costly and read later."""
         sinks, self.sinks = self.sinks, []
+        self._results, self._written = set(), {}
         if sinks:
             lower_sinks(self.ctx, [*sinks, *copies_beside(self.ctx, sinks)])
 
     def before(self, op: Op) -> None:
         """Computes what waits if `op` needs it: a result, or memory that is still to be written."""
-        waiting = {s.result for s in self.sinks if isinstance(s, Reduce)}
-        written = self._written()
         loads = op.name in ("tile.load", "tile.gather")
         reads = {self.ctx.values.get(v) for v in op.operands} if loads else set()
-        if (op.regions and op.name != "tile.map") or waiting & set(op.operands) or written & reads:
+        needs = not self._results.isdisjoint(op.operands) or not reads.isdisjoint(self._written)
+        if needs or (op.regions and op.name != "tile.map"):
             self.flush()
-
-    def _written(self) -> set[Value | None]:
-        return {s.memory for s in self.sinks if isinstance(s, Store)}
-
-    def _may_meet(self, sink: Store, other: Sink) -> bool:
-        """Whether two stores may write one element: not where some coordinate is two different numbers."""
-        if not isinstance(other, Store) or other.memory is not sink.memory:
-            return False
-        pairs = [p for p in zip(sink.at, other.at, strict=True) if all(isinstance(place, Value) for place in p)]
-        numbers = [[constant_index(place) for place in pair if isinstance(place, Value)] for pair in pairs]
-        return not any(None not in pair and pair[0] != pair[1] for pair in numbers)
 
     def _shares(self, sink: Store | Reduce) -> bool:
         first = self.sinks[0]
         reads = memories(sink.tile, self.reads)
-        return (
-            sink.axes == first.axes
-            and sink.tile.type.shape == first.tile.type.shape
-            and not reads & self._written()
-            and not (isinstance(sink, Store) and any(self._may_meet(sink, other) for other in self.sinks))
-        )
+        if (sink.axes, sink.tile.type.shape) != (first.axes, first.tile.type.shape):
+            return False
+        return reads.isdisjoint(self._written) and not (isinstance(sink, Store) and self._meets(sink))
+
+    def _meets(self, sink: Store) -> bool:
+        """Whether it may write an element that another writes."""
+        others = self._written.get(sink.memory)
+        return others is not None and others.may_have(sink)
+
+
+class _Elements:
+    """What stores write of one memory, as far as numbers say: those whose numbers are of the same coordinates meet only
+    where all are equal, and so a step of a transform looks once for each of its hundred."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, ...], set[tuple[int, ...]]] = {}
+
+    def add(self, sink: Store) -> None:
+        known = _known_places(sink)
+        self._numbers.setdefault(tuple(known), set()).add(tuple(known.values()))
+
+    def may_have(self, sink: Store) -> bool:
+        """Whether another store may write an element of this one: not where some coordinate is two numbers."""
+        known = _known_places(sink)
+        here, numbers = tuple(known), tuple(known.values())
+        if numbers in self._numbers.get(here, ()):
+            return True
+        elsewhere = ((at, found) for at, each in self._numbers.items() if at != here for found in each)
+        return any(all(known.get(d, n) == n for d, n in zip(at, found, strict=True)) for at, found in elsewhere)
+
+
+def _known_places(sink: Store) -> dict[int, int]:
+    """The coordinates of a store that are numbers."""
+    places = {dim: constant_index(place) for dim, place in enumerate(sink.at) if isinstance(place, Value)}
+    return {dim: number for dim, number in places.items() if number is not None}
 
 
 def _lower_ops(ctx: Context, block: Block) -> None:

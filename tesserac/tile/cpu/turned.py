@@ -25,8 +25,9 @@ SMALLEST_SIDE = 8
 def turned_blocks(ctx: Context, tiles: Sequence[Tile], dim: int) -> dict[Tile, Stored]:
     """Copies of the blocks that nests along `dim` would read across, made here."""
     found: dict[Tile, Stored] = {}
+    seen = set[tuple[Tile, Places]]()  # by all tiles: a step of a transform has a hundred, which share all they read
     for tile in tiles:
-        for block, at in leaves(tile, identity(tile)):
+        for block, at in leaves(tile, identity(tile), seen):
             if isinstance(block, Loaded) and block not in found and _lies_across(block, at, dim):
                 found[block] = _turned(ctx, block)
     return found
