@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Module, Op, attr_tuple
-from tesserac.ir.meaning import meaning
+from tesserac.ir.meaning import Meanings
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
 from tesserac.schedule.cuts import CUT, cut_of
 from tesserac.schedule.dialect import (
@@ -66,7 +66,7 @@ def tile_pass(machine: Machine, holds: Holds = holds_nothing) -> Pass:
     whose code is there are not built."""
 
     def run(module: Module) -> Module:
-        built: dict[str, _Built] = {}
+        built, meanings = dict[str, _Built](), Meanings()
         sized: dict[str, Op] = {}
         hosts = list(module.ops)
         for host in hosts:
@@ -74,14 +74,14 @@ def tile_pass(machine: Machine, holds: Holds = holds_nothing) -> Pass:
             for number, launch in enumerate(launches):
                 name = f"{host.symbol}${number}"
                 if launch_lengths(launch):
-                    _launch_tensors(launch, built, name)
+                    _launch_tensors(launch, built, meanings, name)
                 elif machine.packs_operands and launch_kind(launch) == "lines" and not _in_loop(launch):
-                    said = f"sized {meaning(launch)}"  # one in a loop that says the same has code of its own
+                    said = f"sized {meanings.of(launch)}"  # one in a loop that says the same has code of its own
                     _launch(host, launch, _once(built, said, partial(_sized, launch, name, sized, holds)))
                 elif launch_portion(launch) is None:
-                    _launch(host, launch, _once(built, meaning(launch), partial(_build, launch, name)))
+                    _launch(host, launch, _once(built, meanings.of(launch), partial(_build, launch, name)))
                 else:
-                    _launch_portions(host, launch, built, name)
+                    _launch_portions(host, launch, built, meanings, name)
             host.detach()
         return Module([*sized.values(), *share_kernels([made.kernel for made in built.values()], hosts), *hosts])
 
@@ -199,11 +199,11 @@ def _build_with(builder: Callable[[Frame], None], launch: Op, name: str) -> _Bui
     return _Built(kernel, frame.operands(), frame.touched())
 
 
-def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], name: str) -> None:
+def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], meanings: Meanings, name: str) -> None:
     """Parts of rows, and what joins them."""
     from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
 
-    said, builder = meaning(launch), Builder.before(launch)
+    said, builder = meanings.of(launch), Builder.before(launch)
     held = [add_workspace(host, type_) for type_ in partial_types(launch)]
     parts = _once(built, f"parts {said}", partial(_build_with, build_parts, launch, f"{name}.parts"))
     joined = _once(built, f"joined {said}", partial(_build_with, build_joined, launch, f"{name}.joined"))
@@ -214,10 +214,10 @@ def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], name: str) 
     launch.erase()
 
 
-def _launch_tensors(launch: Op, built: dict[str, _Built], name: str) -> None:
+def _launch_tensors(launch: Op, built: dict[str, _Built], meanings: Meanings, name: str) -> None:
     """One kernel, for each tensor with its own memory and length."""
     lengths, single = launch_lengths(launch), one_tensor(launch)
-    made = _once(built, f"{len(lengths)} tensors {meaning(single)}", partial(_build, single, name))
+    made = _once(built, f"{len(lengths)} tensors {meanings.of(single)}", partial(_build, single, name))
     made.kernel.attrs[TENSORS] = len(lengths)
     operands = [given[place] for given in memory_of_each(launch) for place in made.operands]
     touched = sum((made.touched.substitute({LENGTH: length}) for length in lengths), ZERO)

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tesserac.ir.core import Op
-from tesserac.ir.meaning import meaning
+from tesserac.ir.meaning import Meanings
 
 
 def share_kernels(kernels: Sequence[Op], hosts: Iterable[Op]) -> list[Op]:
     """The kernels that are left."""
-    first: dict[str, Op] = {}
-    chosen = {kernel.symbol: first.setdefault(meaning(kernel), kernel).symbol for kernel in kernels}
+    first, meanings = dict[str, Op](), Meanings()
+    chosen = {kernel.symbol: first.setdefault(meanings.of(kernel), kernel).symbol for kernel in kernels}
     for host in hosts:
         for launch in host.walk():
             if launch.name == "tile.launch":
