@@ -6,8 +6,8 @@
                                                | part 1 |
 
 LLVM takes half of the time of a compilation, and modules in contexts of their own have nothing in common. llvmlite lets
-one thread in at a time, whatever the context; hence the one call that takes long is made past its lock. How a program
-is cut does not depend on the number of cores, so that neither do its bytes.
+one thread in at a time, whatever the context; hence the calls that take long are made past its lock. How a program is
+cut does not depend on the number of cores, so that neither do its bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from threading import Event, Lock, Thread
+from typing import cast
 
-from llvmlite.binding import create_context, ffi
+from llvmlite.binding import ModuleRef, create_context, ffi
 
 from tessera.processor import available_cores
-from tesserac.target.compile import Machine, new_target_machine, parse, passes
+from tesserac.target.compile import CodegenError, Machine, check_intrinsics, new_target_machine, passes
 
 Keep = Callable[[bytes], object]
 
@@ -79,9 +80,9 @@ class Workers:
 
 def emit_apart(text: str, machine: Machine, *, scheduled: bool = False) -> bytes:
     """As `emit_object`, sharing nothing with what other threads do."""
-    target, module = new_target_machine(machine), parse(text, create_context())
+    target, module = new_target_machine(machine), _parsed(text)
     with passes(scheduled=scheduled), ffi.OutputString() as problem:
-        buffer = _emit()(target, module, 1, problem)
+        buffer = _past_lock("LLVMPY_TargetMachineEmitToMemory")(target, module, 1, problem)
         if not buffer:
             raise RuntimeError(str(problem))
     try:
@@ -90,10 +91,25 @@ def emit_apart(text: str, machine: Machine, *, scheduled: bool = False) -> bytes
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
+def _parsed(text: str) -> ModuleRef:
+    """As `parse`, in a context of its own: of sixteen parts the last would wait for all others to be read."""
+    check_intrinsics(text)
+    context = create_context()
+    with ffi.OutputString() as problem:
+        read = _past_lock("LLVMPY_ParseAssembly")(context, ctypes.c_char_p(text.encode()), problem)
+        module = ModuleRef(read, context)
+        if problem:
+            module.close()
+            raise CodegenError(str(problem))
+    with ffi.OutputString() as problem:
+        if _past_lock("LLVMPY_VerifyModule")(module, problem):
+            raise CodegenError(str(problem))
+    return module
+
+
 @cache
-def _emit() -> Callable[..., ctypes.c_void_p]:
-    """llvmlite's function, from a handle of its own of the same library."""
-    found = ctypes.CDLL(ffi.lib._name).LLVMPY_TargetMachineEmitToMemory
-    locked = ffi.lib.LLVMPY_TargetMachineEmitToMemory
+def _past_lock(name: str) -> Callable[..., ctypes.c_void_p]:
+    """A function of llvmlite, from a handle of its own of the same library."""
+    found, locked = getattr(ctypes.CDLL(ffi.lib._name), name), getattr(ffi.lib, name)
     found.argtypes, found.restype = locked.argtypes, locked.restype
-    return found
+    return cast("Callable[..., ctypes.c_void_p]", found)
