@@ -46,12 +46,18 @@ PART, MOST_PARTS = 30_000, 16
 that is new to it: a product of 95,000 characters takes 4 % more of the processor in three parts than in one, and passes
 in three quarters of the time where there are cores for them."""
 
+BEGUN = 40_000
+"""Characters of kernels that go to LLVM while others are written: more than a part, since their number has no end."""
+
+Begin = Callable[[Module], None]
+"""Told after each kernel that is written: takes out of the module what need not wait for the others."""
+
 Locate = Callable[[Span], tuple[str, int, int]]
 """File, line and column of a span; ("", 0, 0) where it has none."""
 
 
 def build_artifact(
-    write_kernels: Callable[[], Module],
+    write_kernels: Callable[[Begin], Module],
     functions: Sequence[Op],
     kernels: Mapping[str, Op],
     machine: Machine,
@@ -66,17 +72,24 @@ def build_artifact(
     last of `functions` is the entry, the others are what it calls; `shared` is code of kernels that many programs have,
     in the module or made before; `name` is what it is called in messages. Host code that is apart is begun first: its
     long function is the one thing that cores cannot share, and is ready when the last kernels are."""
-    func, workers = functions[-1], Workers()
+    func, workers, begun = functions[-1], Workers(), list[Making]()
+
+    def begin(written: Module) -> None:
+        text = written.begin(BEGUN, shared)
+        if text is not None:
+            begun.append(workers.start(Job(text, machine)).object)
+
     apart = _host_module(functions, kernels, machine)
-    host = apart or write_kernels()
+    host = apart or write_kernels(begin)
     loops = LoopModule(Module("tessera.loops", host.triple, host.layout))
     sites = emit_host(host, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
     emit_method(host, name)
     shapes = Shapes(tuple(_inputs(func)), tuple(_outputs(func)), returns_tuple, tuple(taken.items()), takes_out)
-    begun = [] if apart is None else [workers.start(Job(str(apart), replace(machine, level=NO_OPTIMISATION))).object]
-    module = host if apart is None else write_kernels()
+    if apart is not None:
+        begun.append(workers.start(Job(str(apart), replace(machine, level=NO_OPTIMISATION))).object)
+    module = host if apart is None else write_kernels(begin)
     objects = [shared_code(code, module, machine, workers) for code in shared]
     objects += [*_kernels_begun(module, machine, workers), *begun]
     objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine, workers))

@@ -97,6 +97,8 @@ class Module:
         self._named: dict[str, Function] = {}
         self._shared: dict[str, Function] = {}
         self._asked: dict[str, Function] = {}
+        self._begun: dict[str, Function] = {}
+        """Functions that `begin` has given away, by their names."""
         self._globals: dict[str, str] = {}
         self.tables: dict[str, tuple[bytes, int]] = {}
         """Bytes and their alignment, by the names of constants that the text only declares."""
@@ -257,19 +259,41 @@ class Module:
         parts = [*self._head(), *self._globals.values(), *functions, *declared, *named, *self._nodes()]
         return "\n".join(parts) + "\n"
 
+    def begin(self, size: int, held: Container[str]) -> str | None:
+        """The text of a module with the functions that are complete and that nothing changes any more, once they have
+        `size` characters together; from then on they are only declared here. What does not compute, so far, what many
+        programs have, what is `held` and who refers to a variable of this module stays until the end."""
+        ready = {f.name: f for f in self._functions if f.computes and not f.is_common and f.name not in held}
+        if self._named_metadata or sum(len(line) for f in ready.values() for line in f.lines) < size:
+            return None
+        named = {name: dict.fromkeys(_REFERENCE.findall(str(f))) for name, f in ready.items()}
+        free = [name for name, others in named.items() if not self._defined & others.keys()]
+        if not free:
+            return None
+        texts = self._hidden([ready[name] for name in free])
+        made = self._part(free, texts, named, first=False)
+        self._begun |= {name: ready[name] for name in free}
+        self._functions = [f for f in self._functions if f.name not in self._begun]
+        return made
+
     def parts(self, size: int, most: int) -> list[str]:
         """The module as several, each of about `size` characters. Who refers to a variable stays where that is; what
         was internal is hidden, since the other parts may call it."""
         sizes = {function.name: sum(map(len, function.lines)) for function in self._functions}
         count = min(most, sum(sizes.values()) // size)
-        if count < 2 or self._named_metadata:
+        if self._named_metadata or (count < 2 and not self._begun):
             return [str(self)]
-        for function in self._functions:
-            function.linkage = function.linkage.replace("internal", "hidden")
-        texts = {function.name: str(function) for function in self._functions}
+        texts = self._hidden(self._functions)
         named = {name: dict.fromkeys(_REFERENCE.findall(text)) for name, text in texts.items()}
-        bins = _balanced(sizes, {name for name, others in named.items() if self._defined & others.keys()}, count)
+        tied = {name for name, others in named.items() if self._defined & others.keys()}
+        bins = _balanced(sizes, tied, max(count, 1))
         return [self._part(part, texts, named, first=part is bins[0]) for part in bins]
+
+    def _hidden(self, functions: Sequence[Function]) -> dict[str, str]:
+        """The texts of functions that other parts may call."""
+        for function in functions:
+            function.linkage = function.linkage.replace("internal", "hidden")
+        return {function.name: str(function) for function in functions}
 
     @property
     def _defined(self) -> Set[str]:
@@ -288,7 +312,7 @@ class Module:
         }
         used |= dict.fromkeys(name for text in here.values() for name in _REFERENCE.findall(text))
         outside = [name for name in used if name not in part and name not in here]
-        functions = {function.name: function for function in self._functions}
+        functions = self._begun | {function.name: function for function in self._functions}
         elsewhere = {name: self._globals.get(name, "").rpartition("@")[2] or name for name in outside}
         declared = [self._declarations.get(name) or functions[of].declaration(name) for name, of in elsewhere.items()]
         own = [texts[name] for name in part]

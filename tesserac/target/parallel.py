@@ -1,9 +1,9 @@
 """Several modules of one program become objects at once, each in a thread of its own, beside what writes the next.
 
-    main thread    host's text | kernels' text | part 0 | link
-    threads                    | host ---------------|
-                                               | micro  | part 2
-                                               | part 1 |
+    main thread    host's text | kernels' text ----------| part 0 | link
+    threads                    | host -------------------|
+                                     | begun | begun ----| part 1
+                                                         | part 2 |
 
 LLVM takes half of the time of a compilation, and modules in contexts of their own have nothing in common. llvmlite lets
 one thread in at a time, whatever the context; hence the calls that take long are made past its lock. How a program is

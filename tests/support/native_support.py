@@ -83,7 +83,7 @@ def build(
     for name, kernel in kernels.items():
         emit_kernel(module, kernel, code[name])
     return build_artifact(
-        lambda: module, [func], kernels, target, buffer_bytes, locate, name=func.symbol, returns_tuple=returns_tuple
+        lambda _: module, [func], kernels, target, buffer_bytes, locate, name=func.symbol, returns_tuple=returns_tuple
     )
 
 

@@ -21,7 +21,7 @@ from tesserac.schedule.dialect import CALL
 from tesserac.schedule.machine import APPLE, CPUS, Code, Machine, as_found
 from tesserac.target import compile as llvm
 from tesserac.target import emit
-from tesserac.target.artifact import Locate, build_artifact
+from tesserac.target.artifact import Begin, Locate, build_artifact
 from tesserac.target.common_code import shared_object
 from tesserac.target.cpu.kernels import emit_kernel
 from tesserac.target.cpu.runners import code_of
@@ -106,14 +106,22 @@ def kernels_of(lowered: Module) -> dict[str, Op]:
     return {op.symbol: op for op in lowered.ops if op.name == "cpu.kernel"}
 
 
-def kernel_code(lowered: Module, cpu: CpuPlatform, names: Collection[str] | None = None) -> emit.Module:
-    """The code of all kernels of a module of CPU tiles, or of those named and what they have theirs from."""
+def _whole(module: emit.Module) -> None:
+    """Leaves all that is written where it is."""
+
+
+def kernel_code(
+    lowered: Module, cpu: CpuPlatform, names: Collection[str] | None = None, begin: Begin = _whole
+) -> emit.Module:
+    """The code of all kernels of a module of CPU tiles, or of those named and what they have theirs from; `begin` may
+    take out what is complete."""
     module = emit.Module("tessera", triple=cpu.code.triple, layout=llvm.data_layout(cpu.code))
     kernels = kernels_of(lowered)
     wanted = dict.fromkeys(code_of(kernels[name]) for name in (kernels if names is None else names))
     for name, kernel in kernels.items():
         if name in wanted and CODE not in kernel.attrs:
             emit_kernel(module, kernel)
+            begin(module)
     module.tell_control(HOST_ATTRIBUTES)
     module.merge_equal({code_of(kernel) for kernel in kernels.values() if CODE in kernel.attrs})
     return module
@@ -126,7 +134,7 @@ def artifact(
     functions, kernels = reached_functions(lowered, entry, CALL), kernels_of(lowered)
     launched = {name for func in functions for name in launched_outside_loops(func)}
     return build_artifact(
-        lambda: kernel_code(lowered, cpu, launched),
+        lambda begin: kernel_code(lowered, cpu, launched, begin),
         functions,
         kernels,
         cpu.code,
