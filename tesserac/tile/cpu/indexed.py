@@ -44,9 +44,16 @@ def has_rows(tile: Gathered) -> bool:
 
 
 def is_read_again(gather: Op) -> bool:
-    """Whether more than one operation reads what is gathered, or one that goes over it more than once."""
-    users = [user for user, _ in gather.result.uses]
-    return len(users) > 1 or any(user.name in ("tile.dot", "tile.reduce") for user in users)
+    """Whether more than one operation reads what is gathered, or one that goes over it more than once, or across."""
+    return len(gather.result.uses) > 1 or _is_gone_over(gather.result)
+
+
+def _is_gone_over(value: Value) -> bool:
+    """Whether a product or a fold reads a tile, or what is computed of it element by element."""
+    users = [user for user, _ in value.uses]
+    if any(user.name in ("tile.dot", "tile.reduce") for user in users):
+        return True
+    return any(user.name in ("tile.map", "tile.cast") and _is_gone_over(user.result) for user in users)
 
 
 def lower_scatter(ctx: Context, op: Op) -> None:
