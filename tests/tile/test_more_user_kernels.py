@@ -1,0 +1,198 @@
+"""More kernels as people write them who know other tile languages: experts, packed weights, drawn dropout, sequences of
+several lengths, sparse attention, routing, gradients, convolutions, state spaces, rotations, clusters. They run as
+tiles, with the bits of their meaning under every schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.graph.interp import run_function
+from tesserac.schedule.machine import AARCH64, SM_90A
+from tests.support.cpu_kernels import same_bits
+from tests.support.kernel_programs import scheduled
+from tests.support.source_support import compile_to_forms
+from tests.tile.test_programs_gpu import emulated
+from tests.tile.test_user_kernels import why
+
+Arguments = Callable[[np.random.Generator, int, int], list[np.ndarray]]
+"""What a kernel is given where there are so many rows, and so many terms."""
+
+
+def floats(rng: np.random.Generator, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    return [rng.standard_normal(shape, "f4") for shape in shapes]
+
+
+EXPERTS = """
+@kernel
+def f(x: KTile[S, L, f32], w: KTile["4*L", 24, f32], order: KTile[S, i32], expert: KTile[1, i32]):
+    T = tile.context()
+    at, e, acc = tile.load(order, rows=T.m), tile.load(expert)[0], tile.zeros((T.m, T.n), f32)
+    for k in tile.range_k(x, T.k):
+        acc += tile.dot(tile.load(x, at, k), tile.load(w, tile.col_index(k) + e * L, None, cols=T.n))
+    return acc
+"""
+PACKED_WEIGHTS = """
+@kernel
+def f(x: KTile[S, 64, f32], w: KTile[32, 24, u8], scale: KTile[24, f32]):
+    T = tile.context()
+    p = tile.load(w, cols=T.n)
+    low, high = cast(p & cast(15, u8), f32) - 8.0, cast(p >> cast(4, u8), f32) - 8.0
+    t = tile.load(x, rows=T.m)
+    return (tile.dot(t[:, 0::2], low) + tile.dot(t[:, 1::2], high)) * tile.load(scale, cols=T.n)[None, :]
+"""
+DROPOUT = """
+@kernel
+def f(x: KTile[S, 40, f32], seed: KTile[1, i32]):
+    T = tile.context()
+    p = softmax(tile.load(x, rows=T.m))
+    s = tile.load(seed)[0]
+    at = tile.row_index()[:, None] * 40 + cast(arange(40), i32)[None, :]
+    h = (at + s) * 1103515245 + 12345
+    h = (h ^ (h >> 13)) * 69069
+    return where(h % 10 < 7, p / 0.7, 0.0)
+"""
+SEVERAL_LENGTHS = """
+@kernel
+def f(q: KTile[S, 16, f32], k: KTile[S, 16, f32], v: KTile[S, 16, f32], seg: KTile[S, i32]) -> Tile[S, 16, f32]:
+    T = tile.context()
+    x, mine = tile.load(q, rows=T.m, cols=T.d), tile.load(seg, rows=T.m)
+    acc, m, l = tile.zeros((T.m, T.d), f32), tile.full((T.m,), -INF), tile.zeros((T.m,), f32)
+    for j in tile.range_n(k, T.n):
+        s = tile.dot(x, tile.transpose(tile.load(k, j))) * 0.25
+        s = where(mine[:, None] == tile.load(seg, j)[None, :], s, -INF)
+        p, mc, lc = tile.softmax_online(s)
+        acc, m, l = tile.softmax_accumulate(acc, m, l, p, tile.load(v, j), mc, lc)
+    return acc / l[:, None]
+"""
+SPARSE_ATTENTION = """
+@kernel
+def f(q: KTile[S, 16, f32], k: KTile[64, 16, f32], v: KTile[64, 16, f32], blocks: KTile[3, i32],
+      slots: KTile[24, i32]) -> Tile[S, 16, f32]:
+    T = tile.context()
+    x = tile.load(q, rows=T.m, cols=T.d)
+    acc, m, l = tile.zeros((T.m, T.d), f32), tile.full((T.m,), -INF), tile.zeros((T.m,), f32)
+    for j in tile.range_n(slots, T.n):
+        at = blocks[tile.col_index(j) // 8] * 8 + tile.col_index(j) % 8
+        s = tile.dot(x, tile.transpose(tile.load(k, at))) * 0.25
+        s = where(at[None, :] <= tile.row_index()[:, None], s, -INF)
+        p, mc, lc = tile.softmax_online(s)
+        acc, m, l = tile.softmax_accumulate(acc, m, l, p, tile.load(v, at), mc, lc)
+    return acc / maximum(l, 1e-30)[:, None]
+"""
+ROUTING = """
+@kernel
+def f(x: KTile[S, L, f32], w: KTile[L, 8, f32]):
+    T = tile.context()
+    acc = tile.zeros((T.m, 8), f32)
+    for j in tile.range_k(x, T.k):
+        acc += tile.dot(tile.load(x, None, j, rows=T.m), tile.load(w, j))
+    p = softmax(acc)
+    return argmax(p, axis=1), max(p, axis=1)
+"""
+NORM_GRADIENT = """
+@kernel
+def f(x: KTile[S, 48, f32], dy: KTile[S, 48, f32], g: KTile[48, f32]):
+    T = tile.context()
+    t, d, w = tile.load(x, rows=T.m), tile.load(dy, rows=T.m), tile.load(g)
+    mu = mean(t, axis=-1, keep=True)
+    r = rsqrt(mean((t - mu) * (t - mu), axis=-1, keep=True) + 1e-5)
+    h, wd = (t - mu) * r, d * w[None, :]
+    a, b = mean(wd, axis=-1, keep=True), mean(wd * h, axis=-1, keep=True)
+    return (wd - a - h * b) * r
+"""
+DEPTHWISE = """
+@kernel
+def f(x: KTile[2, S, 16, f32], w: KTile[4, 16, f32], b: KTile[16, f32]):
+    T = tile.context()
+    r = tile.row_index()
+    y = tile.load(b)[None, :] + tile.load(x, rows=T.m) * w[3][None, :]
+    for i in range(3):
+        at = r - 3 + i
+        y = y + where(at[:, None] >= 0, tile.load(x, maximum(at, 0)), 0.0) * w[i][None, :]
+    return y * sigmoid(y)
+"""
+STATE_SPACE = """
+@kernel
+def f(x: KTile[S, 16, f32], a: KTile[S, 16, f32], b: KTile[S, 16, f32], c: KTile[S, 16, f32]):
+    T = tile.context()
+    u, d = tile.load(x, rows=T.m), tile.load(a, rows=T.m)
+    p, q = tile.load(b, rows=T.m), tile.load(c, rows=T.m)
+    h, y = tile.zeros((T.m,), f32), tile.zeros((T.m,), f32)
+    for i in range(16):
+        h = h * exp(-softplus(d[:, i])) + p[:, i] * u[:, i]
+        y = y + q[:, i] * h
+    return y
+"""
+ROTATED_ATTENTION = """
+@kernel
+def f(q: KTile[S, 16, f32], k: KTile[S, 16, f32], v: KTile[S, 16, f32], c: KTile[S, 8, f32],
+      s: KTile[S, 8, f32]) -> Tile[S, 16, f32]:
+    T = tile.context()
+    x, co, si = tile.load(q, rows=T.m), tile.load(c, rows=T.m), tile.load(s, rows=T.m)
+    x = concat([x[:, :8] * co - x[:, 8:] * si, x[:, 8:] * co + x[:, :8] * si], axis=1)
+    acc, m, l = tile.zeros((T.m, 16), f32), tile.full((T.m,), -INF), tile.zeros((T.m,), f32)
+    for j in tile.range_n(k, T.n):
+        y, cj, sj = tile.load(k, j), tile.load(c, j), tile.load(s, j)
+        y = concat([y[:, :8] * cj - y[:, 8:] * sj, y[:, 8:] * cj + y[:, :8] * sj], axis=1)
+        p, mc, lc = tile.softmax_online(tile.dot(x, tile.transpose(y)) * 0.25)
+        acc, m, l = tile.softmax_accumulate(acc, m, l, p, tile.load(v, j), mc, lc)
+    return acc / l[:, None]
+"""
+CLUSTERS = """
+@kernel
+def f(x: KTile[S, 16, f32], c: KTile[10, 16, f32]):
+    T = tile.context()
+    t, y = tile.load(x, rows=T.m), tile.load(c)
+    d = sum(t * t, axis=1, keep=True) - 2.0 * tile.dot(t, tile.transpose(y)) + sum(y * y, axis=1)[None, :]
+    return argmin(d, axis=1), min(d, axis=1)
+"""
+KERNELS: dict[str, tuple[str, Arguments]] = {
+    "experts": (
+        EXPERTS,
+        lambda rng, s, n: [*floats(rng, (s, n), (4 * n, 24)), rng.permutation(s).astype("i4"), np.array([2], "i4")],
+    ),
+    "int4 weights": (
+        PACKED_WEIGHTS,
+        lambda rng, s, n: [*floats(rng, (s, 64)), rng.integers(0, 256, (32, 24)).astype("u1"), *floats(rng, (24,))],
+    ),
+    "softmax dropout": (DROPOUT, lambda rng, s, n: [*floats(rng, (s, 40)), np.array([7], "i4")]),
+    "varlen attention": (
+        SEVERAL_LENGTHS,
+        lambda rng, s, n: [*floats(rng, *[(s, 16)] * 3), np.sort(rng.integers(0, 3, s)).astype("i4")],
+    ),
+    "block sparse attention": (
+        SPARSE_ATTENTION,
+        lambda rng, s, n: [*floats(rng, (s, 16), (64, 16), (64, 16)), np.array([0, 2, 5], "i4"), np.zeros(24, "i4")],
+    ),
+    "top-1 routing": (ROUTING, lambda rng, s, n: floats(rng, (s, n), (n, 8))),
+    "layernorm backward": (NORM_GRADIENT, lambda rng, s, n: floats(rng, (s, 48), (s, 48), (48,))),
+    "depthwise conv1d": (DEPTHWISE, lambda rng, s, n: floats(rng, (2, s, 16), (4, 16), (16,))),
+    "selective scan": (STATE_SPACE, lambda rng, s, n: floats(rng, *[(s, 16)] * 4)),
+    "rope and attention": (ROTATED_ATTENTION, lambda rng, s, n: floats(rng, *[(s, 16)] * 3, (s, 8), (s, 8))),
+    "k-means": (CLUSTERS, lambda rng, s, n: floats(rng, (s, 16), (10, 16))),
+}
+MEANT_BY_PROCESSORS = {"rope and attention"}
+
+
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize("name", KERNELS)
+def test_they_run_as_tiles(name: str) -> None:
+    assert why(KERNELS[name][0], SM_90A) == [""]
+    assert (why(KERNELS[name][0], AARCH64) == [""]) == (name not in MEANT_BY_PROCESSORS)
+
+
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("name", KERNELS)
+def test_they_have_the_bits_of_their_meaning(name: str) -> None:
+    text, args = KERNELS[name][0], KERNELS[name][1](np.random.default_rng(0), 37, 70)
+    wanted = run_function(compile_to_forms(text), "m.f", args)
+    found = [tessera.compile(scheduled(text, blocks)).f(*args) for blocks in (None, (5, 3, 30))]
+    ways = [*(one if isinstance(one, tuple) else (one,) for one in found), emulated(text)(*args)]
+    for results in ways:
+        for got, expected in zip(results, wanted, strict=True):
+            same_bits(np.asarray(got), np.asarray(expected))
