@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -11,8 +12,9 @@ from tesserac.ir.index import constant_index
 from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
 from tesserac.target.dims import INDEX_OPS
-from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, array, const_i64, const_int, vector
+from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, const_i64, const_int, vector
 from tesserac.target.nvptx.context import Axis, Context, register_type
+from tesserac.target.nvptx.rooms import Room
 from tesserac.tile.gpu.matrix import WARPGROUP
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import axis_block, fragment, integer, kernel_grid, text
@@ -197,8 +199,10 @@ class _Counter:
         self.levels = integer(op, "levels")
 
     @cached_property
-    def slots(self) -> list[Value]:
-        return [self.ctx.b.alloca(array(ty, self.levels), 8) for ty in self.registers]
+    def slots(self) -> dict[LType, Room]:
+        """One for the registers of each type, with a row for each level."""
+        counts = Counter(self.registers)
+        return {ty: Room(self.ctx.b, ty, count, self.levels) for ty, count in counts.items()}
 
     def run_at_once(self, count: int) -> list[Value]:
         """The same for a number of blocks that is known, in registers."""
@@ -217,6 +221,8 @@ class _Counter:
         return last
 
     def run(self, count: Value) -> list[Value]:
+        """The last block meets the slots in the same code as those before it, which stands in the kernel once: it is
+        long, and of most sums there is one block."""
         b = self.ctx.b
 
         def one(carried: list[Value]) -> tuple[Value, list[Value]]:
@@ -225,51 +231,54 @@ class _Counter:
             values = flatten(self.ctx, self.emit_block(self.ctx, self.block))
             following = b.add(number, const_i64(1))
             more = b.icmp("slt", following, count)
-            flow.if_then(b, more, lambda: self.push(number, values))
-            return more, [following, *values]
+            ones = self._ones(number)
+            met = self._met(number, b.select(more, ones, self._levels(number)), values)
+            flow.if_then(b, more, lambda: self._fill(ones, met))
+            return more, [following, *met]
 
         start = [Value(ty, "poison") for ty in self.registers]
         _, *last = flow.do_while(b, [const_i64(0), *start], one)
-        return self.close(b.sub(count, const_i64(1)), last)
+        return last
 
     def push(self, number: Value, values: list[Value]) -> None:
         """Block `number` carries through as many full slots as its number has ones at the end."""
-        b = self.ctx.b
-        flipped = b.binary("xor", number, const_i64(-1))
-        ones = b.intrinsic("llvm.cttz", I64, [flipped, const_int(I1, 0)], [I64])
-        carry = lambda level, carried: self.combine(self.read(level), carried)  # noqa: E731
-        values = flow.for_loop(b, const_i64(0), ones, const_i64(1), values, carry)
-        for slot, ty, value in zip(self.slots, self.registers, values, strict=True):
-            b.store(value, b.gep(ty, slot, ones), _alignment(ty))
+        ones = self._ones(number)
+        self._fill(ones, self._met(number, ones, values))
 
     def close(self, number: Value, values: list[Value]) -> list[Value]:
         """The last block, behind `number` others, meets every slot that is still full, the smallest first."""
+        return self._met(number, self._levels(number), values)
+
+    def _ones(self, number: Value) -> Value:
+        flipped = self.ctx.b.binary("xor", number, const_i64(-1))
+        return self.ctx.b.intrinsic("llvm.cttz", I64, [flipped, const_int(I1, 0)], [I64])
+
+    def _levels(self, number: Value) -> Value:
+        zeros = self.ctx.b.intrinsic("llvm.ctlz", I64, [number, const_int(I1, 0)], [I64])
+        return self.ctx.b.sub(const_i64(64), zeros)
+
+    def _met(self, number: Value, levels: Value, values: list[Value]) -> list[Value]:
+        """What becomes of a block behind `number` others that meets the full ones among the lowest slots."""
         b = self.ctx.b
-        zeros = b.intrinsic("llvm.ctlz", I64, [number, const_int(I1, 0)], [I64])
-        levels = b.sub(const_i64(64), zeros)
 
         def meet(level: Value, carried: list[Value]) -> list[Value]:
             bit = b.binary("and", b.binary("lshr", number, level), const_i64(1))
             full = b.icmp("ne", bit, const_i64(0))
-            return flow.choose(
-                b, full, lambda: self.combine(self.read(level), carried), lambda: carried
-            )
+            return flow.choose(b, full, lambda: self.combine(self.read(level), carried), lambda: carried)
 
         return flow.for_loop(b, const_i64(0), levels, const_i64(1), values, meet)
 
+    def _fill(self, level: Value, values: list[Value]) -> None:
+        for ty, room in self.slots.items():
+            room.store([value for value in values if value.type == ty], level)
+
     def read(self, level: Value) -> list[Value]:
-        b = self.ctx.b
-        pairs = zip(self.slots, self.registers, strict=True)
-        return [b.load(ty, b.gep(ty, slot, level), _alignment(ty)) for slot, ty in pairs]
+        found = {ty: iter(room.load(level)) for ty, room in self.slots.items()}
+        return [next(found[ty]) for ty in self.registers]
 
     def combine(self, left: list[Value], right: list[Value]) -> list[Value]:
         assign(self.ctx, self.combine_block.args, [*left, *right])
         return flatten(self.ctx, self.emit_block(self.ctx, self.combine_block))
-
-
-def _alignment(ty: LType) -> int:
-    """Bytes at which a number begins; a flag has one."""
-    return max(1, ty.bits // 8)
 
 
 # --- roles --------------------------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from tesserac.target.llvm_types import (
     I32,
     I64,
     Value,
-    array,
     const_i64,
     const_int,
     integer,
@@ -27,9 +26,10 @@ from tesserac.target.nvptx.control import paired, unpaired
 from tesserac.target.nvptx.conversions import constant, convert
 from tesserac.target.nvptx.places import is_place, mask_of
 from tesserac.target.nvptx.quotients import shared_divisions, single_divisions
+from tesserac.target.nvptx.rooms import Room
 from tesserac.target.nvptx.scalars import Emission, Rare, emit_body, emit_rule, missing_lift
 from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES, VECTOR_BYTES
+from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import fragment, scalar_of, text
 from tesserac.tile.gpu.values import integer as int_attr
@@ -194,22 +194,20 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     kinds, result = [value.type for value in rows[0]], register_type(_computed(op))
     if len(rows) < MANY or any(kind == I1 for kind in (*kinds, result)):
         return _bodies(ctx, op, None)
-    b = ctx.b
-    *rooms, made = [b.alloca(array(kind, len(rows)), VECTOR_BYTES) for kind in (*kinds, result)]
-    for number, row in enumerate(rows):
-        for room, value in zip(rooms, row, strict=True):
-            b.store(value, b.gep(value.type, room, number), value.type.bits // 8)
+    b, count = ctx.b, len(rows)
+    *rooms, made = [Room(b, kind, count) for kind in (*kinds, result)]
+    for room, values in zip(rooms, zip(*rows, strict=True), strict=True):
+        room.store(values)
 
     def body(number: Value, _: list[Value]) -> list[Value]:
-        places = [b.gep(kind, room, number) for kind, room in zip(kinds, rooms, strict=True)]
-        args = [b.load(kind, place, kind.bits // 8) for kind, place in zip(kinds, places, strict=True)]
+        args = [b.load(kind, room.at(number), room.alignment) for kind, room in zip(kinds, rooms, strict=True)]
         how = Emission(stored=_rounded_to(op), terms=_near_terms(op), unrounded=_rounds_last(op))
         value = emit_body(ctx, op.body.args, op.body.ops, args, how)
-        b.store(value, b.gep(result, made, number), result.bits // 8)
+        b.store(value, made.at(number), made.alignment)
         return []
 
-    flow.for_loop(b, const_i64(0), const_i64(len(rows)), const_i64(1), [], body)
-    return [b.load(result, b.gep(result, made, number), result.bits // 8) for number in range(len(rows))]
+    flow.for_loop(b, const_i64(0), const_i64(count), const_i64(1), [], body)
+    return made.load()
 
 
 def _bodies(ctx: Context, op: Op, rare: Rare, true: frozenset[IRValue] = frozenset()) -> list[Value]:

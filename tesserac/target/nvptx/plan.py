@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from threading import Lock
 
 from tessera.errors import NO_CODE, failure
@@ -26,7 +27,7 @@ from tessera.gpu_program import (
 from tesserac.base.dataclass import dataclass
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import Span
-from tesserac.ir.core import Op
+from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import Guard, indices
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
@@ -88,10 +89,12 @@ def plan(func: Op, kernels: Sequence[Op], arch: str) -> Plan:
 
 def _shown(kernels: Sequence[Op]) -> set[Op]:
     """Those that are written at once, so that what has no rule shows: of what runs where no condition holds, as many as
-    have all operations of all. A product has ten of them, which differ in their blocks."""
+    have all operations of all, which are few if those with the most come first. A product has ten of them, which differ
+    in their blocks."""
+    always = {kernel: _forms(kernel) for kernel in reversed(kernels) if not kernel_conditions(kernel)}
     chosen, known = set[Op](), set[tuple[object, ...]]()
-    for kernel in reversed(kernels):
-        if not kernel_conditions(kernel) and not (forms := _forms(kernel)) <= known:
+    for kernel, forms in sorted(always.items(), key=lambda found: -len(found[1])):
+        if not forms <= known:
             chosen.add(kernel)
             known |= forms
     return chosen
@@ -99,13 +102,17 @@ def _shown(kernels: Sequence[Op]) -> set[Op]:
 
 def _forms(kernel: Op) -> set[tuple[object, ...]]:
     """What rules are chosen by: operations with the elements that they take and give, and what else they say in words;
-    not how many elements there are."""
+    not how many elements there are, nor how many operands of one kind follow one another."""
     found = set[tuple[object, ...]]()
     for op in kernel.walk():
         said = (value for key, value in op.attrs.items() if isinstance(value, str) and key not in _NAMES)
-        types = (value.type for values in (op.operands, op.results) for value in values)
-        found.add((op.name, *said, *((getattr(ty, "dtype", None), getattr(ty, "policy", None)) for ty in types)))
+        found.add((op.name, *said, _kinds(op.operands), _kinds(op.results)))
     return found
+
+
+def _kinds(values: Sequence[Value]) -> tuple[object, ...]:
+    kinds = ((getattr(value.type, "dtype", None), getattr(value.type, "policy", None)) for value in values)
+    return tuple(kind for kind, _ in groupby(kinds))
 
 
 _NAMES = frozenset(("sym_name", "variant_of"))
