@@ -12,7 +12,7 @@ Note [Mistakes in a row]
 is subtracted has no type, so nothing is said of the rest. With `mu[:, None]` the next of them is an error, and the fix
 would not count as one. So a fix that brings errors is followed: theirs are made too, and those of what comes then. If
 that ends in a program without new errors, the fix is the first step of a repair, and offered, if none of the
-diagnostic's fixes mends alone. To take away what an earlier step wrote, for a mistake in it, is no step on.
+diagnostic's fixes mends alone. A step that writes the kind of mistake that it mends is no step on.
 """
 
 from __future__ import annotations
@@ -121,16 +121,17 @@ class _Trials:
 
     def _leads_on(self, diagnostic: Diagnostic, fix: Fix) -> bool:
         """Whether the fixes of what a fix brings to light, and of what those do, end in a text without new errors."""
-        tried = self._tried(self._source, self._before, [(diagnostic, fix)])
-        written: list[range] = []
+        steps: Sequence[Proposal] = [(diagnostic, fix)]
+        tried = self._tried(self._source, self._before, steps)
+        written: list[tuple[str, range]] = []
         for _ in range(MOST_STEPS):
             if tried is None or not tried.errors:
                 return tried is not None
+            written += [(d.code, place) for d, _ in steps for place in tried.written]
             steps = [(d, fix) for d in tried.errors for fix in d.fixes[:1] if _is_own(fix, tried.text)]
-            written += tried.written
-            if len(steps) < len(tried.errors) or not _are_apart(steps) or _go_back(steps, written, tried.text):
+            if len(steps) < len(tried.errors) or not _are_apart(steps) or _go_round(steps, written):
                 return False
-            written = [_moved(place, _edits(steps)) for place in written]
+            written = [(code, _moved(place, _edits(steps))) for code, place in written]
             tried = self._tried(tried.text, tried.said, steps)
         return False
 
@@ -156,14 +157,9 @@ def _are_apart(proposals: Sequence[Proposal]) -> bool:
     return all(left[1] < right[0] for left, right in pairwise(spans))
 
 
-def _go_back(steps: Sequence[Proposal], written: Sequence[range], text: SourceFile) -> bool:
-    """Whether what was written at one of these places is itself the mistake, and is taken away again."""
-    wrong = [(place, fix) for d, fix in steps for place in written if d.primary.span.start in place]
-    return any(
-        _meet(edit, place) and text.text[place.start : place.stop] not in edit.replacement
-        for place, fix in wrong
-        for edit in fix.edits
-    )
+def _go_round(steps: Sequence[Proposal], written: Sequence[tuple[str, range]]) -> bool:
+    """Whether what was written at one of these places, to mend a mistake, is such a mistake itself."""
+    return any(d.code == code and d.primary.span.start in place for d, _ in steps for code, place in written)
 
 
 def _meet(edit: Edit, place: range) -> bool:

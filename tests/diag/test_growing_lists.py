@@ -60,6 +60,21 @@ def test_a_list_of_unknown_length_is_mapped() -> None:
     np.testing.assert_array_equal(tessera.compile(text).f(x), 2 * x)
 
 
+@pytest.mark.parametrize(
+    ("head", "value"),
+    [("row in x", "row"), ("row, more in zip(x, y)", "row * more"), ("t, row in enumerate(x)", "row * (t - t + 1)")],
+)
+def test_rows_of_a_tensor_are_taken_by_their_places(head: str, value: str) -> None:
+    signature, x = "x: Tensor[N, D, f32], y: Tensor[N, f32]", np.arange(12, dtype="f4").reshape(4, 3)
+    text = f"def f({signature}):\n    s = zeros(D)\n    for {head}:\n        s += {value}\n    return s\n"
+    np.testing.assert_array_equal(tessera.compile(mended(text)).f(x, np.ones(4, "f4")), x.sum(0))
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("x.half()", "x.astype(f16)"), ("x.t()", "x.T"), ("x * pi", "x * PI")])
+def test_what_others_call_otherwise_has_a_fix(wrong: str, right: str) -> None:
+    assert right in mended(f"def f(x: Tensor[M, N, f32]):\n    return {wrong}\n")
+
+
 def test_places_beside_elements() -> None:
     text = mended("def f(x: Tensor[B, N, f32]):\n    v, i = x.max(axis=1)\n    return v, i\n")
     v, i = tessera.compile(text).f(np.array([[1, 3, 2], [6, 5, 4]], "f4"))

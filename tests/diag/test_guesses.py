@@ -30,10 +30,10 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
 
 
 @pytest.mark.parametrize(("statement", "advice"), [
-    ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "here it is `None`"),
+    ("y = max(x, y)", "fix: maximum"), ("y = min(x, 0.0)", "fix: minimum"), ("y = x[newaxis, :]", "fix: None"),
     ("y = np.sum(x)", "fix: sum"), ("y = torch.nn.functional.relu(x)", "fix: relu"),
     ("y = torch.cat([x])", "fix: concat"),
-    ("y = x * math.pi", "`PI`"), ("y = x.dim()", "x.rank"), ("y = f64(x + 1.0)", "fix: cast(x + 1.0, f64)"),
+    ("y = x * math.pi", "fix: PI"), ("y = x.dim()", "fix: rank"), ("y = f64(x + 1.0)", "fix: cast(x + 1.0, f64)"),
     ("y = nn.LayerNorm(4)(x)", "`layernorm`"), ("y = nn.CrossEntropyLoss()(x, x)", "`cross_entropy`"),
     ("y = nn.MaxPool2d(2)(x)", "`max_pool2d`"), ("y = BCELoss()(x, x)", "`bce`"), ("y = nn.ReLU()(x)", "`relu`"),
     ("y = torch.gather(x, 0, x)", "`take_along_axis(x, i, axis)`"), ("y = torch.std(x)", "`std(x, ddof=1)`"),
@@ -41,8 +41,8 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
     ("y = jnp.std(x)", "fix: std"), ("y = nn.Linear(3, 4)(x)", "`x @ w + b`"),
     ("y = torch.optim.Adam(x)", "`adam_init(params)`"),
     ("y = x[np.newaxis, :]", "fix: None"), ("y = torch.nosuch(x)", "need no module"),
-    ("y = expit(x)", "`sigmoid`"), ("y = x.t()", "`x.T`"), ("y = x.item()", "the value itself"),
-    ("y = x.numpy()", "what a call"), ("y = Tensor([1.0])", "`array("), ("y = rand(3)", "`uniform`"),
+    ("y = expit(x)", "fix: sigmoid"), ("y = x.t()", "fix: T"), ("y = x.item()", "the value itself"),
+    ("y = x.numpy()", "what a call"), ("y = Tensor([1.0])", "`array("), ("y = rand(3)", "fix: uniform"),
     ("y = masked_scatter(x, x, 0.0)", "`where` with `gather`"), ("y = lobpcg(x)", "the library has no"),
     ("y = x.dot(x)", "`a @ b`"), ("x.add_(1.0)", "bind the name again"), ("y = sofmax(x)", "fix: softmax"),
     ("y = vmap(rleu)(x)", "fix: relu"), ("y = sort(sum(x))", "example.tess"),

@@ -115,4 +115,6 @@ def _check_sizes(node: ast.StructDef, names: SignatureNames, fields: tuple[Field
     untold = frozenset() if broken else untold_sizes(frozenset(parameters), [field.spec for field in fields])
     for parameter in node.parameters:
         if parameter.id in untold:
-            sink.error(E0204, at=parameter.span, problem=f"no field of `{node.name}` tells the size `{parameter.id}`")
+            problem = f"no field of `{node.name}` tells the size `{parameter.id}`"
+            draft = sink.error(E0204, at=parameter.span, problem=problem)
+            draft.remark("a number that is no size, as that of heads, is a parameter of methods: `heads: int`")

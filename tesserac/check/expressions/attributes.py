@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 
+from tesserac.base.source import Span
 from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.foreign_names import (
-    attribute_here,
-)
+from tesserac.check.names.foreign_names import attribute_here, member_here
 from tesserac.check.names.foreign_operators import constructor_here, operator_attribute_here
 from tesserac.check.names.refs import (
     LibraryRef,
@@ -184,6 +183,11 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
     here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None
     here = operator_attribute_here(node.name) if isinstance(type_, OperatorType) else here
+    if here is not None and isinstance(type_, TensorType) and (member := member_here(node.name)):
+        called = Span(node.span.file, node.name_span.start, node.name_span.end + len("()"))
+        without = body.rules.text(called) == f"{node.name}()"
+        draft.replace(here, called if without else node.name_span, member, advice=here)
+        return
     if here is not None:
         draft.remark(here)
         return

@@ -6,6 +6,8 @@ these tables, or of that of equivalents.
 
 from __future__ import annotations
 
+import re
+
 from tesserac.check.names.equivalents import MISSING, by_peer_name
 from tesserac.check.names.foreign_classes import class_here
 from tesserac.check.names.foreign_operators import question_here
@@ -22,18 +24,20 @@ NAMES = {
     "from_numpy": "array",
     "inf": "INF",
     "jacobian": "jacrev",
+    "nan": "NAN",
     "newaxis": "None",
     "nil": "None",
     "none": "None",
     "null": "None",
     "nullptr": "None",
+    "pi": "PI",
     "rand": "uniform",
     "randn": "normal",
     "top_k": "topk",
     "tree_leaves": "leaves",
     "true": "True",
 }
-"""Of a function that takes the same, or nearly so."""
+"""Of a constant, or of a function that takes the same, or nearly so."""
 
 MODULES = (
     "np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg", "cola", "lineax",
@@ -70,9 +74,7 @@ WORDS = {
     "half": "`x.astype(f16)`",
     "item": "the value itself, where it has no dims",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
-    "nan": "`NAN`",
     "numpy": "what a call from Python gives",
-    "pi": "`PI`",
     "t": "`x.T`",
     "vdot": "`sum(conj(a) * b)`",
     "while_loop": "a `while` statement; derivatives and `vmap` go through it",
@@ -156,6 +158,12 @@ def meant_otherwise(name: str, modules: set[str]) -> str | None:
 def attribute_here(name: str) -> str | None:
     """What to say of an attribute that tensors have elsewhere."""
     return f"here it is {ATTRIBUTES[name]}" if name in ATTRIBUTES else called_here(name)
+
+
+def member_here(name: str) -> str | None:
+    """What stands behind the dot instead of an attribute or a method without arguments, if it is one thing."""
+    written = re.fullmatch(r"`x\.([^`]+)`", ATTRIBUTES.get(name) or WORDS.get(name, ""))
+    return written and written[1]
 
 
 def _in_the_table(name: str) -> str | None:

@@ -29,6 +29,7 @@ from tesserac.check.state.evaluation import apart
 from tesserac.check.state.parts import Counter
 from tesserac.check.state.trials import risen, undo_of
 from tesserac.check.statements.branches import join
+from tesserac.check.statements.tensor_rows import report_rows
 from tesserac.check.transforms.checkpoints import memory_of_run, memory_of_sizes
 from tesserac.check.values.common_types import converted, meet
 from tesserac.check.values.conditions import require_condition
@@ -95,6 +96,10 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
     if is_block_range(body, node.iterable) and isinstance(node.target, ast.Name):
         assert isinstance(node.iterable, ast.Call)
         return _block_loop(body, node, node.target, node.iterable)
+    if report_rows(body, node):
+        body.error(node.iterable.span)
+        _bind_unknown(body, _assigned(body, (node,)), node.target.span)
+        return []
     items = body.expression(node.iterable)
     known = written_out(items, node.target.span)
     if known is not None:

@@ -119,7 +119,9 @@ def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None
     known = [name for name in _candidates(body, is_called) if is_called or _fits_value(body, node.id, name)]
     draft = body.sink.error(E0201, at=node.span, name=node.id)
     here = called_here(node.id)
-    if here is not None:
+    if here is not None and node.id in NAMES:
+        draft.replace(here, node.span, NAMES[node.id], advice=here)
+    elif here is not None:
         draft.remark(here)
     elif len(node.id) > 2:  # two letters are like too many names
         draft.did_you_mean(node.id, known, node.span)
