@@ -19,6 +19,7 @@ from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
+from tesserac.ir.types import AxisType
 from tesserac.numerics.elementary import program
 from tesserac.numerics.program import evaluate
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
@@ -112,6 +113,16 @@ def test_a_round_runs_beside_the_one_before() -> None:
     waits = [op.attrs["pending"] for op in loop.body.ops if op.name == "gpu.wait_mma"]
     assert names.index("gpu.multiply") < names.index("gpu.multiply_held") < names.index("gpu.wait_mma")
     assert waits == [1, 0] and names.index("gpu.round") > names.index("gpu.wait_mma", names.index("gpu.wait_mma") + 1)
+
+
+@pytest.mark.one_in(4)
+def test_before_the_first_round_there_is_no_product() -> None:
+    """Warps go round it where the axis of its terms is empty, and those who wait count as many products as ever."""
+    chosen = kernel(ATTENTION)
+    late, last = [op for op in chosen.walk() if op.name == "gpu.multiply_held"]
+    assert isinstance(late.operands[-1].type, AxisType) and not isinstance(last.operands[-1].type, AxisType)
+    code = emit_kernel(chosen).llvm
+    assert code.count('"wgmma.commit_group.sync.aligned;"') == 1
 
 
 @pytest.mark.one_in(6)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
+from tesserac.ir.types import AxisType
 from tesserac.target import flow
 from tesserac.target.cpu.registers import shorten_to_tf32
 from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, structure, vector
@@ -64,13 +65,27 @@ def _starts_at_zero(acc: IRValue) -> bool:
 
 
 def emit_multiply_held(ctx: Context, op: Op) -> None:
-    a, b, slot, acc, *sums = op.operands
+    """Where the axis of the terms is empty, all warps go round the product."""
+    a, b, slot, acc, *others = op.operands
     right = ctx.rings[b]
     pointer = stage_pointer(ctx, right, ctx.indices[slot])
     multiply = multiply_held if matrix_unit_of(op).name == MMA else _wgmma_held
+    sums = [part for part in others if isinstance(part.type, FragmentType)]
     values = [value for part in (acc, *sums) for value in ctx.fragments[part]]
-    made = multiply(ctx, a, fragment(acc), right, pointer, values)
-    _deal(ctx, op.results[:-1], made)
+    walked = [ctx.axes[part] for part in others if isinstance(part.type, AxisType)]
+
+    def multiplied() -> list[Value]:
+        return multiply(ctx, a, fragment(acc), right, pointer, values)
+
+    def nothing() -> list[Value]:
+        """A group of no product, so that whoever waits for those before it counts as ever."""
+        return _tied_assembly(ctx, "wgmma.commit_group.sync.aligned;", values, [])
+
+    if walked:
+        some = ctx.b.icmp("slt", walked[0].start, walked[0].stop)
+        _deal(ctx, op.results[:-1], flow.choose(ctx.b, some, multiplied, nothing))
+    else:
+        _deal(ctx, op.results[:-1], multiplied())
 
 
 def _deal(ctx: Context, results: Sequence[IRValue], values: list[Value]) -> None:

@@ -71,9 +71,10 @@ Products
     gpu.multiply(a, slot, b, slot, acc) {unit, first} : fragment, token<matrix>      by the columns of b from `first` on
     gpu.add_columns(x, part) {first} : fragment x with a block added to its columns from `first` on
     gpu.put(fragment, stages)                   a computed operand into the one slot of its stage
-    gpu.multiply_held(a, b, slot, acc, sums...) {unit} : fragment..., token<matrix>
+    gpu.multiply_held(a, b, slot, acc, sums..., axis) {unit} : fragment..., token<matrix>
                                                 a product whose left operand is a fragment
-                                                (and the sums of its rows, where stages of b have ones)
+                                                (and the sums of its rows, where stages of b have ones);
+                                                of terms along an axis, where that is said, none if it is empty
     gpu.sum_rows(a, acc) {unit} : fragment      the product of what was put into a stage, or of a fragment, with ones;
     gpu.column(sums) : fragment                 one of the 8 equal columns that it has of a fragment
     gpu.fill_ones(stages)                       the ones behind each stage
@@ -108,8 +109,7 @@ GPU = Level("gpu", frozenset({"schedule", "tile", "gpu", "scalar", "index", "for
 
 WITHOUT_EFFECT = "program axis full iota fold less team reduce view add_columns column"
 WITH_EFFECT = """alloc scratch scatter scan publish collect fill_ones zero_behind no_product expect await arrive
-    arrive_copied see_copies barrier
-    warp_barrier take_turn pass_turn give_registers"""
+    arrive_copied see_copies barrier warp_barrier take_turn pass_turn give_registers"""
 """Operations without a rule of their own."""
 
 PURE: dict[str, Callable[[Op], None]] = {

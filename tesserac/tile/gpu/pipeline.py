@@ -25,7 +25,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.index import dim_value, index_op
-from tesserac.ir.types import TileType
+from tesserac.ir.types import AxisType, TileType
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.gathers import copies_rows
 from tesserac.tile.gpu.row_copies import erase_unread
@@ -36,6 +36,10 @@ from tesserac.tile.gpu.values import integer
 MOST_AHEAD, WIDE = 4, 4
 """Stages of copies by all threads, where tensor copies would bring more of narrow numbers: more would leave no room for
 a second program beside. Numbers of so many bytes have as many as was said."""
+
+
+SKIPS = "skips"
+"""The attribute of a product that is left out where the axis of its terms is empty."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +138,16 @@ def issued(dot: Op, staged: Mapping[Value, Staged], sums: Sequence[Op] = ()) -> 
     name = "gpu.multiply_held" if isinstance(left.type, FragmentType) else "gpu.multiply"
     given = [acc, *(op.operands[1] for op in sums)]
     names = (dot.result.name, *(op.result.name for op in sums), "product")
-    types, attrs = [*(v.type for v in given), MATRIX], dict(dot.attrs)
-    return b.op(name, (*place(left), *place(right), *given), types, attrs, names=names)
+    types, attrs = [*(v.type for v in given), MATRIX], {key: v for key, v in dot.attrs.items() if key != SKIPS}
+    walked = _walked(right) if SKIPS in dot.attrs else ()
+    return b.op(name, (*place(left), *place(right), *given, *walked), types, attrs, names=names)
+
+
+def _walked(staged: Value) -> tuple[Value, ...]:
+    """The axis of the terms of a right operand."""
+    load = staged.defining_op
+    assert load is not None
+    return next((at,) for at in load.operands[1:] if isinstance(at.type, AxisType))
 
 
 def settled(b: Builder, product: Op, pending: int) -> Sequence[Value]:

@@ -30,7 +30,7 @@ from tesserac.ir.types import INDEX, AxisType
 from tesserac.tile.gpu.chains import behind
 from tesserac.tile.gpu.gathers import copies_rows, cut_axes
 from tesserac.tile.gpu.matrix import WARPGROUP
-from tesserac.tile.gpu.pipeline import carry_more, clone_coordinates
+from tesserac.tile.gpu.pipeline import SKIPS, carry_more, clone_coordinates
 from tesserac.tile.gpu.row_copies import erase_unread
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
@@ -105,6 +105,8 @@ def _rotate(late: _Late, number: int) -> None:
     left, place = body.add_arg(fragment(terms), "terms"), body.add_arg(INDEX, "place")
     b = Builder.before(body.ops[body.place(late.first) + 1])
     made = _product_at(b, late, number, left, place, carried)
+    if not copies_rows(load):
+        made.attrs[SKIPS] = True
     _read_instead(carried, made)
     if matrix_unit_of(late.first).warps > WARPGROUP:
         Builder.before(late.first).op("gpu.take_turn")
