@@ -49,12 +49,11 @@ from tesserac.types.dims import ONE, ZERO, Dim
 
 ROW_BLOCK = 512
 """Elements of a row at a time where no order of summation says it."""
-RUN_BLOCK = 256
-"""Elements of a run's rows at a time: a tree keeps a block of them per level."""
-SQUARE = 64
+RUN_BLOCK, RUN_WARPS = 256, 1
+"""Elements of a run's rows at a time: a tree keeps a block of them per level. Those of a GPU are one warp's."""
+SQUARE, TINY_ACROSS = 64, 128
 ROWS_TOGETHER = 32
-"""Rows that a program of a CPU folds where an operand is contiguous across them: as many of its elements are read at
-once, and a block of all stays near."""
+"""Rows that a program of a CPU folds where an operand is contiguous across them: it reads as many at once."""
 SCANNED_TOGETHER = 8
 """Rows of which a program of a CPU takes running folds side by side: each waits for its own additions."""
 SORT_WARPS = 32
@@ -160,11 +159,9 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     last, crossing = len(loops) - 1, _crossing_loop(launch, found)
     unknown = bool(machine.warps and last and loops[last].size.constant is None and LONG_RUNS not in launch.attrs)
     if crossing is not None:
-        few = _for_short_runs(launch, TINY_RUN) if unknown else None
-        for each, inner in ((launch, SQUARE), *(((few, TINY_RUN // 2),) if few is not None else ())):
-            split(each, crossing, SQUARE)
-            split(each, last, inner)
-            because(each, f"an operand runs across the others: blocks of {SQUARE}x{inner}")
+        if unknown:
+            _cross(_for_short_runs(launch, TINY_RUN), crossing, TINY_ACROSS, TINY_RUN // 2)
+        _cross(launch, crossing, SQUARE, SQUARE, whole=not machine.warps)
         return
     if unknown:
         few = _for_short_runs(launch, SHORT_RUN)
@@ -176,6 +173,13 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     several = machine.cheap_rows if last and _is_cheap(launch) else 1
     inner = _even_run(loops[last].size.constant, elements) if machine.warps and last else elements // several
     _walk_elements(launch, elements, inner)
+
+
+def _cross(launch: Op, crossing: int, across: int, inner: int, whole: bool = False) -> None:
+    """Registers have places for all elements of a block, there or not, where caches may have it `whole`."""
+    split(launch, crossing, across if whole else _fitting(launch, crossing, across))
+    split(launch, len(launch_loops(launch)) - 1, inner)
+    because(launch, f"an operand runs across the others: blocks of {launch_loops(launch)[crossing].block}x{inner}")
 
 
 def _run_elements(launch: Op) -> int:
@@ -390,7 +394,7 @@ def _schedule_folds(launch: Op, machine: Machine) -> None:
 
 def _schedule_runs(launch: Op, machine: Machine) -> None:
     if machine.warps:
-        bind(launch, machine.warps, "uniform")
+        bind(launch, RUN_WARPS, "uniform")
     merge_runs(launch, reaches(launch))
     last = len(launch_loops(launch)) - 1
     if last:
