@@ -7,6 +7,7 @@ On a CPU a launch cuts blocks further where threads would be idle (`cuts.py`), s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
@@ -81,7 +82,7 @@ LONG_RUN = 2048
 ROWS_UNIT = 64
 """Columns in whole groups of vectors, where threads share a row."""
 
-ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (64, 128, 64), (64, 64, 128))
+ASYNC_BLOCKS = ((128, 256, 64), (128, 128, 64), (128, 64, 64), (64, 128, 64), (64, 64, 128))
 KNOWN_BLOCKS = ((128, 256, 64), (128, 192, 64), *ASYNC_BLOCKS[1:], (64, 32, 128))
 JOINED_BLOCKS = ((192, 192, 64), *KNOWN_BLOCKS)
 """Where all sizes are known: only groups of warps multiply blocks that are no power of two, or so narrow."""
@@ -114,6 +115,9 @@ their own; they are joined where they end, or in a second launch."""
 TOGETHER = 2
 """Segments that run side by side, and join their parts in shared memory: of four and more not all multiprocessors take
 some at once, which was measured to cost a second wave."""
+HELD_COLUMNS, HELD_COST = 192, 1.06
+"""Columns of a block of which threads hold two sums of each element, and by how much more a product may cost that has
+no others waiting in memory: of 8192 terms this was measured to save 5 % of the time."""
 JOIN_START, SPLIT_START = 4.0e6, 8.0e6
 """Multiply-adds that a multiprocessor misses while segments wait for each other, about a microsecond, and while a
 launch that joins them begins."""
@@ -256,7 +260,19 @@ def best_block(problem: Problem, machine: Machine) -> Block:
     able = candidates(problem, machine)
     if not machine.packs_operands and not problem.narrow:
         able = [b for b in able if programs(problem, b) >= enough_programs(machine)] or able[-1:]
-    return min(able, key=lambda b: (time(problem, b, machine), -b.rows * b.columns))
+    block = min(able, key=lambda b: (time(problem, b, machine), -b.rows * b.columns, programs(problem, b)))
+    return _held_block(problem, machine, able, block)
+
+
+def _held_block(problem: Problem, machine: Machine, able: Sequence[Block], block: Block) -> Block:
+    """Of two segments, a block that keeps the sums of the first in registers, where it costs hardly more: those of a
+    larger one wait in memory, for which all multiprocessors ask at about the same time."""
+    held = [b for b in able if b.columns <= HELD_COLUMNS]
+    asynchronous = machine.has_async_matrix_unit and problem.narrow and not problem.by_bytes
+    if not (problem.known and asynchronous and segments(problem) == TOGETHER and held):
+        return block
+    least = min(held, key=lambda b: time(problem, b, machine))
+    return least if time(problem, least, machine) <= HELD_COST * time(problem, block, machine) else block
 
 
 def enough_programs(machine: Machine) -> int:

@@ -13,6 +13,7 @@ larger ones would leave multiprocessors idle.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tesserac.ir.builder import Builder
@@ -96,7 +97,7 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
         return
     choices, block_launch = _very_few_rows(plain, problem, machine), launch
     for block in smaller:
-        enough = Predicate("at_least", _programs(block_launch), Dim.const(enough_programs(machine)))
+        enough = Predicate("at_least", _useful_programs(block_launch, smaller), Dim.const(enough_programs(machine)))
         choices.append((enough, [block_launch]))
         block_launch = plain if block is smaller[-1] else clone_op(plain, {})
         few = replace(problem, leads=1, rows=block.rows, columns=block.columns)
@@ -126,6 +127,16 @@ def _variant_for_few_channels(launch: Op, plain: Op, problem: Problem, machine: 
     because(low, f"at most {LOW_BLOCK.rows} rows")
     enough = _programs(low).floor_div(enough_programs(machine)).min(1)
     select([(Predicate("at_least", enough * LOW_BLOCK.rows, rows), [low])], [launch], launch)
+
+
+def _useful_programs(launch: Op, able: Sequence[Block]) -> Dim:
+    """The programs of a launch; none where blocks of half the height and twice the width are there and would be fewer,
+    since rows end in the first half of a block."""
+    rows, columns = launch_loops(launch)[-3:-1]
+    if not any((b.rows, b.columns) == (rows.block // 2, 2 * columns.block) for b in able):
+        return _programs(launch)
+    halves = rows.size.ceil_div(rows.block // 2)
+    return _programs(launch) * (halves - 2 * rows.size.ceil_div(rows.block) + 1)
 
 
 def _programs(launch: Op) -> Dim:

@@ -16,7 +16,7 @@ from tesserac.schedule.machine import SM_90A
 from tests.tile.test_tile_build import CASES, check, named, values
 
 SESSION = Session(verify=True)
-BLOCKS = [(64, 64), (128, 256), (128, 128), (64, 128), (64, 64)]
+BLOCKS = [(64, 64), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64)]
 
 
 @cache

@@ -9,7 +9,7 @@ import pytest
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module
 from tesserac.schedule.machine import SM_80, SM_90A
-from tesserac.schedule.tiles import SPLIT_TERMS, Problem, best_split
+from tesserac.schedule.tiles import SPLIT_TERMS, Problem, best_block, best_split
 from tesserac.target.nvptx.blocks import block_count
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
@@ -106,6 +106,30 @@ def test_when_it_pays(sizes: tuple[int, int, int], block: str | None) -> None:
     found = best_split(Problem(1, *sizes, BF16, F32, False), SM_90A)
     assert (str(found) if found else None) == block
     assert best_split(Problem(1, *sizes, BF16, F32, False), SM_80) is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "block"),
+    [
+        ((8192, 8192, 8192), "128x192x64"),
+        ((8192, 8192, 4096), "128x256x64"),  # one segment
+        ((4096, 4096, 8192), "128x256x64"),  # six waves for four
+        ((256, 4096, 4096), "128x64x64"),
+        ((64, 16384, 4096), "64x128x64"),
+    ],
+)
+def test_blocks_where_all_sizes_are_known(sizes: tuple[int, int, int], block: str) -> None:
+    """Of two segments those whose sums have registers, where they cost hardly more."""
+    assert str(best_block(Problem(1, *sizes, BF16, F32, False, known=True), SM_90A)) == block
+
+
+@pytest.mark.one_in(24)
+def test_sums_of_the_first_of_two_segments_stay_in_registers() -> None:
+    square = "Tensor[8192, 8192, bf16 @accum(f32)]"
+    text = f"def f(a: {square}, b: {square}):\n    return a @ b\n"
+    (kernel, *_) = variants_of(tile_of(SourceFile("m.tess", text), "f", "sm_90a"), "f", "sm_90a").values()
+    code = emit_kernel(kernel).llvm
+    assert "alloca [2 x float]" not in code and "alloca [8 x float]" not in code and code.count("m64n192k16") == 8
 
 
 @pytest.mark.one_in(12)

@@ -79,7 +79,7 @@ def test_transposed_and_batched_operands_are_copied_as_they_lie(a: str, b: str, 
     assert "wgmma.mma_async" in emit_ptx(emit_kernel(first).llvm, "sm_90a")
 
 
-@pytest.mark.parametrize(("variant", "warps", "registers"), [("$1", 12, [232, 40]), ("$3", 8, [0, 0])])
+@pytest.mark.parametrize(("variant", "warps", "registers"), [("$1", 12, [232, 40]), ("$4", 8, [0, 0])])
 def test_roles_of_the_wgmma_kernels(variant: str, warps: int, registers: list[int]) -> None:
     kernel = lowered("matmul_bf16", "sm_90a")[variant]
     roles = {text(op, "name"): op for op in kernel.walk() if op.name == "gpu.role"}

@@ -155,13 +155,19 @@ AT_ONCE = 64
 """Registers of all blocks of a tree up to which all are read before two are combined: memory is waited for once."""
 
 
+HELD = 96
+"""Sums of a thread beside which as many of another segment have registers."""
+
+
 def emit_tree(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
     """A binary counter: slot l waits with a full subtree of 2**l blocks. See Note [The last block stays]."""
     count = ctx.indices[op.operands[0]]
     empty = flatten(ctx, op.operands[1:])
     counter = _Counter(ctx, op, emit_block)
     known = constant_index(op.operands[0])
-    if known and known * len(empty) <= AT_ONCE and _only_reads(op.regions[0].block):
+    few = known and known * len(empty) <= AT_ONCE and _only_reads(op.regions[0].block)
+    if few or (known == 2 and len(empty) <= HELD and _only_multiplies(op.regions[0].block)):
+        assert known is not None
         assign(ctx, op.results, counter.run_at_once(known))
         return
     some = ctx.b.icmp("sgt", count, const_i64(0))
@@ -171,6 +177,19 @@ def emit_tree(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
 
 def _only_reads(block: Block) -> bool:
     return all(op.opdef.dialect == "index" or op.name in ("gpu.load", "gpu.axis", "gpu.yield") for op in block.ops)
+
+
+def _only_multiplies(block: Block) -> bool:
+    """Whether nothing but the sums of one product needs registers."""
+    ops = [inner for op in block.ops for inner in op.walk()]
+    alone = all(op.opdef.dialect == "index" or op.name in MULTIPLYING for op in ops)
+    return alone and sum(op.name == "gpu.multiply" for op in ops) == 1
+
+
+MULTIPLYING = (
+    "gpu.for", "gpu.axis", "gpu.full", "gpu.next", "gpu.await", "gpu.multiply", "gpu.no_product", "gpu.wait_mma",
+    "gpu.arrive", "gpu.yield",
+)  # fmt: skip
 
 
 def emit_running(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
