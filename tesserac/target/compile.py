@@ -116,7 +116,7 @@ def parse(text: str, context: Any = None) -> Any:
     return module
 
 
-_INTRINSIC = re.compile(r"@(llvm\.[\w.]+)")
+_INTRINSIC = re.compile(r"@\"?(llvm\.[\w.]+)")
 
 
 def check_intrinsics(text: str) -> None:
