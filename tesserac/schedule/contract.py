@@ -5,6 +5,8 @@ The space of a product is its leading indices, rows, columns, terms, in this ord
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tesserac.ir.core import Op, attr
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import kernel_settings
@@ -75,7 +77,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
     split_block = best_split(problem, machine) if chosen is None and _may_split(launch) else None
     block = accumulator_block(problem, machine) if summed else chosen or split_block or best_block(problem, machine)
     given = given_block(computing(launch)[0], block, problem, machine)
-    block = given or block
+    block = given or (block if summed or problem.laid_out else _of_one_vector(launch, block, machine))
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
     if machine.packs_operands:
@@ -98,8 +100,20 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
         cut_product(launch, units, rows_first=problem.laid_out)
         because(launch, "smaller ones where threads would have nothing to do")
         if _is_finished_in_registers(launch, machine):
-            launch.attrs[STRIP] = strip = -(-STRIP_COLUMNS // units[1]) * units[1]
+            launch.attrs[STRIP] = strip = min(-(-STRIP_COLUMNS // units[1]) * units[1], block.columns)
             because(launch, f"{strip} columns are finished before the next ones")
+
+
+def _of_one_vector(launch: Op, block: Block, machine: Machine) -> Block:
+    """The block of a product that is known to have no more columns than a vector: a panel as wide as that, and in the
+    room of one that is as wide as a register block twice as many terms."""
+    columns, contract = launch_space(launch)[-2].constant, computing(launch)[0]
+    if machine.vectors is None or machine.uses_tiles(*product_types(contract)):
+        return block
+    lanes = machine.vectors.vector_bits // product_types(contract)[1].bits
+    if columns is None or columns > lanes:
+        return block
+    return replace(block, columns=lanes, depth=2 * block.depth if machine.vectors.micro_vectors > 1 else block.depth)
 
 
 def _is_finished_in_registers(launch: Op, machine: Machine) -> bool:

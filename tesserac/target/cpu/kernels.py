@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, reduce
+from functools import cache, partial, reduce
 
 from tesserac.ir.core import Block, Op, attr
 from tesserac.target.cpu.accesses import align_of
@@ -200,21 +200,28 @@ def _finished_block(frame: Frame, op: Op) -> None:
     at = (b.mul(frame.value(value), stride) for value, stride in zip(op.operands[10:], memory.strides, strict=True))
     first = b.gep(memory.element, memory.start, reduce(b.add, at))
     panels, ahead = _panels(frame, op, micro), _ahead(frame, op, micro)
+    known = (memref_type(op.operands[9]).dims[-2].constant or 0) % micro.rows
 
     def compute(block: Value, stride: Value) -> None:
         arguments = [*panels, block, stride, depth, const_i64(0)]
-        call_micro_kernel(frame, micro, accum, arguments, rows, ahead, packed_walk(micro), finishes=True)
+        walk = packed_walk(micro)
+        call_micro_kernel(frame, micro, accum, arguments, rows, ahead, walk, finishes=True, known=known)
 
     def copy_row(row: Value, _: list[Value]) -> Sequence[Value]:
+        """In vectors, then in fours, and the last ones by themselves."""
         source = b.gep(scratch.element, scratch.start, b.mul(row, scratch.strides[0]))
         target = b.gep(memory.element, first, b.mul(row, memory.strides[-2]))
+        wide, done = b.minimum_int(columns, const_i64(micro.columns)), const_i64(0)
 
-        def copy(column: Value, _: list[Value]) -> Sequence[Value]:
-            sum_ = b.load(scratch.element, b.gep(scratch.element, source, column), align_of(scratch))
-            b.store(sum_, b.gep(memory.element, target, column), align_of(memory))
+        def copy(width: int, column: Value, _: list[Value]) -> Sequence[Value]:
+            sums = b.load(vector(scratch.element, width), b.gep(scratch.element, source, column), align_of(scratch))
+            b.store(sums, b.gep(memory.element, target, column), align_of(memory))
             return []
 
-        for_loop(b, const_i64(0), b.minimum_int(columns, const_i64(micro.columns)), const_i64(1), [], copy)
+        for width in dict.fromkeys((micro.lanes, min(4, micro.lanes), 1)):
+            end = b.binary("and", wide, const_i64(-width))
+            for_loop(b, done, end, const_i64(width), [], partial(copy, width))
+            done = end
         return []
 
     def cut() -> None:
@@ -224,6 +231,8 @@ def _finished_block(frame: Frame, op: Op) -> None:
     low = b.binary("urem", rows, const_i64(frame.target.rest_rows))
     high = b.icmp("uge", rows, const_i64(micro.rows))
     filled = b.binary("or", high, b.icmp("eq", low, const_i64(0)))
+    if known:
+        filled = b.binary("or", filled, b.icmp("eq", rows, const_i64(known)))
     whole = b.binary("and", filled, b.icmp("uge", columns, const_i64(micro.columns)))
     if_else(b, whole, lambda: compute(first, memory.strides[-2]), cut)
 

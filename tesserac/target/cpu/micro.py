@@ -68,10 +68,11 @@ def call_micro_kernel(
     *,
     finishes: bool = False,
     whole: bool = False,
+    known: int = 0,
 ) -> None:
     """Calls the function of the lowest block that has all `rows` that are left, or of a whole one, where others are not
-    worth their code. `ahead` is how far behind this right panel the next one is, where that is not near; one that
-    `finishes` adds +0 to the sums."""
+    worth their code; `known` is the height of one more, for rows that are known to be left. `ahead` is how far behind
+    this right panel the next one is, where that is not near; one that `finishes` adds +0 to the sums."""
     b, few = frame.b, micro.rows if whole else frame.target.rest_rows
     given = [*arguments, *([] if ahead is None else [ahead])]
 
@@ -86,7 +87,7 @@ def call_micro_kernel(
         else:
             if_else(b, b.icmp("sgt", rows, const_i64(height)), lambda: lowest(higher), call)
 
-    lowest([*range(few, micro.rows, few), micro.rows])
+    lowest(sorted({*range(few, micro.rows, few), micro.rows, known or micro.rows}))
 
 
 def micro_kernel(

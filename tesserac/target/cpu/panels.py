@@ -1,7 +1,7 @@
 """Packing into panels: columns in blocks of a fixed width, each block stored whole, row after row.
 
-Columns before the first and behind the last whole block are copied one by one; whole blocks in vectors, either along
-the columns (the source is contiguous there), or along the rows with a transposition on the way.
+Whole blocks are copied in vectors, either along the columns (the source is contiguous there), or along the rows with a
+transposition on the way; columns before the first and behind the last whole block in fours, or one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tesserac.target.cpu.registers import register_type, shorten_to_tf32
 from tesserac.target.cpu.turned import exchanged
 from tesserac.target.dims import floor_div, modulo
 from tesserac.target.flow import for_loop, if_then
-from tesserac.target.llvm_types import I64, Value, const_i64, zero
+from tesserac.target.llvm_types import I64, Value, const_i64, vector, zero
 
 BLOCKS_TOGETHER = 8
 """Blocks filled from one row before the next row: long runs of the source, few enough streams to memory."""
@@ -182,16 +182,16 @@ class _Pack:
         for c in range(0, self.width, self.lanes):
             starts = [min(c + SQUARE * s, self.width - SQUARE) for s in range(together)]
             lines = [self._side_by_side([columns[start + i] for start in starts]) for i in range(SQUARE)]
-            for row, vector in zip(rows, exchanged(b, lines, together), strict=True):
-                row.append(vector)
+            for row, held in zip(rows, exchanged(b, lines, together), strict=True):
+                row.append(held)
         for number, row in enumerate(rows):
-            for c, vector in zip(range(0, self.width, self.lanes), row, strict=True):
+            for c, held in zip(range(0, self.width, self.lanes), row, strict=True):
                 place = b.gep(self.element, target, number * self.width + c)
                 if number < SQUARE - 1 or c + self.lanes <= self.width:
-                    b.store(vector, place, self.align)
+                    b.store(held, place, self.align)
                     continue
                 for start in range(0, self.width - c, SQUARE):
-                    part = b.shuffle(vector, vector, range(start, start + SQUARE))
+                    part = b.shuffle(held, held, range(start, start + SQUARE))
                     b.store(part, b.gep(self.element, place, start), self.align)
 
     def _side_by_side(self, parts: Sequence[Value]) -> Value:
@@ -218,18 +218,19 @@ class _Pack:
     # --- columns outside whole blocks --------------------------------------------------------------------------------
 
     def _edge(self, start: Value, count: Value) -> None:
-        """Columns of one block, one by one, row after row."""
+        """Columns of one block, row after row."""
         if count.number == 0:
             return
         b = self.b
 
         def row(line: Value, k: Value) -> None:
-            def column(c: Value, _: list[Value]) -> Sequence[Value]:
-                (value,) = self._evaluate([k, b.add(start, c)], REST)
+            def columns(lanes: int, c: Value) -> None:
+                at = b.add(start, c)
+                given, mode = (at, REST) if lanes == 1 else (Run(at, (0,)), Mode(lanes, 1))
+                (value,) = self._evaluate([k, given], mode)
                 b.store(value, b.gep(self.element, line, c), self.align)
-                return []
 
-            for_loop(b, const_i64(0), count, const_i64(1), [], column)
+            self._in_fours(count, columns)
 
         if_then(b, b.icmp("sgt", count, const_i64(0)), lambda: self._each_row(b.add(self.column, start), row))
 
@@ -240,13 +241,27 @@ class _Pack:
         missing = modulo(b, b.sub(const_i64(0), end), width)
 
         def row(line: Value, _: Value) -> None:
-            def column(c: Value, _: list[Value]) -> Sequence[Value]:
-                b.store(zero(self.element), b.gep(self.element, line, c), self.align)
-                return []
+            def columns(lanes: int, c: Value) -> None:
+                type_ = self.element if lanes == 1 else vector(self.element, lanes)
+                b.store(zero(type_), b.gep(self.element, line, c), self.align)
 
-            for_loop(b, const_i64(0), missing, const_i64(1), [], column)
+            self._in_fours(missing, columns)
 
         if_then(b, b.icmp("sgt", missing, const_i64(0)), lambda: self._each_row(end, row))
+
+    def _in_fours(self, count: Value, body: Callable[[int, Value], None]) -> None:
+        """Calls `body` with how many columns it shall take and the first of them: four where these are neighbours, and
+        the last ones by themselves."""
+        b, done = self.b, const_i64(0)
+
+        def taken(lanes: int, c: Value, _: list[Value]) -> Sequence[Value]:
+            body(lanes, c)
+            return []
+
+        for lanes in (1,) if self.across else (SQUARE, 1):
+            end = b.binary("and", count, const_i64(-lanes))
+            for_loop(b, done, end, const_i64(lanes), [], partial(taken, lanes))
+            done = end
 
     def _each_row(self, column: Value, body: Callable[[Value, Value], None]) -> None:
         """Calls `body` with the place of a column of the panels in each row, and the row."""
