@@ -36,7 +36,7 @@ def test_blocks_of_registers_have_the_bits_of_sums(m: int, n: int) -> None:
 
 @pytest.mark.one_in(3)
 def test_rows_and_columns_that_are_known_have_blocks_of_their_own() -> None:
-    """A block of 10 rows, a panel of one vector with twice as many terms, and columns in fours behind the last panel."""
+    """A block of 10 rows, a panel of one vector with twice as many terms, columns in fours behind the last panel."""
     run, rng = compiled_equals_oracle(PROGRAM), np.random.default_rng(0)
     for name, (m, k, n) in {"narrow": (10, 600, 3), "known": (22, 12, 53)}.items():
         run(name, rng.standard_normal((m, k)).astype(np.float32), rng.standard_normal((k, n)).astype(np.float32))
