@@ -26,6 +26,7 @@ from tesserac.graph.passes.fix_sizes import fix_sizes
 from tesserac.graph.passes.fold import fold
 from tesserac.graph.passes.fold_views import fold_views
 from tesserac.graph.passes.forget_operators import forget_operators
+from tesserac.graph.passes.forget_stops import forget_stops
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
@@ -83,6 +84,7 @@ PROGRAM_PASSES: tuple[Pass, ...] = (
     unroll_unit_loops,  # loops over blocks that span their dim; constants and sizes in their bodies become known
     apply_rules,  # what inlining brought side by side
     fold,  # constants that inlining made known
+    forget_stops,  # behind rules and folding, which need not know that values are the same
     cse,  # after folding, since equal constants make equal operators
     dce,  # what the steps before left unused
     relax,  # what `numerics(fast)` allows, while operators say that they are in it

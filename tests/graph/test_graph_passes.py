@@ -19,6 +19,7 @@ from tesserac.graph.passes import (
     fold,
     fold_views,
     forget_operators,
+    forget_stops,
     generalize,
     hoist,
     inline,
@@ -47,6 +48,7 @@ PASSES = {
     "hoist": (hoist.hoist, hoist.__doc__),
     "algebra": (algebra.algebra, algebra.__doc__),
     "forget_operators": (forget_operators.forget_operators, forget_operators.__doc__),
+    "forget_stops": (forget_stops.forget_stops, forget_stops.__doc__),
     "transforms": (transforms.transforms, transforms.__doc__),
     "watch": (watch.watch, watch.__doc__),
     "unroll_unit_loops": (unroll_unit_loops.unroll_unit_loops, unroll_unit_loops.__doc__),
@@ -117,6 +119,18 @@ def test_cse_does_not_merge_across_branches() -> None:
         "^():\n%b = graph.exp(%x) : tensor<[N], f32>\nform.yield(%b)\n}\ngraph.return(%y)\n}",
     )
     assert count(module, "graph.exp") == 2
+
+
+@pytest.mark.parametrize(("second", "loops"), [("sin(b) + x", 1), ("cos(b) + x", 2), ("sin(b) + y", 2)])
+def test_equal_loops_are_one_whatever_their_counters_are_called(second: str, loops: int) -> None:
+    forms = compile_to_forms(
+        "def f(x: Tensor[N, f32], y: Tensor[N, f32]):\n"
+        "    a, b = x, x\n"
+        "    for i in range(N): a = sin(a) + x\n"
+        f"    for j in range(N): b = {second}\n"
+        "    return a * b\n"
+    )
+    assert sum(op.name == "form.loop" for op in forms.walk()) == loops
 
 
 def test_cse_tells_zeros_apart() -> None:

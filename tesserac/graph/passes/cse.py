@@ -1,7 +1,7 @@
 """Computes equal expressions once: an operation equal to an earlier one that is visible here gives way to it.
 
-Equal means the same definition, operands, attributes and types; operations with bodies are left alone, since names in
-the Graph have none and forms are merged where they are fused.
+Equal means the same definition, operands, attributes and types, and bodies that do the same with the same values around
+them, whatever their counters are called: a decomposition that two functions of the library make of one matrix is one.
 
 Before:
     graph.func @f {entry = true, guards = [], params = ["x"]} {
@@ -22,14 +22,23 @@ After:
 
 from __future__ import annotations
 
+import re
 from collections import ChainMap
 from collections.abc import Hashable
 
 from tesserac.graph.autodiff.dialect import CHECKPOINT
-from tesserac.ir.core import Block, Module, Op
+from tesserac.ir.core import Block, Module, Op, Value
 from tesserac.ir.kernels import KERNEL
+from tesserac.ir.meaning import part_meaning
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.printer import print_attr
+from tesserac.ir.rewrite import is_pure
+
+COUNTER = "counter"
+"""The attribute of a loop that names the size that its iterations count."""
+APART = (CHECKPOINT, KERNEL)
+"""Whose bodies are theirs alone."""
+Seen = ChainMap[Hashable, tuple[Op, ...]]
 
 
 @pass_(GRAPH, GRAPH, "cse")
@@ -44,22 +53,46 @@ def merge_equal(module: Module) -> None:
             _merge(region.block, ChainMap())
 
 
-def _merge(block: Block, seen: ChainMap[Hashable, Op]) -> None:
+def _merge(block: Block, seen: Seen) -> None:
     """`seen` has one map per block around: what is computed in one branch is not visible in the other, and what is to
     be computed again is not taken from where it is kept."""
     for op in list(block.ops):
         for region in op.regions:
-            _merge(region.block, ChainMap() if op.name in (CHECKPOINT, KERNEL) else seen.new_child())
-        if not op.opdef.pure or op.opdef.terminator or op.regions:
+            _merge(region.block, ChainMap() if op.name in APART else seen.new_child())
+        if not op.opdef.pure or op.opdef.terminator or op.name in APART:
             continue
-        earlier = seen.setdefault(_key(op), op)
-        if earlier is not op:
+        earlier = _earlier(op, seen)
+        if earlier is not None:
             for old, new in zip(op.results, earlier.results, strict=True):
                 old.replace_all_uses(new)
             op.erase()
 
 
+def _earlier(op: Op, seen: Seen) -> Op | None:
+    """An equal operation that is visible; where there is none, this one is from here on."""
+    key = _key(op)
+    alike = seen.get(key, ())
+    for other in alike:
+        if not op.regions or (is_pure(op) and _body_key(op) == _body_key(other)):
+            return other
+    seen[key] = (*alike, op)
+    return None
+
+
 def _key(op: Op) -> Hashable:
     """Attributes by their text: `1`, `1.0` and `true` are equal in Python, `0.0` and `-0.0` too."""
-    attrs = tuple(sorted((name, print_attr(value)) for name, value in op.attrs.items()))
+    attrs = tuple(sorted((name, print_attr(value)) for name, value in op.attrs.items() if name != COUNTER))
     return op.opdef.name, op.operands, attrs, tuple(v.type for v in op.results)
+
+
+def _body_key(op: Op) -> tuple[tuple[Value, ...], str]:
+    """What bodies read of the values around them, and what they do; a counter, which is also a size, by its number."""
+    inside = {value for inner in op.walk() for value in (*inner.results, *_arguments(inner))}
+    outside = tuple(dict.fromkeys(v for inner in op.walk() for v in inner.operands if v not in inside))
+    counters = [str(inner.attrs[COUNTER]) for inner in op.walk() if COUNTER in inner.attrs]
+    numbers = {name: f"counter {number}" for number, name in enumerate(counters)}
+    return outside, re.sub(r"\w+", lambda word: numbers.get(word[0], word[0]), part_meaning(op, outside))
+
+
+def _arguments(op: Op) -> list[Value]:
+    return [value for region in op.regions for value in region.block.args]
