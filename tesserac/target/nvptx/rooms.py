@@ -22,7 +22,8 @@ class Room:
 
     def __init__(self, b: Builder, ty: LType, count: int, rows: int = 1) -> None:
         self._b, self._type, self._count = b, ty, count
-        self._lanes = 8 * VECTOR_BYTES // ty.bits if ty.bits in _WORDS else 1
+        lanes = 8 * VECTOR_BYTES // ty.bits
+        self._lanes = lanes if ty.bits in _WORDS and count >= lanes else 1  # a short row needs no padding
         self._stride = -(-count // self._lanes) * self._lanes
         self._start = b.alloca(array(ty, rows * self._stride), VECTOR_BYTES)
 
