@@ -285,7 +285,7 @@ def _product_sizes(kernel: Op, rows: int, columns: int, machine: Machine) -> dic
 def _sizes(kernel: Op, own_block: int, loop_block: int, machine: Machine) -> dict[Dim, int]:
     settings, own, space = kernel_settings(kernel), kernel_own(kernel), kernel_space(kernel)
     sizes: dict[Dim, int] = {}
-    summed = summed_blocks(kernel, machine)
+    summed, units = summed_blocks(kernel, machine), _units(kernel, machine)
     for cut in kernel_blocks(kernel):
         if cut.block in summed:
             sizes[cut.block] = _fitting(cut, summed[cut.block])
@@ -293,8 +293,15 @@ def _sizes(kernel: Op, own_block: int, loop_block: int, machine: Machine) -> dic
         given, wanted = settings.get(_setting(cut)), own_block if cut.block in own else loop_block
         able = space.get(_setting(cut), ())
         best = min(able, key=lambda size: (abs(size - wanted), size)) if able else wanted
-        sizes[cut.block] = given or _fitting(cut, best)
+        sizes[cut.block] = given or -(-_fitting(cut, best) // units.get(cut.block, 1)) * units.get(cut.block, 1)
     return sizes
+
+
+def _units(kernel: Op, machine: Machine) -> dict[Dim, int]:
+    """How many terms at a time a matrix unit adds of the blocks that products go over: of a dim that has fewer, or some
+    more, the last block goes beyond it. Blocks that the kernel means stay as they are."""
+    over = {tensor_type(product.operands[0]).dims[-1]: _terms(product, machine) for product in products_of(kernel)}
+    return {block: terms for block, terms in over.items() if terms and block.symbol not in kernel_pinned(kernel)}
 
 
 def summed_blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:

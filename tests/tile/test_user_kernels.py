@@ -13,7 +13,7 @@ from tesserac.graph.passes.place_kernels import kernel_limits, placed_kernels
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, VerifyError, clone_op
 from tesserac.ir.verify import verify_module
-from tesserac.schedule.machine import AARCH64, SM_90A, Machine
+from tesserac.schedule.machine import AARCH64, MACHINES, SM_90A, Machine
 from tesserac.tile.gpu.barriers import insert_barriers
 from tesserac.tile.gpu.errors import NoRolesError
 from tesserac.tile.gpu.values import memory
@@ -239,6 +239,15 @@ def test_they_have_the_bits_of_their_meaning(name: str) -> None:
     for results in ways:
         for got, expected in zip(results, wanted, strict=True):
             same_bits(np.asarray(got), np.asarray(expected))
+
+
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize("machine", [MACHINES["x86-64-v4-amx"], SM_90A], ids=lambda machine: machine.arch)
+def test_blocks_of_few_terms_are_as_matrix_units_add_them(machine: Machine) -> None:
+    """A dim of 40 terms has one block, that ends behind it: what nobody has scheduled is never refused."""
+    narrow = PAGED.replace("f32]", "bf16 @accum(f32)]")
+    [launch] = [op for op in levels(narrow, machine).schedule.walk() if op.name == "schedule.launch"]
+    assert f"blocks T_n of {64 if machine.matrix_unit and not machine.warps else 48}" in str(launch.attrs["reason"])
 
 
 @pytest.mark.one_in(12)
