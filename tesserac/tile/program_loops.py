@@ -136,10 +136,12 @@ def _plus(program: Program, index: Value, shift: Dim, given: Value | None) -> Va
 
 
 def _make_invariants(program: Program, loop: Op) -> None:
-    """What a loop reads from around it is made before it, and the axes of dims that its products take whole."""
+    """What a loop reads from around it is made before it, and the axes of dims that its products take whole. What it
+    gathers from stays in memory, however large it is."""
     inside = {value for op in loop.walk() for value in (*op.results, *(a for r in op.regions for a in r.block.args))}
     for op in loop.walk():
-        for value in op.operands if op is not loop else ():
+        tables = 1 if op.name == "form.gather" and program.read(op.operands[0]) is not None else 0
+        for value in op.operands[tables:] if op is not loop else ():
             if value not in inside and isinstance(value.type, TensorType) and not program.is_argument(value):
                 program.value(value)
     for product in products_of(loop):

@@ -311,6 +311,13 @@ def test_sizes_up_to_which_tiles_run_are_told() -> None:
     assert kernel_limits(levels(text, AARCH64).forms.lookup("main.f")) == [("main.f", Dim.sym("D"), 256)]
 
 
+@pytest.mark.one_in(3)
+def test_a_table_of_each_program_is_as_long_as_it_likes() -> None:
+    """A loop takes the places that it needs of a row of it, which is no tile."""
+    text = PAGED.replace("table: KTile[10, i32]", "table: KTile[2, 1, N, i32]").replace("table[", "table[0][")
+    assert why(text, SM_90A) == [""] and kernel_limits(levels(text, SM_90A).forms.lookup("main.f")) == []
+
+
 @pytest.mark.one_in(2)
 def test_rows_that_are_not_there_are_told() -> None:
     w, ids, g = arguments("rows taken", 9, 1)
