@@ -15,7 +15,7 @@ from tesserac.target.dims import INDEX_OPS
 from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, const_i64, const_int, vector
 from tesserac.target.nvptx.context import Axis, Context, register_type
 from tesserac.target.nvptx.rooms import Room
-from tesserac.tile.gpu.matrix import WARPGROUP
+from tesserac.tile.gpu.matrix import WARPGROUP, MatrixUnit
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import axis_block, fragment, integer, kernel_grid, text
 from tesserac.types.dims import Dim
@@ -100,8 +100,25 @@ def emit_for(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
 
     step = const_i64(integer(op, "step"))
     start = paired(ctx, flatten(ctx, inits))
-    results = flow.for_loop(ctx.b, ctx.indices[low], ctx.indices[high], step, start, body)
+    first = _unknown(ctx, ctx.indices[low]) if _is_short(op) else ctx.indices[low]
+    results = flow.for_loop(ctx.b, first, ctx.indices[high], step, start, body)
     assign(ctx, op.results, unpaired(ctx, results, types))
+
+
+def _is_short(op: Op) -> bool:
+    """Whether a loop adds products of its threads, in one step at the most, as is known."""
+    units = [attr(inner, "unit", MatrixUnit) for inner in op.body.ops if inner.name == "gpu.multiply"]
+    if not any(unit.name == "fma" for unit in units):
+        return False
+    end = op.operands[1].defining_op
+    ends = [op.operands[1]] if end is None or end.name != "index.min" else end.operands
+    return any(number is not None and number <= integer(op, "step") for number in map(constant_index, ends))
+
+
+def _unknown(ctx: Context, index: Value) -> Value:
+    """The index, as LLVM knows nothing of it. It would take a loop of one step apart, and compute sums that only some
+    stores write where these are, behind the barrier of the step: there all terms wait for it in registers."""
+    return ctx.b.asm(I64, "mov.b64 $0, $1;", "=l,l", [index])
 
 
 def paired(ctx: Context, values: Sequence[Value]) -> list[Value]:
