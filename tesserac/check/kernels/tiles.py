@@ -31,6 +31,7 @@ from tesserac.ops.index import Gather
 from tesserac.ops.registry import OPERATORS
 from tesserac.ops.shape import Slice
 from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import ErrorType, IntType, NoneType, RunIntType, StructType, TensorType, TupleType, Type
 
@@ -83,12 +84,17 @@ def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
         tile = apply_operator(body, Gather(0), [tile, rows], callee.at, callee.span)
     elif (length := length_of(body, x)) is not None:
         kernel.limits[sizes[0]] = length
-    policy = kernel.policies.get(x.type.dtype, NO_POLICY)
-    tile = meet_storage(body, tile, x.type.dtype, policy) or tile
-    tile = apply_operator(body, Wide(), [tile], callee.at, callee.span)
-    tile = loaded(body, tile, callee)
+    tile = loaded(body, _wide(body, kernel, tile, callee), callee)
     kernel.filled.add(tile)
     return tile
+
+
+def _wide(body: Body, kernel: Kernel, tile: typed.Expr, callee: Callee) -> typed.Expr:
+    """A tile in the accumulation type of its policy; one without takes that of the first parameter of its dtype."""
+    if isinstance(tile.type, TensorType):
+        policy = kernel.policies.get(tile.type.dtype, NO_POLICY)
+        tile = meet_storage(body, tile, tile.type.dtype, policy) or tile
+    return apply_operator(body, Wide(), [tile], callee.at, callee.span)
 
 
 def _ranges(body: Body, kernel: Kernel, type_: TensorType, given: Given, callee: Callee) -> list[Range] | None:
@@ -245,11 +251,19 @@ def _col_index(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 
 def _dot(body: Body, callee: Callee, given: Given) -> typed.Expr:
-    terms = _present_terms(body, callee, given["a"], given["b"])
+    factors = (_as_loaded(body, callee, given[name]) for name in ("a", "b"))
+    terms = _present_terms(body, callee, *factors)
     product = apply_operator(body, MatMul(), terms, callee.at, callee.span)
     if "acc" not in given:
         return product
     return apply_operator(body, Add(), [given["acc"], product], callee.at, callee.span)
+
+
+def _as_loaded(body: Body, callee: Callee, factor: typed.Expr) -> typed.Expr:
+    """A factor that the program rounded, in the type that loads give such numbers in, and that sums have."""
+    type_ = factor.type
+    rounded = isinstance(type_, TensorType) and type_.dtype.is_float and type_.dtype.bits < F32.bits
+    return _wide(body, body.kernel, factor, callee) if rounded and body.kernel is not None else factor
 
 
 def _present_terms(body: Body, callee: Callee, left: typed.Expr, right: typed.Expr) -> list[typed.Expr]:
