@@ -49,7 +49,7 @@ def test_what_has_no_code_is_said_by_the_call(fake: FakeCuda, monkeypatch: pytes
     def fails(text: str, arch: str) -> str:
         raise CodegenError("it has none")
 
-    monkeypatch.setattr(plan, "emit_ptx_apart", fails)
+    monkeypatch.setattr(plan, "alike", fails)
     with pytest.raises(TesseraError, match="it has none"):
         tessera.compile(PROGRAM.replace("twice", "never"), device="cuda").never(X)
     assert not fake.contexts

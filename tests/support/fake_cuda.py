@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -246,10 +247,19 @@ def fake_cuda(**options: object) -> Iterator[FakeCuda]:
         devices.use_driver(None)
 
 
+class _AsWritten(NamedTuple):
+    """LLVM text in the place of PTX."""
+
+    text: str
+
+    def ptx(self) -> str:
+        return self.text
+
+
 @contextmanager
 def emulated_cuda(folder: Path, **options: object) -> Iterator[FakeCuda]:
     """The same with kernels that compute. `folder` keeps their code, which is no PTX, apart from other code."""
     with pytest.MonkeyPatch.context() as patched, fake_cuda(**options) as fake:
         patched.setenv("TESSERA_CACHE_DIR", str(folder))
-        patched.setattr(plan, "emit_ptx_apart", lambda text, arch: text)
+        patched.setattr(plan, "alike", lambda text, arch: _AsWritten(text))
         yield fake

@@ -36,11 +36,11 @@ from tesserac.target.cpu.extents import loop_bounds
 from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_used
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
+from tesserac.target.nvptx.alike import Alike, alike
 from tesserac.target.nvptx.blocks import block_bytes, block_count, block_threads, may_begin_early, programs
 from tesserac.target.nvptx.host_steps import HostSteps, condition
 from tesserac.target.nvptx.kernel import emit_kernel, entry_name, kernel_symbols
 from tesserac.target.nvptx.selection import check_selectable
-from tesserac.target.nvptx.worker import emit_ptx_apart
 from tesserac.target.sizes import implied_guards, size_of
 from tesserac.tile.dialect import kernel_tensors
 from tesserac.tile.gpu.errors import LoweringError
@@ -127,19 +127,18 @@ def compile_kernel(kernel: Op, arch: str, at_once: bool) -> Kernel:
         return emit_kernel(kernel, may_begin_early(kernel, arch), arch).llvm
 
     @cache
-    def made() -> str:
-        try:
-            with deep_recursion():
-                written = llvm()
-            return emit_ptx_apart(written, arch)
-        except (CodegenError, LoweringError) as problem:  # what LLVM is not known to take is one
-            raise failure(NO_CODE, f"no code of kernel `{name}` for {arch}: {problem}") from None
+    def shared() -> Alike:
+        with deep_recursion():
+            return alike(llvm(), arch)
 
     turn = Lock()
 
     def code() -> str:
-        with turn:  # a call and what keeps the code may ask at the same time
-            return made()
+        try:
+            with turn:  # a call and what keeps the code may ask at the same time
+                return shared().ptx()
+        except (CodegenError, LoweringError) as problem:  # what LLVM is not known to take is one
+            raise failure(NO_CODE, f"no code of kernel `{name}` for {arch}: {problem}") from None
 
     if at_once:
         check_selectable(llvm())  # of the others it is who makes PTX of them that looks
