@@ -1,16 +1,20 @@
 """Operators of known structure beside other libraries: `python -m benchmarks.structured [PYTHON [SECONDS]]`.
 
 PYTHON is an interpreter that has NumPy and as many of SciPy, PyTorch, JAX, CoLA, linear_operator and PyLops as are
-wanted; each library runs alone in its process, on one thread, for at most so many seconds, 240 unless said. Those that
-are not installed are left out; the extra `operator-peers` has all. Writes `benchmarks/results/structured-<machine>.md`.
+wanted; each library runs alone in its process and on a core of its own, those beside it that there are cores for, for
+at most so many seconds, 240 unless said. Those that are not installed have dashes; the extra `operator-peers` has all.
+Writes `benchmarks/results/structured-<machine>.md`.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import platform
 import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from datetime import date
+from queue import SimpleQueue
 
 from benchmarks.apart import ROOT, run_apart
 from benchmarks.structured_cases import CASES, LIBRARIES
@@ -33,34 +37,50 @@ def figures(python: str, library: str) -> Figures:
     return {name: (float(seconds), note) for name, seconds, note in rows}
 
 
+def figures_by_core(python: str, library: str, cores: SimpleQueue[int]) -> Figures:
+    """Those on a core that no other library has: a process is held to the cores of the thread that starts it."""
+    core = cores.get()
+    os.sched_setaffinity(0, [core])
+    try:
+        return figures(sys.executable if library == "tessera" else python, library)
+    finally:
+        cores.put(core)
+
+
 def cell(found: Figures, name: str, ours: float) -> str:
-    if name not in found:
-        return ""
-    seconds, note = found[name]
+    seconds, note = found.get(name, (math.nan, "-"))
     if math.isnan(seconds):
         return note.partition(":")[0]
     error = f" ({note})" if note != "nan" else ""
-    return f"{seconds * 1e6:.1f}{error}" + (f", {seconds / ours:.1f}x" if ours and seconds != ours else "")
+    return f"{seconds * 1e6:.1f}{error}" + (f", {seconds / ours:.1f}x" if ours > 0 and seconds != ours else "")
 
 
 def main() -> None:
     """The file is written anew after each library, so that what is stopped leaves what it has."""
     python = sys.argv[1] if len(sys.argv) > 1 else sys.executable
     run_apart([python, str(ROOT / "benchmarks" / "structured_peers.py"), "references"], TIME_LIMIT)
-    found: dict[str, Figures] = {}
     path = ROOT / "benchmarks" / "results" / f"structured-{platform.machine()}.md"
-    for library in LIBRARIES:
-        if library == BY_HAND:  # in turns with ours
-            rows = found["tessera"].items()
-            found[BY_HAND] = {name.removeprefix(_MARK): row for name, row in rows if name.startswith(_MARK)}
-        else:
-            found[library] = figures(sys.executable if library == "tessera" else python, library)
-        path.write_text(report(found), encoding="utf-8")
+    cores, found = SimpleQueue[int](), dict[str, Figures]()
+    for core in os.sched_getaffinity(0):
+        cores.put(core)
+    with ThreadPoolExecutor(cores.qsize()) as pool:
+        runs = {pool.submit(figures_by_core, python, name, cores): name for name in LIBRARIES if name != BY_HAND}
+        for run in as_completed(runs):
+            found[runs[run]] = run.result()
+            path.write_text(report(found), encoding="utf-8")
     print(report(found))
 
 
+def with_hand(found: dict[str, Figures]) -> dict[str, Figures]:
+    """In the order of the table, the forms by hand, which run in turns with ours, on their own."""
+    ours = found.get("tessera", {})
+    hand = {name.removeprefix(_MARK): row for name, row in ours.items() if name.startswith(_MARK)}
+    return {name: hand if name == BY_HAND else found.get(name, {}) for name in LIBRARIES}
+
+
 def report(found: dict[str, Figures]) -> str:
-    there = [name for name in found if any(not math.isnan(seconds) for seconds, _ in found[name].values())]
+    found = with_hand(found)
+    missing = [name for name, rows in found.items() if all(math.isnan(seconds) for seconds, _ in rows.values())]
     lines = [
         "# Operators of known structure", "",
         f"`python -m benchmarks.structured PYTHON {TIME_LIMIT}`, {date.today()}, {platform.machine()}, one core, f32;",
@@ -68,20 +88,20 @@ def report(found: dict[str, Figures]) -> str:
         "brackets the largest error relative to the largest number of the result in f64; then how many times longer.",
         "`by hand` is what an expert writes in the same language, in turns with ours; PyTorch and JAX are compiled and",
         "written naively, NumPy is with SciPy and by hand. An operator is made in each call, as ours is.", "",
-        "| program | " + " | ".join(there) + " |", "|---" * (len(there) + 1) + "|",
+        "| program | " + " | ".join(found) + " |", "|---" * (len(found) + 1) + "|",
     ]  # fmt: skip
     for case in CASES:
         ours = found["tessera"].get(case.name, (math.nan, ""))[0]
-        cells = [cell(found[library], case.name, 0.0 if library == "tessera" else ours) for library in there]
+        cells = [cell(found[library], case.name, 0.0 if library == "tessera" else ours) for library in found]
         lines.append(f"| {case.name} | {' | '.join(cells)} |")
     memory = {name: rows[MEMORY][0] for name, rows in found.items() if MEMORY in rows}
     told = ", ".join(f"{name} {mib:.1f}" for name, mib in memory.items() if not math.isnan(mib))
     lines += ["", f"Peak memory of the gradient of |kron(a, b) x|^2 with sides of 128, in MiB: {told}.",
               "That is beyond what was taken before, compiling included; the matrix of the operator has 1024 MiB.",
               SAME_PROGRAMS,
-              f"What is empty a library has not, or had no time for: each had {TIME_LIMIT} s in all."]  # fmt: skip
-    if len(there) < len(LIBRARIES):
-        lines.append(f"Not on this machine: {', '.join(name for name in LIBRARIES if name not in there)}.")
+              f"What has a dash a library has not, or had no time for: each had {TIME_LIMIT} s in all."]  # fmt: skip
+    if missing:
+        lines.append(f"Not on this machine, or without any figure: {', '.join(missing)}.")
     return "\n".join(lines) + "\n"
 
 
