@@ -14,7 +14,7 @@ import tessera
 from tesserac.commands.inspection import rewrites
 from tesserac.commands.rewriting import NOTHING
 from tesserac.driver.session import Session
-from tesserac.graph.algebra.costs import Facts, beats, never_above
+from tesserac.graph.algebra.costs import Facts, beats, never_above, total
 from tesserac.graph.algebra.engine import Engine
 from tesserac.graph.algebra.terms import Term, make
 from tesserac.graph.build import build_module
@@ -251,6 +251,29 @@ def test_costs_are_compared_for_all_sizes() -> None:
     assert beats(parse_dim("N*M + M*K"), parse_dim("N*M*K + N*K"), Facts())
     assert not beats(parse_dim("N*N"), parse_dim("N*N"), Facts())
     assert not beats(parse_dim("D*D"), parse_dim("D*N"), Facts())
+
+
+def test_sizes_may_lie_between_two_numbers() -> None:
+    inner_first, as_written = parse_dim("2*K*M*N"), parse_dim("K*N*N + M*N*N")
+    small, large = parse_dim("8 - K"), (parse_dim("N - 64"), parse_dim("M - 64"))
+    assert beats(inner_first, as_written, Facts((small, *large)))
+    assert not beats(inner_first, as_written, Facts(large)) and not beats(inner_first, as_written, Facts((small,)))
+    assert never_above(parse_dim("K*K"), parse_dim("8*K"), Facts((small,)))
+    assert not never_above(parse_dim("K*K"), parse_dim("7*K"), Facts((small,)))
+    assert never_above(parse_dim("9*K"), parse_dim("K*K + 14"), Facts((parse_dim("K - 7"), parse_dim("12 - K"))))
+    assert not never_above(parse_dim("9*K"), parse_dim("K*K + 14"), Facts((parse_dim("12 - K"),)))
+
+
+def test_what_is_proven_between_two_numbers_holds_at_each() -> None:
+    rng, proven = np.random.default_rng(0), 0
+    for _ in range(60):
+        least, most, *factors = (int(n) for n in (*np.sort(rng.integers(1, 9, size=2)), *rng.integers(-6, 7, size=4)))
+        terms = zip(factors, ("K*K*K", "K*K*N", "K*N", "N*N"), strict=True)
+        gap = total(Dim.const(factor) * parse_dim(text) for factor, text in terms)
+        if never_above(Dim.const(0), gap, Facts((parse_dim(f"K - {least}"), parse_dim(f"{most} - K")))):
+            proven += 1
+            assert all(gap.evaluate({"K": k, "N": n}) >= 0 for k in range(least, most + 1) for n in range(1, 12))
+    assert proven > 5
 
 
 K, S, D, L = "np.kron(m, p)", "np.linalg.solve", "np.linalg.det", "np.linalg.slogdet"

@@ -88,13 +88,13 @@ def _surely_beats(new: Dim, old: Dim, facts: Facts) -> bool:
 
 def never_above(low: Dim, high: Dim, facts: Facts) -> bool:
     """Whether `low <= high` is proven for all sizes: the difference has no negative coefficient once every size is
-    written as its lower bound and a rest that is not negative."""
+    written as its lower bound and a rest that is not negative, or as what lies between two numbers."""
     try:
         gap = high - low
         if (seen := _at_a_glance(gap, facts)) is not None:
             return seen
-        for lower in _orders(gap, facts):
-            if all(coefficient >= 0 for coefficient in _shifted(gap, lower)):
+        for lower in _orders(facts):
+            if all(coefficient >= 0 for coefficient in _shifted(gap, lower, _ranges(lower, facts))):
                 return True
     except TooComplex:
         return False
@@ -114,7 +114,7 @@ def is_polynomial(dim: Dim) -> bool:
     return all(isinstance(atom, Symbol) and exponent > 0 for monomial, _ in dim.terms for atom, exponent in monomial)
 
 
-def _orders(gap: Dim, facts: Facts) -> Iterable[dict[str, Dim]]:
+def _orders(facts: Facts) -> Iterable[dict[str, Dim]]:
     """Lower bounds of symbols: 1 for each, and what the facts give; a bound by other symbols comes first, since it is
     the stronger one."""
     related: dict[str, Dim] = {}
@@ -142,8 +142,23 @@ def _depends(bound: Dim, name: str, related: dict[str, Dim]) -> bool:
     return False
 
 
-def _shifted(gap: Dim, related: dict[str, Dim]) -> Iterable[Coefficient]:
-    """The coefficients of a cost once every size is its lower bound and a rest."""
+def _ranges(lower: Mapping[str, Dim], facts: Facts) -> dict[str, tuple[int, int]]:
+    """The symbols that lie between two numbers; the first is 1 unless there is another."""
+    found: dict[str, tuple[int, int]] = {}
+    for above in facts.above:
+        names = above.symbols()
+        name = next(iter(names), "")
+        most = (above + Dim.sym(name)).constant if len(names) == 1 else None
+        least = lower.get(name, ONE).constant
+        if most is not None and least is not None and least <= most:
+            found[name] = (least, min(most, found.get(name, (least, most))[1]))
+    return found
+
+
+def _shifted(gap: Dim, lower: dict[str, Dim], ranges: Mapping[str, tuple[int, int]]) -> Iterable[Coefficient]:
+    """The coefficients of a cost once every size is its lower bound and a rest; of what lies between two numbers, see
+    Note [Between two numbers]."""
+    related = {name: bound for name, bound in lower.items() if name not in ranges}
     for _ in range(len(related) + 1):  # a bound may name symbols that have bounds by others
         step = {name: bound + Dim.sym(name) for name, bound in related.items() if name in gap.symbols()}
         if not step:
@@ -151,9 +166,28 @@ def _shifted(gap: Dim, related: dict[str, Dim]) -> Iterable[Coefficient]:
         gap = gap.substitute(step)
         related = {name: bound for name, bound in related.items() if name not in step}
     if is_polynomial(gap):
+        for name, (least, most) in ranges.items():
+            gap = _between(gap, name, least, most)
         return _one_further(gap)
     free = {name: Dim.sym(name) + ONE for name in gap.symbols()}
     return [coefficient for _, coefficient in gap.substitute(free).terms]
+
+
+def _between(polynomial: Dim, name: str, least: int, most: int) -> Dim:
+    """A polynomial in S that has at 1 and beyond the signs of another one between two numbers."""
+    symbol, spot = Symbol(name), Dim.sym(name)
+    place = spot * most - (most - least)
+    exponents = [dict(monomial).get(symbol, 0) for monomial, _ in polynomial.terms]
+    degree = max(exponents, default=0)
+    parts = [
+        product([Dim(((_without(symbol, monomial), coefficient),)), *[place] * exponent, *[spot] * (degree - exponent)])
+        for (monomial, coefficient), exponent in zip(polynomial.terms, exponents, strict=True)
+    ]
+    return Dim(collect(term for part in parts for term in part.terms))
+
+
+def _without(symbol: Symbol, monomial: Monomial) -> Monomial:
+    return tuple(power for power in monomial if power[0] != symbol)
 
 
 def _one_further(polynomial: Dim) -> Iterable[Coefficient]:
@@ -206,3 +240,8 @@ def _sum_of(counts: tuple[tuple[Dim, int], ...]) -> Dim:
 # sizes that the types allow: numbers that stand in the program decide, symbols only where one form is never dearer.
 # Where neither is, the sizes decide that the program tells to expect, `@sizes(N=1024)`, for all calls alike; without
 # them the order stays as written.
+
+# Note [Between two numbers]
+# Where K is from a to b, K = (a + b*t) / (1 + t) for some t >= 0, and a polynomial of degree d in K times (1 + t)**d is
+# one in t of the same sign. Its coefficients are those of Bernstein's form: where none is negative, the polynomial in K
+# is not negative between a and b. With S = 1 + t it is one in S, which is at least 1 as any size is.
