@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from benchmarks import dims
 from benchmarks.editor import FUNCTION, program
+from benchmarks.installed import as_installed
 from benchmarks.report import Row, table
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,9 +44,8 @@ class Took(NamedTuple):
 
 
 def check(folder: Path, cache: Path, *paths: str) -> Took:
-    env = {**os.environ, "TESSERA_CACHE_DIR": str(cache)}
-    env["PYTHONPATH"] = os.pathsep.join(str(ROOT / part) for part in (".", "runtime", "lsp"))
-    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+    path = os.pathsep.join(str(ROOT / part) for part in (".", "runtime", "lsp"))
+    env = as_installed(TESSERA_CACHE_DIR=str(cache), PYTHONPATH=path)
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     arguments = [sys.executable, "-c", COMMAND, "check", *paths]
     subprocess.run(arguments, cwd=folder, env=env, check=True, capture_output=True)

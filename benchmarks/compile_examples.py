@@ -20,6 +20,8 @@ from pathlib import Path
 from time import perf_counter, process_time
 from typing import NamedTuple
 
+from benchmarks.installed import as_installed
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RESULTS = Path(__file__).parent / "results"
 LAYERS = (32, 64, 128, 256, 512)
@@ -83,7 +85,7 @@ def cost(where: str, name: str) -> Cost:
 
 def measured(where: str, name: str) -> Cost:
     command = [sys.executable, "-m", "benchmarks.compile_examples", "--one", where, name]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, env=as_installed(), capture_output=True, text=True, check=True)
     return Cost(*json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
 import shutil
 import subprocess
@@ -19,6 +18,8 @@ import tempfile
 from itertools import product
 from pathlib import Path
 from time import perf_counter, process_time
+
+from benchmarks.installed import as_installed
 
 RESULTS = Path(__file__).parent / "results"
 LENGTHS = (8, 60, 256, 1000, 1009, 4096, 10000, 1 << 16, 100003, 1 << 18, 1 << 20)
@@ -46,7 +47,7 @@ def first_call(kind: str, length: int, name: str) -> Times:
 
 def measured(kind: str, length: int, name: str, cache: str) -> Times:
     command = [sys.executable, "-m", "benchmarks.first_calls", "--one", kind, str(length), name]
-    environment = {**os.environ, "TESSERA_CACHE_DIR": cache}
+    environment = as_installed(TESSERA_CACHE_DIR=cache)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     passed, used = json.loads(done.stdout)
     return passed, used

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tessera
+from benchmarks.installed import as_installed
 
 ROOT = Path(__file__).resolve().parent.parent
 TURNS = 5
@@ -142,7 +143,7 @@ def _compiled(name: str) -> tuple[float, float]:
     with tempfile.TemporaryDirectory() as folder:
         paths = [str(ROOT), str(ROOT / "runtime"), os.environ.get("PYTHONPATH", "")]
         there = {"XDG_CACHE_HOME": folder, "CUDA_CACHE_PATH": folder, "PYTHONPATH": os.pathsep.join(paths)}
-        _, first, again = (_run(text, {**os.environ, **there}) for text in (library, code, code))
+        _, first, again = (_run(text, as_installed(**there)) for text in (library, code, code))
     return first, again
 
 

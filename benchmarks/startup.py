@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import tessera
+from benchmarks.installed import as_installed
 from benchmarks.measure import interleaved
 from benchmarks.report import Row
 
@@ -52,8 +52,7 @@ PROGRAMS = {"softmax_rows": ("softmax.tess", 1), "matmul_f32": ("matmul.tess", 2
 
 
 def _run(program: str, cache: str) -> object:
-    env = {**os.environ, "TESSERA_CACHE_DIR": cache}
-    env.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+    env = as_installed(TESSERA_CACHE_DIR=cache)
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
