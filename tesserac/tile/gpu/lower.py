@@ -7,6 +7,7 @@ variant whose conditions hold runs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tesserac.ir.core import Module, Op, attr, clone_op
@@ -50,6 +51,7 @@ from tesserac.tile.gpu.split_running import split_running
 from tesserac.tile.gpu.split_terms import split_terms
 from tesserac.tile.gpu.spread import spread_loads
 from tesserac.tile.gpu.teams import deal_to_teams, turn_round
+from tesserac.tile.gpu.values import text
 from tesserac.tile.gpu.variants import Variant, reduces_by_teams, variants
 from tesserac.tile.gpu.words import turn_rows
 
@@ -72,11 +74,33 @@ def lower_kernel(kernel: Op, machine: Machine) -> list[Op]:
     pad_blocks(padded, machine)
     prepared = add_rooms(padded)
     try:
-        return [lower_variant(prepared, variant, machine) for variant in variants(prepared, machine)]
+        return list(_lowered(prepared, machine))
     except NoRolesError:
         alike = clone_op(kernel, {})
         alike.attrs["config"] = replace(attr(kernel, "config", Config), roles="uniform")
         return lower_kernel(alike, machine)
+
+
+def _lowered(kernel: Op, machine: Machine) -> Iterator[Op]:
+    """The variants in turn. Of those that differ in how deep a tree may be one is lowered, and the others are it with
+    more levels: no pass looks at these."""
+    made: dict[Variant, tuple[Variant, Op]] = {}
+    for variant in variants(kernel, machine):
+        bare = replace(variant, suffix="", when=(), levels=0)
+        if bare in made:
+            yield _retold(*made[bare], variant)
+        else:
+            made[bare] = (variant, lower_variant(kernel, variant, machine))
+            yield made[bare][1]
+
+
+def _retold(first: Variant, lowered: Op, variant: Variant) -> Op:
+    again = clone_op(lowered, {})
+    again.attrs.update(sym_name=text(lowered, "variant_of") + variant.suffix, when=variant.when)
+    for op in again.walk():
+        if op.attrs.get("levels") == first.levels:
+            op.attrs["levels"] = variant.levels
+    return again
 
 
 def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
