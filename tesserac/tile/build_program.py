@@ -28,6 +28,7 @@ from tesserac.tile.dialect import BUFFERS, Config, Stage, compute_scalar, memref
 from tesserac.tile.masked_blocks import Bound
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_gathers import build_gather, part_of_gather
+from tesserac.tile.program_joints import part_of_assembly, part_of_part, terms_between_joints
 from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
 from tesserac.tile.program_masks import arguments_used, masked_load, masked_view, select_that_holds
@@ -74,6 +75,7 @@ class Program(Sizes):
         self._grid: list[Dim] = []
         self._arguments: dict[tuple[int, MemRefType], Value] = {}
         self._views: dict[object, Value] = {}
+        self._parts: dict[Op, list[tuple[Value, Value]]] = {}
         self._sources = self._read_sources()
         self._status = {op: Value(status_type(op), self.block, 0, "status") for op in checked_forms(launch)}
         """Where forms tell of bad indices. Values that stand for arguments until `finish`: these come last."""
@@ -319,7 +321,8 @@ class Program(Sizes):
     def _seen(self, view: Op) -> Value:
         """A view of a computed tile: permuted, stretched, with other dims of size 1."""
         places = through_view(view, tuple(range(tensor_type(view.result).rank)))
-        if places is None and (part := part_of_map(view)) is not None:
+        part = part_of_map(view) or part_of_part(view) or part_of_assembly(view) if places is None else None
+        if part is not None:
             return self.value(part)
         if places is None and (found := part_of_gather(self, view)) is not None:
             return found
@@ -372,12 +375,20 @@ class Program(Sizes):
         terms = self.summed(op)
         if terms in self.sizes and terms not in self.meant:
             raise NoTiles("a product over a block that its loop does not continue")
-        left, right = self.factors(op)
         accum, rows = op.attrs["accum"], tensor_type(value).dims
         assert isinstance(accum, DType)
-        zero = self.zero(TileType(self.shape(rows), accum))
-        total = self.builder.value("tile.dot", (self.value(left), self.value(right), zero), zero.type, hint=value.name)
+        total = self.zero(TileType(self.shape(rows), accum))
+        for part in self.parts_of_terms(op):
+            total = self.builder.value("tile.dot", (*map(self.value, part), total), total.type, hint=value.name)
         return finished(self.builder, "sum", total, tensor_type(value))
+
+    def parts_of_terms(self, op: Op) -> list[tuple[Value, Value]]:
+        """The factors of a product over a whole dim; on a processor those of each part that they are made of."""
+        if op not in self._parts:
+            left, right = self.factors(op)
+            staged = launch_stages(self.launch) or self.summed(op) in self.sizes
+            self._parts[op] = [(left, right)] if staged else terms_between_joints(op, left, right)
+        return self._parts[op]
 
     def zero(self, ty: TileType) -> Value:
         return self.builder.value("tile.full", (), ty, {"value": 0.0 if ty.dtype.is_float else 0})

@@ -16,7 +16,7 @@ Sums beside products are those of `program_lanes.py`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -138,16 +138,24 @@ def _plus(program: Program, index: Value, shift: Dim, given: Value | None) -> Va
 def _make_invariants(program: Program, loop: Op) -> None:
     """What a loop reads from around it is made before it, and the axes of dims that its products take whole. What it
     gathers from stays in memory, however large it is."""
+    read = [value for op in [*loop.walk()] if op is not loop for value in _read_by(program, op)]
     inside = {value for op in loop.walk() for value in (*op.results, *(a for r in op.regions for a in r.block.args))}
-    for op in loop.walk():
-        tables = 1 if op.name == "form.gather" and program.read(op.operands[0]) is not None else 0
-        for value in op.operands[tables:] if op is not loop else ():
-            if value not in inside and isinstance(value.type, TensorType) and not program.is_argument(value):
-                program.value(value)
+    for value in read:
+        if value not in inside and isinstance(value.type, TensorType) and not program.is_argument(value):
+            program.value(value)
     for product in products_of(loop):
         for dim in tensor_type(product.result).dims:
             if dim not in program.sizes:
                 program.axis(dim)
+
+
+def _read_by(program: Program, op: Op) -> Sequence[Value]:
+    """The tiles that a form reads: of a product of parts those, and of a gather from memory the places alone."""
+    parts = program.parts_of_terms(op) if op.name == "form.contract" else []
+    if len(parts) > 1:
+        return [factor for part in parts for factor in part]
+    is_table = op.name == "form.gather" and program.read(op.operands[0]) is not None
+    return op.operands[1:] if is_table else op.operands
 
 
 # ----------------------------------------------------------------------------------------------- what a loop carries

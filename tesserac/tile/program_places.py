@@ -5,8 +5,9 @@
 
 Registers have no places that another element could read. What is computed element by element is computed once more
 where it is read: its arguments are gathered there, at places that are known to be in range. Threads of a GPU read what
-lies side by side at once, from wherever it begins; a processor takes element after element (5.7 times the time of the
-meaning for a convolution of four taps on a Neoverse N1), so that there such a kernel runs as its meaning.
+lies side by side at once, from wherever it begins; a processor would take element after element (5.7 times the time of
+the meaning for a convolution of four taps on a Neoverse N1). It stores results and adds products part by part instead
+(`program_joints.py`), and runs any other such kernel as its meaning.
 """
 
 from __future__ import annotations

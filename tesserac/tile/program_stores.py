@@ -18,7 +18,9 @@ from tesserac.ir.forms import Reshape, tensor_type
 from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.types import AxisType
 from tesserac.schedule.access import Dims
+from tesserac.schedule.dialect import launch_stages
 from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_joints import part_between, parts_between_joints
 from tesserac.tile.program_maps import map_of, maps_in_place
 from tesserac.types.dims import ONE, Dim, product
 
@@ -30,12 +32,27 @@ def store_result(program: Program, position: int, value: Value) -> None:
     whole = tensor_type(value).dims
     found = _assembly(value)
     if found is None:
-        own = [(dim,) for dim in whole]
-        _store(program, position, program.value(value), own, [program.axis(dim) for dim in whole])
+        _store_between_joints(program, position, value)
         return
     assemble, maps = found
     parts = [reduce(lambda made, step: map_of(step, made), maps, part) for part in assemble.operands]
     _store_parts(program, position, assemble, parts, _digits(whole, tensor_type(assemble.result).dims))
+
+
+def _store_between_joints(program: Program, position: int, value: Value) -> None:
+    """Threads of a GPU choose elements among parts where they stand; of a processor's vectors each is of one part."""
+    whole = tensor_type(value).dims
+    own = [(dim,) for dim in whole]
+    found = None if launch_stages(program.launch) else parts_between_joints(value)
+    if found is None or whole[found[0]] in program.sizes:
+        _store(program, position, program.value(value), own, [program.axis(dim) for dim in whole])
+        return
+    axis, intervals = found
+    for start, stop in intervals:
+        part = part_between(value, axis, (start, stop), program.kernel.body.terminator)
+        at = [program.axis(dim) for dim in whole]
+        at[axis] = _axis_of(program, Dim.const(start), Dim.const(stop - start), whole[axis])
+        _store(program, position, program.value(part), own, at)
 
 
 def _assembly(value: Value) -> tuple[Op, list[Op]] | None:
