@@ -26,7 +26,8 @@ LONGEST_FOR_ALL = 40
 def trees(factors: Sequence[Term], expected: Sequence[tuple[str, int]]) -> Sequence[Tree]:
     """Orders that are optimal for sizes of some kind: all alike, or one of them small or large; what is told to expect
     is as large as that in all of them."""
-    edges = (_rows(factors[0]), *map(_inner, factors[1:]), _columns(factors[-1]))
+    rows = _inner(factors[0]) if _is_batch(factors) else _rows(factors[0])
+    edges = (rows, *map(_inner, factors[1:]), _columns(factors[-1]))
     return _trees_of(edges, tuple(map(_per_vector, factors)), tuple(expected))
 
 
@@ -48,12 +49,21 @@ def _trees_of(
 
 
 def may_reassociate(factors: Sequence[Term]) -> bool:
-    """Whether an order means anything: vectors only at the ends, batches only where no vector meets them."""
+    """Whether an order means anything: vectors only at the ends, and one batch of all factors, or of the first where no
+    vector meets it."""
+    if _is_batch(factors):
+        return True
     vectors = [factor.rank < 2 for factor in factors]
     batches = [factor.rank > 2 for factor in factors]
     if any(vectors[1:-1]) or any(batches[1:]):
         return False
     return not (vectors[0] and batches[-1])
+
+
+def _is_batch(factors: Sequence[Term]) -> bool:
+    """Whether a chain is one of matrices for each element of a batch: it costs that many times as much in any order."""
+    batch = factors[0].shape[:-2]
+    return bool(batch) and all(factor.shape[:-2] == batch for factor in factors)
 
 
 def _samples(symbols: Sequence[str]) -> Sequence[Mapping[str, int]]:

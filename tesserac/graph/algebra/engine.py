@@ -174,7 +174,7 @@ def _open(term: Term, factors: list[Term]) -> Tree:
     left, right = term.args
     found: list[Tree] = []
     for part, edge in ((left, 1), (right, 0)):
-        if _is_product(part) and part.args[edge].rank == 2:
+        if _is_product(part) and part.args[edge].rank >= 2:
             found.append(_open(part, factors))
         else:
             factors.append(part)

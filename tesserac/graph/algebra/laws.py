@@ -159,6 +159,8 @@ LAWS: tuple[Law, ...] = (
     _normal("transform of an inverse transform", "fft(ifft(x))", "x"),
     _normal("inverse transform of transformed rows", "ifft(fft(M))", "M"),
     _normal("transform of inversely transformed rows", "fft(ifft(M))", "M"),
+    Law("transforms along two dims", "ifft(t(fft(t(M))))", "t(fft(t(ifft(M))))"),
+    Law("inverse transforms along two dims", "fft(t(ifft(t(M))))", "t(ifft(t(fft(M))))"),
     Law("sum of transforms", "add(fft(x), fft(y))", "fft(add(x, y))"),
     Law("sum of inverse transforms", "add(ifft(x), ifft(y))", "ifft(add(x, y))"),
 )
