@@ -20,6 +20,8 @@ from tessera.errors import TesseraWarning
 from tesserac import cli
 from tesserac.base.records import Records
 from tesserac.base.resources import stdlib_files
+from tesserac.check.algebra.base import Kind
+from tesserac.check.module.stored import CHECKED
 from tesserac.driver.check_cache import CheckCache
 from tesserac.modules.library import decode_library, encode_library
 from tests.check.test_incremental import library_session
@@ -131,6 +133,17 @@ def test_nothing_in_the_project_reads_pickles() -> None:
 
 
 @pytest.mark.one_in(48)
+def kinds_of_operators(above: type = Kind) -> Iterator[type]:
+    for cls in above.__subclasses__():
+        yield cls
+        yield from kinds_of_operators(cls)
+
+
+def test_every_kind_of_operator_can_be_kept() -> None:
+    """A library that has been asked for instances by programs holds the operators of those."""
+    assert set(kinds_of_operators()) <= set(CHECKED)
+
+
 def test_bits_that_flip_in_the_library_make_it_none() -> None:
     files = stdlib_files()
     data = encode_library(library_session().library, files)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from tesserac.base.codec import classes_in
 from tesserac.base.late import Fields, Late
-from tesserac.check.algebra import combined, constructors, kinds, products, spectra
+from tesserac.check.algebra import combined, constructors, kinds, products, spectra, structured
 from tesserac.check.declarations import decorators, params
 from tesserac.check.model import contracts, specs, typed
 from tesserac.check.model.specs import Signature
@@ -25,7 +25,7 @@ from tesserac.types import algebra, dtype, policy, polynomial, terms, ty
 
 _TYPES = classes_in(algebra, dtype, policy, polynomial, terms, ty)
 _TREES = classes_in(rules, contracts, decorators, findings, params, refs, resolve, specs, typed, under_way)
-_MATRICES = classes_in(combined, constructors, kinds, products, spectra)
+_MATRICES = classes_in(combined, constructors, kinds, products, spectra, structured)
 
 VALUES = _TYPES
 """Types of two values that are alike may be one."""
