@@ -21,6 +21,8 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.globals import BUILT_IN
+from tesserac.check.values.tuple_fixes import suggest_array
+from tesserac.check.values.tuples import parts
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf
@@ -202,8 +204,17 @@ def _both_sized(pool: Pool, callee: Callee, given: Given) -> tuple[Kind, Kind] |
 def size_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
     if isinstance(value.type, IntType):
         return pool.add(value)
-    wrong_kind(pool, value, "a size, an int")
+    _suggest_sizes(wrong_kind(pool, value, "a size, an int"), value)
     return None
+
+
+def _suggest_sizes(draft: Draft, value: typed.Expr) -> None:
+    """A shape, rows before columns, where the size that goes in stands, and behind it the one that comes out."""
+    sizes = [item.value for item in parts(value.type) or () if isinstance(item, IntType)]
+    if len(sizes) == 2:
+        rows, columns = sizes
+        text = str(columns) if rows == columns else f"{columns}, {rows}"
+        draft.replace("the size of what goes in, then of what comes out", value.span, text)
 
 
 def said_dtype(given: Given) -> str:
@@ -235,7 +246,7 @@ def indices_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
     type_ = value.type
     if isinstance(type_, TensorType) and type_.rank == 1 and type_.dtype.is_integer:
         return pool.add(value)
-    wrong_kind(pool, value, "a vector of integers, a tensor with one dim")
+    suggest_array(pool.body, wrong_kind(pool, value, "a vector of integers, a tensor with one dim"), value)
     return None
 
 
@@ -256,7 +267,7 @@ def tensor_leaf(pool: Pool, value: typed.Expr, rank: int) -> Leaf | None:
     """A tensor of floats or complex numbers."""
     type_ = value.type
     if not isinstance(type_, TensorType) or type_.rank != rank:
-        wrong_kind(pool, value, _OF_RANK[rank])
+        suggest_array(pool.body, wrong_kind(pool, value, _OF_RANK[rank]), value)
     elif not (type_.dtype.is_float or type_.dtype.is_complex) or type_.is_scaled:
         wrong_kind(pool, value, "a tensor of floats or complex numbers")
     else:

@@ -16,14 +16,26 @@ from tesserac.check.algebra.kinds import Singular, Spectral
 from tesserac.check.algebra.operands import as_kind, note_operands, refuse, refuse_operand
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.model import typed
+from tesserac.check.names.foreign_names import FOREIGN_PARAMETERS
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
+from tesserac.diag.codes.names import E0205
 from tesserac.diag.codes.operators import E0802
 from tesserac.ops.compare import BitNot
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, DTypeType, ErrorType, IntType, NoneType, OperatorType, StrType, TupleType
+from tesserac.types.ty import (
+    BoolType,
+    DTypeType,
+    ErrorType,
+    FloatType,
+    IntType,
+    NoneType,
+    OperatorType,
+    StrType,
+    TupleType,
+)
 
 _MINUS_ONE = Dim.const(-1)
 Rule = Callable[[Body, Callee, dict[str, typed.Expr]], typed.Expr]
@@ -108,10 +120,20 @@ _SIGNS: dict[str, tuple[tuple[str, str], Rule]] = {
 def call_rule(body: Body, name: str, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """`compose(A, B)`, `op.eye(N)`."""
     slots, rule = RULES[name]
+    if name == "tensor" and _are_numbers(args):
+        draft = body.sink.error(E0205, at=callee.at, problem="`tensor` takes two operators, and gives their product")
+        draft.replace("a tensor of what is written is `array`", callee.at, "array")
+        return body.error(callee.span)
     given = sort_arguments(body, callee, args, slots)
     if given is None or any(isinstance(value.type, ErrorType) for value in given.values()):
         return body.error(callee.span)
     return rule(body, callee, given)
+
+
+def _are_numbers(args: Sequence[Arg]) -> bool:
+    """Whether `tensor` is called as PyTorch's is: with a number or a list first, and no other operand."""
+    operands = [arg for arg in args if arg.name not in FOREIGN_PARAMETERS]
+    return len(operands) == 1 and isinstance(operands[0].value.type, TupleType | IntType | FloatType | BoolType)
 
 
 def takes(name: str, args: Sequence[Arg]) -> bool:

@@ -21,6 +21,7 @@ from tesserac.check.provenance.origins import trace
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.run_ints import refuse_run_int
+from tesserac.check.values.tuple_fixes import suggest_tensor
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0307, E0308, E0311
@@ -102,6 +103,7 @@ def explain_misfit(
             draft.remark("a number becomes a tensor without dims by `cast`, which says its dtype: `cast(0.5, f32)`")
     suggest_unit(body, draft, signature, values, misfit.parameter)
     suggest_operator(body, draft, spec, argument)
+    suggest_tensor(body, draft, argument, spec)
     draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` {DECLARED}")
     show_declared(body, draft, argument, *(value for value in values if value is not argument))
 

@@ -71,6 +71,8 @@ _DIM_OPERATORS: dict[str, Callable[[Dim, Dim], Dim]] = {
     "%": Dim.mod,
 }
 _DIM_FUNCTIONS: dict[str, Callable[[Dim, Dim], Dim]] = {"ceil_div": Dim.ceil_div, "min": Dim.min, "max": Dim.max}
+_OF_NAMES = "a dim is an integer expression over names: `B*H`, `D/heads`, `N + 1`, `ceil_div(N, 64)`"
+_OF_FIELDS = "a size has a name of its own; that a field is as large is said in the body: `assert N == g.count`"
 
 
 class Names(Protocol):
@@ -334,9 +336,8 @@ class AnnotationReader:
             case ast.Call(function=ast.Name(id=name)) if name in _DIM_FUNCTIONS and len(node.arguments) == 2:
                 left, right = (self._dim(argument.value) for argument in node.arguments)
                 return None if left is None or right is None else _DIM_FUNCTIONS[name](left, right)
-        self._sink.error(E0204, at=node.span, problem="this is not a size").remark(
-            "a dim is an integer expression over names: `B*H`, `D/heads`, `N + 1`, `ceil_div(N, 64)`"
-        )
+        draft = self._sink.error(E0204, at=node.span, problem="this is not a size")
+        draft.remark(_OF_FIELDS if isinstance(node, ast.Attribute) else _OF_NAMES)
         return None
 
     def _quoted_dim(self, text: str, span: Span) -> Dim | None:

@@ -33,12 +33,14 @@ def has_operators(spec: TypeSpec) -> bool:
 
 
 def with_one_name(types: Sequence[Type], facts: Facts) -> Sequence[Type]:
-    """Types in which sizes that a fact of the caller makes equal have one name: a callee that takes them as they are
-    knows no such facts."""
+    """Types in which sizes that a fact of the caller makes equal have one name, and one that it makes a number is that
+    number: a callee that takes them as they are knows no such facts."""
     doubtful = dict.fromkeys(dim for type_ in types for dim in sizes_in(type_) if facts.nearby(dim))
     names: dict[Dim, Dim] = {}
     for dim in doubtful:
-        names[dim] = next((first for first in names.values() if facts.same(first, dim)), dim)
+        number = facts.normal(dim)
+        alike = (first for first in names.values() if facts.same(first, dim))
+        names[dim] = number if number.constant is not None else next(alike, dim)
     if all(dim == name for dim, name in names.items()):
         return types
     return [map_dims(type_, lambda dim: names.get(dim, dim)) for type_ in types]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from tesserac.base.spelling import is_one_slip
 from tesserac.check.model import typed
+from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_names import MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
 from tesserac.check.names.foreign_operators import constructor_here
 from tesserac.check.names.refs import (
@@ -105,6 +106,8 @@ def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
     draft = body.sink.error(E0201, at=root.span, name=root.id)
     if (meant := meant_otherwise(node.name, {root.id, *modules})) is not None:
         draft.remark(meant)
+    elif (other := _other_name(body, node.name)) is not None:
+        draft.replace(f"here it is `{other}`", node.span, other, advice=f"here it is `{other}`")
     elif body.rules.resolve(node.name) is not None:
         draft.replace(NO_MODULE, node.span, node.name, advice=f"{NO_MODULE}: `{node.name}`")
     elif node.name in NAMES:
@@ -113,6 +116,15 @@ def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
     else:
         draft.remark(called_here(node.name) or constructor_here(node.name) or NO_MODULE)
     return True
+
+
+def _other_name(body: Body, name: str) -> str | None:
+    """What a function of another module is called here, where its own name is nothing or something else:
+    `torch.tensor([1.0])` is `array([1.0])`, and `tensor(A, B)` a product of operators."""
+    row = by_peer_name().get(name)
+    if row is None or row.note or not isinstance(body.rules.resolve(name), BuiltinRef | None):
+        return None
+    return row.ours if row.ours != name and body.rules.resolve(row.ours) is not None else None
 
 
 def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None:
