@@ -22,12 +22,11 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.globals import BUILT_IN
 from tesserac.check.values.tuple_fixes import suggest_array
-from tesserac.check.values.tuples import parts
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, DTypeType, FunctionType, IntType, NoneType, TensorType, TransformType
+from tesserac.types.ty import BoolType, DTypeType, FunctionType, IntType, NoneType, TensorType, TransformType, parts
 
 Given = dict[str, typed.Expr]
 
