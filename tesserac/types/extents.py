@@ -17,14 +17,19 @@ Bounds = Mapping[str, Sequence[tuple[Dim, Dim]]]
 
 def largest(dim: Dim, bounds: Bounds) -> Dim | None:
     """A size that grows with a counter is largest at the end of its loop, one that falls at the start. Where some terms
-    grow and others fall, their sum is at most that of the two at their own ends. None where a term may do both."""
-    for counter, loops in bounds.items():
-        if counter in dim.symbols():
-            most = _at_ends(dim, counter, loops)
-            if most is None:
-                return None
-            dim = most.max(ZERO)
-    return dim
+    grow and others fall, their sum is at most that of the two at their own ends. None where a term may do both.
+
+    Inner loops come first, so that one round is enough, unless a counter also serves a loop further in."""
+    for _ in bounds:
+        for counter, loops in bounds.items():
+            if counter in dim.symbols():
+                most = _at_ends(dim, counter, loops)
+                if most is None:
+                    return None
+                dim = most.max(ZERO)
+        if not dim.symbols() & bounds.keys():
+            return dim
+    return dim if not bounds else None
 
 
 def _at_ends(dim: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | None:

@@ -49,6 +49,13 @@ def test_blocks_that_shrink_have_memory(size: str, limit: int) -> None:
     assert most is not None and most.evaluate({"N": 100}) == limit
 
 
+def test_a_counter_of_an_inner_and_a_later_loop() -> None:
+    """The later one is met first: what the inner loop then says of it is bounded in a second round."""
+    most = largest(parse_dim("c + t"), {"t": [BLOCKS], "c": [INSIDE]})
+    assert most is not None and most.symbols() == {"N"}
+    assert largest(parse_dim("c"), {"t": [(ZERO, parse_dim("c"))], "c": [(ZERO, parse_dim("t"))]}) is None
+
+
 def test_a_part_that_is_never_larger_than_a_number() -> None:
     assert constant_bound(parse_dim("min(32, N - 32*t)")) == 32
     assert constant_bound(Dim.const(5)) == 5
