@@ -73,8 +73,11 @@ def build_artifact(
     in the module or made before; `name` is what it is called in messages. Host code that is apart is begun first: its
     long function is the one thing that cores cannot share, and is ready when the last kernels are."""
     func, workers, begun = functions[-1], Workers(), list[Making]()
+    many = dict[str, Making]()
 
     def begin(written: Module) -> None:
+        for code in (code for code in shared if code not in many and written.is_computing(code)):
+            many[code] = shared_code(code, written, machine, workers)
         text = written.begin(BEGUN, shared)
         if text is not None:
             begun.append(workers.start(Job(text, machine)).object)
@@ -90,7 +93,7 @@ def build_artifact(
     if apart is not None:
         begun.append(workers.start(Job(str(apart), replace(machine, level=NO_OPTIMISATION))).object)
     module = host if apart is None else write_kernels(begin)
-    objects = [shared_code(code, module, machine, workers) for code in shared]
+    objects = [many.get(code) or shared_code(code, module, machine, workers) for code in shared]
     objects += [*_kernels_begun(module, machine, workers), *begun]
     objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine, workers))
     optimised = [] if loops.is_empty else [emit_optimised(str(loops.module), machine)]

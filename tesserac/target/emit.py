@@ -193,6 +193,11 @@ class Module:
     def find_function(self, name: str) -> Function | None:
         return self._named.get(name)
 
+    def is_computing(self, name: str) -> bool:
+        """Whether it has a function of that name that nothing changes any more, once it is written."""
+        found = self.find_function(name)
+        return found is not None and found.computes
+
     def declare(
         self, name: str, result: LType, parameters: Sequence[LType], attributes: str = "", visibility: str = ""
     ) -> Value:
