@@ -11,7 +11,7 @@
         the symbol that says which of the blocks of `blocks[i]` is the program's. A `form.loop` with the attribute `cut`
         goes over the blocks of a dim. `schedule` has the settings that the program gives, as pairs; a target chooses
         the others, sizes of blocks among those that `space` has for them. `digest` is by which tuning knows the
-        program.
+        program; `most` for how many elements of a whole dim of unknown size its tiles have room.
 
 A block at the end of its dim is cut there: its tiles have fewer elements, reductions and contractions fewer terms.
 Results depend on the sizes of no blocks but those that are `pinned`: the meaning has these, and of any other dim one
@@ -35,6 +35,11 @@ CUT = "cut"
 REPEATS, SPACE = "repeats", "space"
 FOUND = "found"
 """The attribute of a kernel that names those of its settings that tuning found."""
+MOST = "most"
+"""The attribute of a kernel that says for how many elements tiles have room along a dim that a program takes whole and
+whose size only a run knows."""
+MOST_WHOLE = (64, 128, 256)
+"""What that may be: threads that hold a row for 256 elements have nothing to do for three quarters of one of 64."""
 PINNED = "pinned"
 """Of such a loop the size of a whole block, where results depend on it; of a kernel the sizes of all such blocks."""
 
@@ -118,6 +123,13 @@ def kernel_space(op: Op) -> dict[str, tuple[int, ...]]:
     assert isinstance(found, tuple)
     pairs = [pair for pair in found if isinstance(pair, tuple)]
     return {str(name): tuple(v for v in values if isinstance(v, int)) for name, values in pairs}
+
+
+def most_whole(op: Op) -> int:
+    """How many elements of a dim that only a run knows tiles of a kernel have room for."""
+    most = op.attrs.get(MOST, MOST_WHOLE[-1])
+    assert isinstance(most, int)
+    return most
 
 
 def setting_name(block: str) -> str:

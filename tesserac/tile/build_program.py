@@ -16,7 +16,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.forms import contracted, indices, operand_maps, tensor_type
 from tesserac.ir.index import index_op
-from tesserac.ir.kernels import kernel_numbers, kernel_own, kernel_pinned, kernel_repeats, kernel_split
+from tesserac.ir.kernels import kernel_numbers, kernel_own, kernel_pinned, kernel_repeats, kernel_split, most_whole
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
@@ -44,8 +44,6 @@ from tesserac.types.dtype import I64, DType
 
 WHOLE = 512
 """The most elements that a dim may have that a program takes whole."""
-SYMBOLIC = 256
-"""The same of a dim that only a run knows the size of."""
 
 NO_TILES = {
     "form.sort": "a sort, or what is made of one",
@@ -275,8 +273,8 @@ class Program(Sizes):
             return self.sizes[dim]
         size = dim.constant
         if size is None and not self.varies(dim):
-            self.limits[dim] = SYMBOLIC
-            return SYMBOLIC
+            self.limits[dim] = most_whole(self.kernel)
+            return self.limits[dim]
         if size is None or not 0 < size <= WHOLE:
             raise NoTiles(f"a dim of size {dim} that a program takes whole")
         return size

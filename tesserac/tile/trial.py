@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from tesserac.graph.passes.place_kernels import Placement, Tiles, Tuned, untuned
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, clone_op
+from tesserac.ir.kernels import MOST_WHOLE
 from tesserac.ir.passes import Pass, run_passes
 from tesserac.schedule.estimate import estimate
 from tesserac.schedule.machine import Machine
@@ -30,7 +31,8 @@ def tiles_of(
         (host,) = run_passes(module, launches, verify=False).ops
         return estimate(host, machine)
 
-    return Tiles(machine.target, forms, try_program(machine, launches), cost, tuned)
+    rooms = MOST_WHOLE if machine.warps else MOST_WHOLE[-1:]  # a core goes over what there is
+    return Tiles(machine.target, forms, try_program(machine, launches), cost, tuned, rooms)
 
 
 def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Placement]:

@@ -1,4 +1,5 @@
-"""Lengths that only a run knows, on a GPU: a loop over the blocks of a cache ends where its `len` does."""
+"""Lengths that only a run knows, on a GPU: a loop over the blocks of a cache ends where its `len` does, and tiles have
+room for what there is of a whole dim."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import pytest
 from tesserac.base.source import SourceFile
 from tesserac.graph.interp import run_function
 from tesserac.ir.core import Module, Op
+from tesserac.ir.kernels import KERNEL as FORM
+from tesserac.ir.kernels import MOST_WHOLE, most_whole
 from tesserac.ir.passes import run_passes
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
@@ -115,3 +118,31 @@ def test_the_assembler_takes_both_sides() -> None:
     first = kernels_of(lowered(WITH_ROLES, "sm_90a"))[0]
     assert {op.attrs["name"] for op in first.walk() if op.name == "gpu.role"} == {"consumer", "producer"}
     assert not assemble(emit_ptx(emit_kernel(first).llvm, "sm_90a"), "sm_90a").spilled_bytes
+
+
+SCALED_ROWS = """
+@kernel
+def scaled(x: KTile[M, N, f32], w: KTile[N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    t = tile.load(x, rows=T.m)
+    return t * tile.load(w)[None, :] / max(abs(t), axis=1, keep=True)
+
+def f(x: Tensor[M, N, f32], w: Tensor[N, f32]): return scaled(x, w)
+"""
+
+
+def test_tiles_have_little_room_where_a_whole_dim_is_small() -> None:
+    file = SourceFile("m.tess", SCALED_ROWS)
+    forms = SESSION.levels(file, SESSION.function(file, "f"), PLATFORMS["sm_80"].schedule).forms
+    kernels = [op for op in forms.walk() if op.name == FORM]
+    assert [most_whole(op) for op in kernels] == list(MOST_WHOLE)
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("length", [1, 64, 65, 128, 200, 256, 257])
+def test_every_room_has_the_bits_of_the_meaning(length: int) -> None:
+    rng = np.random.default_rng(length)
+    args = [rng.standard_normal((5, length), "f4"), rng.standard_normal(length, "f4")]
+    (wanted,) = run_function(compile_to_forms(SCALED_ROWS), "m.f", args)
+    (got,) = emulated(SCALED_ROWS)(*args)
+    same_bits(np.asarray(got), np.asarray(wanted))

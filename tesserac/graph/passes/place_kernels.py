@@ -52,7 +52,18 @@ from tesserac.ir.calls import call_dims
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, clone_op, tuple_of
 from tesserac.ir.forms import SIZED, tensor_type
 from tesserac.ir.index import dim_value
-from tesserac.ir.kernels import FOUND, KERNEL, PINNED, REPEATS, SPACE, block_loop, setting_name, spanning
+from tesserac.ir.kernels import (
+    FOUND,
+    KERNEL,
+    MOST,
+    MOST_WHOLE,
+    PINNED,
+    REPEATS,
+    SPACE,
+    block_loop,
+    setting_name,
+    spanning,
+)
 from tesserac.ir.passes import GRAPH, Pass, pass_, run_passes
 from tesserac.ir.types import TensorType
 from tesserac.ops.compare import BitAnd, LessEqual
@@ -92,14 +103,15 @@ def untuned(digest: str, dims: Mapping[str, Dim]) -> Mapping[str, int]:
 @dataclass(frozen=True)
 class Tiles:
     """A machine as this pass sees it: `target` is what `--target` calls it, `passes` take the body of a program to
-    forms, `run` says how it runs a tile program, `cost` what forms take that run without tiles, and `tuned` what was
-    found for kernels."""
+    forms, `run` says how it runs a tile program, `cost` what forms take that run without tiles, `tuned` what was found
+    for kernels, and `rooms` how large its tiles are along dims that only a run knows, the largest last."""
 
     target: str
     passes: Sequence[Pass]
     run: Callable[[Op], Placement]
     cost: Callable[[Module], int]
     tuned: Tuned = untuned
+    rooms: tuple[int, ...] = MOST_WHOLE[-1:]
 
 
 def placed_kernels(function: Op) -> list[tuple[str, str]]:
@@ -164,7 +176,9 @@ def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, 
         if placement.limits:
             within = tuple((written_symbol(callee.symbol), *limit) for limit in placement.limits)
             function.attrs[WITHIN] = (*tuple_of(function.attrs.get(WITHIN, ()), tuple), *within)
-            call = _branch(module, function, call, placement.limits)
+            call = _place_smaller(module, call, program, tiles)
+            call, larger = _split(call, _all_within(Builder.before(call), placement.limits))
+            mean(module, function, larger)
         if not placement.why:
             _replace(call, kernel)
             return written_symbol(callee.symbol), ""
@@ -173,13 +187,30 @@ def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, 
     return written_symbol(callee.symbol), placement.why
 
 
-def _branch(module: Module, function: Op, call: Op, limits: Sequence[tuple[Dim, int]]) -> Op:
-    """A kernel for sizes up to some limits, its meaning for larger ones: the call where the sizes are small."""
-    return keep_both(module, function, call, _all_within(Builder.before(call), limits))
+def _place_smaller(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
+    """Kernels whose tiles have room for fewer elements than others, for sizes that are so small: the call where none
+    is."""
+    for most in tiles.rooms[:-1]:
+        kernel = _kernel(module, call, program, tiles)
+        kernel.attrs[MOST] = most
+        placement = tiles.run(kernel)
+        if placement.why or not placement.limits:
+            kernel.erase()
+            continue
+        small, call = _split(call, _all_within(Builder.before(call), placement.limits))
+        _replace(small, kernel)
+    return call
 
 
 def keep_both(module: Module, function: Op, call: Op, flag: Value) -> Op:
     """The call where a flag that sizes decide holds, which is given back; elsewhere what it means."""
+    taken, other = _split(call, flag)
+    mean(module, function, other)
+    return taken
+
+
+def _split(call: Op, flag: Value) -> tuple[Op, Op]:
+    """A call twice: where a flag that sizes decide holds, and where it does not."""
     builder, wanted = Builder.before(call), _wanted(call)
     blocks, calls = [Block(), Block()], list[Op]()
     types, names = [v.type for v in call.results], [v.name for v in call.results]
@@ -192,8 +223,7 @@ def keep_both(module: Module, function: Op, call: Op, flag: Value) -> Op:
     for position, new in zip(wanted, cond.results, strict=True):
         call.results[position].replace_all_uses(new)
     call.erase()
-    mean(module, function, calls[1])
-    return calls[0]
+    return calls[0], calls[1]
 
 
 def _all_within(builder: Builder, limits: Sequence[tuple[Dim, int]]) -> Value:
