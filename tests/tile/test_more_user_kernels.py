@@ -160,6 +160,18 @@ def f(x: KTile[S, 48, f32], w: KTile[4, f32]):
     t = pad(tile.load(x, rows=T.m), ((0, 0), (3, 0)))
     return t[:, 3:] * w[0] + t[:, 2:50] * w[1] + t[:, 1:49] * w[2] + t[:, :48] * w[3]
 """
+PRODUCTS_IN_A_LOOP = """
+@kernel
+def f(a: KTile[S, L, f32], b: KTile[L, 40, f32], c: KTile[40, 24, f32]) -> Tile[S, 24, f32]:
+    T = tile.context()
+    acc = tile.zeros((T.m, 24), f32)
+    for j in tile.range_k(b, T.n):
+        s = tile.zeros((T.m, T.n), f32)
+        for k in tile.range_k(a, T.k):
+            s += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, j))
+        acc += tile.dot(maximum(s, 0.0), tile.load(c, j))
+    return acc
+"""
 CLUSTERS = """
 @kernel
 def f(x: KTile[S, 16, f32], c: KTile[10, 16, f32]):
@@ -193,6 +205,7 @@ KERNELS: dict[str, tuple[str, Arguments]] = {
     "rope and attention": (ROTATED_ATTENTION, lambda rng, s, n: floats(rng, *[(s, 16)] * 3, (s, 8), (s, 8))),
     "rope by halves": (HALVES_TURNED, lambda rng, s, n: floats(rng, *[(s, 16)] * 4)),
     "conv1d of taps": (TAPS, lambda rng, s, n: floats(rng, (s, 48), (4,))),
+    "two layers": (PRODUCTS_IN_A_LOOP, lambda rng, s, n: floats(rng, (s, n), (n, 40), (40, 24))),
     "k-means": (CLUSTERS, lambda rng, s, n: floats(rng, (s, 16), (10, 16))),
 }
 

@@ -267,6 +267,8 @@ def _operand_axis(ctx: Context, operand: Value, dim: int) -> Axis | None:
             return _operand_axis(ctx, op.operands[0], dim)
         case "tile.dot":
             return _operand_axis(ctx, op.operands[dim], dim)
+        case "tile.for" | "tile.tree":
+            return _operand_axis(ctx, op.regions[0].block.terminator.operands[op.results.index(operand)], dim)
     raise LoweringError("rows and columns of a product in a loop must be known before it", op)
 
 
