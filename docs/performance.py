@@ -108,6 +108,7 @@ FILES = {
     "gpu-ops-h200": "operators, library and random programs on an H200, against the CPU's bits",
     "gpu-h200": "kernels on an H200: bits and times",
     "gpu-gathers-h200": "kernels that read rows at computed places on an H200, beside what they mean and PyTorch",
+    "gather-numbers-h200": "gathers of bf16 rows in products and attention on an H200, ragged sizes, against NumPy",
     "gpu-rows-h200": "rows on an H200 whose length only a run knows, beside known ones and PyTorch",
     "gpu-table-h200": "the goals of a GPU on an H200, beside PyTorch",
     "gpt2-step-h200": "a step of training GPT-2 on an H200, beside PyTorch compiled",
