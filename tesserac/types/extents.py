@@ -6,10 +6,10 @@ as large.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 
-from tesserac.types.polynomial import ZERO, Atom, Dim, Opaque, Symbol, of_atom
+from tesserac.types.polynomial import ZERO, Atom, Dim, Monomial, Opaque, Symbol, of_atom
 
 Bounds = Mapping[str, Sequence[tuple[Dim, Dim]]]
 """Where the loops of each counter start and stop, inner loops first; a counter may serve several."""
@@ -33,6 +33,10 @@ def largest(dim: Dim, bounds: Bounds) -> Dim | None:
 
 
 def _at_ends(dim: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | None:
+    if (quotient := _as_quotient(dim)) is not None:
+        divide, inside, divisor = quotient
+        if (most := _at_ends(inside, counter, loops)) is not None:
+            return divide(most, divisor)
     lows, highs = [low for low, _ in loops], [high - 1 for _, high in loops]
     if any(map(can_be_negative, lows)):  # then it is no size, and a product of it may go both ways
         return _largest_at(dim, counter, [*lows, *highs]) if _stands_once(dim, counter) else None
@@ -46,6 +50,27 @@ def _at_ends(dim: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | 
         else:
             return _largest_at(dim, counter, [*lows, *highs]) if _stands_once(dim, counter) else None
     return _largest_at(parts[True], counter, highs) + _largest_at(parts[False], counter, lows) + nested
+
+
+def _as_quotient(dim: Dim) -> tuple[Callable[[Dim, Dim], Dim], Dim, Dim] | None:
+    """A quotient with other terms beside it as one of all of them: the normal form takes multiples of the divisor out
+    of it, so that `(N - 32 t) / 4096` is `(N + 4064 t) / 4096 - t`, whose parts grow and fall by much more than it."""
+    quotients = [term for term in dim.terms if _is_quotient(term[0])]
+    if len(quotients) != 1 or len(dim.terms) < 2 or quotients[0][1] != 1:
+        return None
+    (((atom, _),), _) = quotients[0]
+    assert isinstance(atom, Opaque)
+    inside, divisor = atom.args
+    whole = inside + (dim - of_atom(atom)) * divisor
+    return (Dim.floor_div if atom.function == "floor_div" else Dim.ceil_div), whole, divisor
+
+
+def _is_quotient(monomial: Monomial) -> bool:
+    """Whether it is one by a positive number, and nothing else."""
+    match monomial:
+        case ((Opaque("floor_div" | "ceil_div", (_, divisor)), 1),):
+            return divisor.constant is not None and divisor.constant > 0
+    return False
 
 
 def _largest_argument(term: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | None:

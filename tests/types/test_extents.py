@@ -16,7 +16,8 @@ LEAVES = st.sampled_from(["N", "M", "t", "c", "32*t", "N - 32*t", "c*t", "1", "7
 SIZES = st.recursive(
     LEAVES,
     lambda inner: st.builds("{}({}, {})".format, st.sampled_from(["min", "max"]), inner, inner)
-    | st.builds("({} {} {})".format, inner, st.sampled_from("+-"), inner),
+    | st.builds("({} {} {})".format, inner, st.sampled_from("+-"), inner)
+    | st.builds("{}({}, {})".format, st.sampled_from(["ceil_div", "floor_div"]), inner, st.integers(1, 64)),
     max_leaves=5,
 )
 
@@ -42,6 +43,9 @@ def test_no_iteration_needs_more(text: str, n: int, m: int) -> None:
         ("N - c - 32*t - 1", 99),
         ("min(32, N - 32*t) - c - 1", 31),
         ("32*t*(N - 32*t)", 96 * 100),
+        ("ceil_div(N - 32*t, 4096)", 1),  # as sum of a quotient that grows and of -t
+        ("min(5, ceil_div(min(32*t + 32, N) - 32*t, 4096))", 1),
+        ("(ceil_div(min(32*t + 32, N) - 32*t, 4096)) // 32", 0),
     ],
 )
 def test_blocks_that_shrink_have_memory(size: str, limit: int) -> None:
