@@ -151,26 +151,27 @@ def emit_assembly(text: str, machine: Machine, *, scheduled: bool = False) -> st
         return str(target_machine(machine).emit_assembly(parse(text)))
 
 
-Mode = tuple[bool, bool]
+Mode = tuple[bool, bool, bool]
 
 
 class _Switches:
     """What the whole process has set, and how many threads compile with it."""
 
     changed = Condition()
-    mode: Mode = (True, True)
+    mode: Mode = (True, True, True)
     users = 0
 
 
 @contextmanager
-def passes(*, scheduled: bool, reduced: bool = False) -> Iterator[None]:
-    """With or without two passes that take a third of the time. Loop strength reduction gains nothing on a CPU: fixed
-    parts of addresses are written before loops, and pointers walk in the hot ones. Nor does scheduling of instructions,
-    unless it is asked for: they are written in an order that keeps few values waiting, which it undoes in long bodies
-    (a step of a Fourier transform spills three times as much with it). The switches belong to the whole process, and
-    one that was ever set hides what a target does by itself: every target says what it wants, and who wants another
-    than is set waits until nobody compiles with that."""
-    wanted, state = (scheduled, reduced), _Switches
+def passes(*, scheduled: bool, reduced: bool = False, forwarded: bool = True) -> Iterator[None]:
+    """With or without two passes that take a third of the time, and a part of one. Loop strength reduction gains
+    nothing on a CPU: fixed parts of addresses are written before loops, and pointers walk in the hot ones. Nor does
+    scheduling of instructions, unless it is asked for: they are written in an order that keeps few values waiting,
+    which it undoes in long bodies (a step of a Fourier transform spills three times as much with it). What a load gives
+    is looked for in earlier ones and in stores where code is `forwarded`: kernels of a GPU load nothing twice. The
+    switches belong to the whole process, and one that was ever set hides what a target does by itself: every target
+    says what it wants, and who wants another than is set waits until nobody compiles with that."""
+    wanted, state = (scheduled, reduced, forwarded), _Switches
     with state.changed:
         state.changed.wait_for(lambda: not state.users or state.mode == wanted)
         state.mode, state.users = wanted, state.users + 1
@@ -182,11 +183,12 @@ def passes(*, scheduled: bool, reduced: bool = False) -> Iterator[None]:
         with state.changed:
             state.users -= 1
             if not state.users:
-                _set((True, True))
+                _set((True, True, True))
             state.changed.notify_all()
 
 
 def _set(mode: Mode) -> None:
-    scheduled, reduced = mode
+    scheduled, reduced, forwarded = mode
     llvm.set_option("", f"-disable-lsr={str(not reduced).lower()}")
     llvm.set_option("", f"-enable-misched={str(scheduled).lower()}")
+    llvm.set_option("", f"-enable-gvn-memdep={str(forwarded).lower()}")
