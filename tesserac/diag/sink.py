@@ -111,6 +111,10 @@ class Sink:
         self._drafts.setdefault((code.id, primary.span), draft)
         return draft
 
+    def draft(self, code: Code, at: Span) -> Draft | None:
+        """What is being written of this code at this place."""
+        return self._drafts.get((code.id, at))
+
     def adopt(self, other: Sink, wanted: Callable[[str], bool]) -> None:
         """Takes what another sink has of the codes that are wanted."""
         for (code, span), draft in other._drafts.items():

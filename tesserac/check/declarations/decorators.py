@@ -26,6 +26,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import ALSO, FORM_OF, STRUCTURES, WORDS
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
+from tesserac.check.names.foreign_tiles import DECORATORS
 from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.state.body import Body
 from tesserac.check.state.requests import NOT_SCHEDULED, ask
@@ -140,6 +141,10 @@ def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decora
     else:
         at = node.function.span if isinstance(node, ast.Call) else node.span
         draft = body.sink.error(E0201, at=at, name=f"@{name}")
+        if name in DECORATORS:
+            here = DECORATORS[name]
+            draft.replace(f"here it is `@{here}`", at, here, advice=f"here it is `@{here}`")
+            return replace(found, is_known=False)
         draft.did_you_mean(name, known, at)
         draft.remark(f"decorators are {', '.join(f'`@{each}`' for each in known)}")
     return replace(found, is_known=False)

@@ -62,11 +62,12 @@ _ARRAYS = {
     "ndarray": "",
 }
 """Names of arrays, and the element type that some of them say."""
-_MODULES = ("jax", "jaxtyping", "jnp", "np", "numpy", "torch", "typing")
+_MODULES = ("jax", "jaxtyping", "jnp", "np", "numpy", "tl", "torch", "typing")
 _CONTAINERS = ("Callable", "Iterable", "Sequence", "Tuple", "Union", "dict", "list", "set", "tuple")
 
 _TENSOR_FORM = "a tensor has its dims and then its dtype: `Tensor[B, N, f32]`"
 _DTYPE_FORM = "dtypes are `f32`, `f64`, `bf16`, `f16`, `i32`, `i64`, `bool` and others"
+_KNOWN_FORM = "an `int` is known while compiling"
 _OPTIONAL_FORM = "a value that may be missing is `A | None`"
 _FUNCTION_FORM = "the type of a function is `fn(A, B) -> R`"
 _MANY_FORM = "several values are a tuple `(A, B)`, many of one type `List[12, A]`, named ones a `struct`"
@@ -187,6 +188,9 @@ def _alone(node: ast.Expr, name: str) -> Foreign | None:
         return Foreign(node.span, problem, _FUNCTION_FORM)
     if name in _CONTAINERS:
         return Foreign(node.span, problem, _MANY_FORM)
+    if name == "constexpr":
+        meant = ast.Name(node.span, "int")
+        return Foreign(node.span, problem, _KNOWN_FORM, (Edit(node.span, meant.id),), meant)
     dtype = _dtype_meant(node)
     if dtype is None:
         return None

@@ -15,6 +15,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.foreign_names import attribute_here, member_here
 from tesserac.check.names.foreign_operators import constructor_here, operator_attribute_here
+from tesserac.check.names.foreign_tiles import tile_word
 from tesserac.check.names.refs import (
     LibraryRef,
     ModuleRef,
@@ -66,7 +67,8 @@ def no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node
     names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
     what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
     draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
-    here = constructor_here(node.name) if container == NamespaceRef("op") else None
+    of_space = {NamespaceRef("op"): constructor_here, NamespaceRef("tile"): tile_word}.get(container)
+    here = of_space(node.name) if of_space is not None else None
     if here is not None:
         draft.remark(here)
         return

@@ -18,6 +18,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import change_texts, structure_text, type_text
 from tesserac.check.operators.apply import meet_storage
 from tesserac.check.places.indexing import index_value
+from tesserac.check.places.masked import suggest_where
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart
 from tesserac.check.values.common_types import converted, meet
@@ -48,7 +49,7 @@ def infer_expression(body: Body, node: ast.Expr) -> typed.Expr:
         case ast.UnaryOp():
             return infer_unary(body, node)
         case ast.Call():
-            return infer_call(body, node)
+            return _checked_call(body, node)
         case ast.Attribute():
             return infer_attribute(body, node)
         case ast.Subscript():
@@ -60,6 +61,13 @@ def infer_expression(body: Body, node: ast.Expr) -> typed.Expr:
         case ast.Conditional():
             return _conditional(body, node)
     return _literal(body, node)
+
+
+def _checked_call(body: Body, node: ast.Call) -> typed.Expr:
+    value = infer_call(body, node)
+    if isinstance(value.type, ErrorType):
+        suggest_where(body, node)
+    return value
 
 
 def _applied(body: Body, node: ast.Subscript) -> typed.Expr:

@@ -50,22 +50,32 @@ HIDDEN = "value$"
 """How the names start under which values wait for their places."""
 
 
+@dataclass(frozen=True)
+class Lost:
+    """A name that has a value only after `span`. Where that is in a loop which may run no iteration, `loop` is where it
+    starts, and `initial` what the name could be before it, as it is written; empty where that is not known."""
+
+    span: Span
+    loop: Span | None = None
+    initial: str = ""
+
+
 class Scope:
     """Names of one function, at one point of its flow."""
 
     def __init__(self) -> None:
         self.bindings: dict[str, Binding] = {}
-        self.half_bound: dict[str, Span] = {}
+        self.half_bound: dict[str, Lost] = {}
         self.pinned: dict[str, Pinned] = {}
 
     def bind(self, binding: Binding) -> None:
         self.bindings[binding.name] = binding
         self.half_bound.pop(binding.name, None)
 
-    def lose(self, name: str, assigned_at: Span) -> None:
-        """After a branch that alone assigns it, a name has no value."""
+    def lose(self, name: str, lost: Lost) -> None:
+        """After a branch or a loop that alone assigns it, a name has no value."""
         self.bindings.pop(name, None)
-        self.half_bound[name] = assigned_at
+        self.half_bound[name] = lost
 
     def snapshot(self) -> Scope:
         other = Scope()

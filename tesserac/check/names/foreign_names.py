@@ -11,6 +11,7 @@ import re
 from tesserac.check.names.equivalents import MISSING, by_peer_name
 from tesserac.check.names.foreign_classes import class_here
 from tesserac.check.names.foreign_operators import question_here
+from tesserac.check.names.foreign_tiles import TILE_WORDS
 
 NAMES = {
     "arccos": "acos",
@@ -41,7 +42,7 @@ NAMES = {
 
 MODULES = (
     "np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg", "cola", "lineax",
-    "linear_operator", "pylops",
+    "linear_operator", "pylops", "tl", "triton",
 )  # fmt: skip
 """What a program of Python has imported."""
 NO_MODULE = "functions need no module before them"
@@ -61,6 +62,7 @@ OTHERWISE = {
         "std": f"`std(x, ddof=1)`: {_DIVIDES}",
         "var": f"`var(x, ddof=1)`: {_DIVIDES}",
     },
+    "tl": TILE_WORDS,
 }
 """By module, names that the library has for something else, or with another default."""
 

@@ -6,6 +6,8 @@ the run gives for each iteration is a row of a tensor that is made before it; a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.check.model.message_text import storage_text, type_text
 from tesserac.check.model.scope import Binding
 from tesserac.check.state.body import Body
@@ -13,6 +15,7 @@ from tesserac.diag.codes.names import E0208
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
+from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import ErrorType, TensorType, TupleType, Type
@@ -80,6 +83,11 @@ def _rows(body: Body, item: Type) -> str | None:
         return None
     if any(body.facts.is_index(name) for dim in (*item.dims, counter.stop) for name in dim.symbols()):
         return None
-    dtype = "" if (item.dtype, item.policy) == (F32, NO_POLICY) else f", dtype={storage_text(item)}"
-    return f"zeros({', '.join(map(str, (counter.stop, *item.dims)))}{dtype})"
+    return written_zeros(item, (counter.stop, *item.dims))
+
+
+def written_zeros(like: TensorType, dims: Sequence[Dim]) -> str:
+    """A tensor of zeros as a program makes it, of the dtype that another has."""
+    said = "" if (like.dtype, like.policy) == (F32, NO_POLICY) else f"dtype={storage_text(like)}"
+    return f"zeros({', '.join([*map(str, dims or ['()']), *([said] if said else [])])})"
 

@@ -15,7 +15,7 @@ from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.model import typed
 from tesserac.check.model.control import always_exits, assigned_names, may_exit
 from tesserac.check.model.message_text import change_texts, structure_text, type_text
-from tesserac.check.model.scope import Binding, Scope
+from tesserac.check.model.scope import Binding, Lost, Scope
 from tesserac.check.places.update_calls import update_place
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.values.common_types import converted, meet
@@ -91,7 +91,7 @@ def _lose_new(dropped: Scope, scope: Scope) -> None:
     """What only the branch that is not kept binds has no value after it."""
     for name, binding in dropped.bindings.items():
         if name not in scope.bindings:
-            scope.half_bound.setdefault(name, binding.span)
+            scope.half_bound.setdefault(name, Lost(binding.span))
 
 
 def _returning_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
@@ -122,7 +122,7 @@ def join(
         if left is None or right is None:
             only = left or right
             assert only is not None
-            body.scope.lose(name, only.span)
+            body.scope.lose(name, Lost(only.span))
             continue
         carried = _join_name(body, name, left, right, before.get(name))
         results += [] if carried is None or is_static(carried.type) else [carried]

@@ -19,9 +19,10 @@ from tesserac.check.kernels.block_ranges import is_block_range, read_block_range
 from tesserac.check.model import typed
 from tesserac.check.model.control import assigned_names, holds_break
 from tesserac.check.model.kernel_state import Part
-from tesserac.check.model.scope import FLAG, HIDDEN, Binding, Pinned
+from tesserac.check.model.scope import FLAG, HIDDEN, Binding, Lost, Pinned
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.places.assignment import assign, bind, kept_type
+from tesserac.check.places.growing_lists import written_zeros
 from tesserac.check.places.iteration import RunBounds, is_range, not_iterable, range_bounds, written_out
 from tesserac.check.places.update_calls import update_place
 from tesserac.check.state.body import Body, is_static
@@ -374,6 +375,7 @@ class _Loop:
     names: tuple[str, ...]
     outer: dict[str, Pinned]
     begun: tuple[typed.Stmt, ...]
+    span: Span
 
 
 def _enter(
@@ -392,7 +394,7 @@ def _enter(
         binding = Binding(name, start, binding.span, binding.value, starts=True)
         body.scope.bind(binding)
         body.scope.pinned[name] = Pinned(binding, loop, body.flow.dead, body.flow.path)
-    return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer, tuple(begun))
+    return _Loop(tuple(dict.fromkeys([*names, *([index] if index else [])])), outer, tuple(begun), loop)
 
 
 def _start(body: Body, binding: Binding, loop: Span) -> Type:
@@ -420,7 +422,7 @@ def _leave(body: Body, loop: _Loop) -> tuple[typed.Carried, ...]:
         inside = body.scope.bindings.get(name)
         if name not in pins:
             if inside is not None:
-                body.scope.lose(name, inside.span)
+                body.scope.lose(name, Lost(inside.span, loop.span, _initial(body, inside.type)))
             continue
         binding, outer = pins[name].binding, loop.outer.get(name)
         if outer is not None:
@@ -429,3 +431,10 @@ def _leave(body: Body, loop: _Loop) -> tuple[typed.Carried, ...]:
         if not is_static(binding.type):
             carried.append(typed.Carried(name, binding.type))
     return tuple(carried)
+
+
+def _initial(body: Body, type_: Type) -> str:
+    """What a name of this type could be before a loop; empty where its sizes belong to an iteration."""
+    if not isinstance(type_, TensorType) or any(body.facts.is_index(n) for dim in type_.dims for n in dim.symbols()):
+        return ""
+    return written_zeros(type_, type_.dims)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tesserac.base.source import Span
 from tesserac.base.spelling import is_one_slip
 from tesserac.check.model import typed
+from tesserac.check.model.scope import Lost
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_names import MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
 from tesserac.check.names.foreign_operators import constructor_here
@@ -45,8 +47,7 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
     if name in scope.bindings:
         return body.local(name, node.span)
     if name in scope.half_bound:
-        draft = body.sink.error(E0203, at=node.span, name=name)
-        draft.note(scope.half_bound[name], "it has a value only after this")
+        _explain_lost(body, node, scope.half_bound[name])
         return body.error(node.span)
     if name in body.sizes.untold_symbols:
         draft = body.sink.error(E0306, at=node.span, name=name)
@@ -57,6 +58,22 @@ def infer_name(body: Body, node: ast.Name) -> typed.Expr:
             body.mention(size)
         return typed.Static(IntType(body.sizes.symbols[name]), node.span)
     return global_value(body, node, body.rules.resolve(name))
+
+
+def _explain_lost(body: Body, node: ast.Name, lost: Lost) -> None:
+    """Of a name that only a branch or an iteration binds."""
+    draft = body.sink.error(E0203, at=node.span, name=node.id)
+    draft.note(lost.span, "it has a value only after this")
+    if lost.loop is None:
+        return
+    advice = "a loop may run no iteration: give the name a value before it"
+    if not lost.initial:
+        draft.remark(advice)
+        return
+    line = body.rules.text(Span(lost.loop.file, 0, lost.loop.start)).rpartition("\n")[2]
+    start, indent = lost.loop.start - len(line), line[: len(line) - len(line.lstrip())]
+    before = Span(lost.loop.file, start, start)
+    draft.replace(advice, before, f"{indent}{node.id} = {lost.initial}\n", advice=advice)
 
 
 def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.Expr:

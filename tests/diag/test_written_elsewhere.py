@@ -1,0 +1,68 @@
+"""What NumPy, PyTorch and Triton programs write: reductions over masks, values that only an iteration gives, tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.check.names.foreign_tiles import DECORATORS, TILE_WORDS
+from tests.diag.test_growing_lists import mended, offered
+
+X = np.arange(12, dtype="f4").reshape(4, 3) - 5.0
+MASK = np.array([True, False, True, False])
+PICKED: dict[str, Callable[[], object]] = {
+    "x[m].mean(axis=0)": lambda: X[MASK].mean(axis=0),
+    "x[m].sum()": lambda: X[MASK].sum(),
+    "sum(x[x > 0.0])": lambda: X[X > 0].sum(),
+    "max(x[x < 0.0])": lambda: X[X < 0].max(),
+    "torch.mean(x[m], dim=0)": lambda: X[MASK].mean(axis=0),
+    "x[x[:, 0] > 0.0].min(0)": lambda: X[X[:, 0] > 0].min(axis=0),
+    "prod(x[x > 0.0])": lambda: X[X > 0].prod(),
+}
+
+
+@pytest.mark.parametrize("written", PICKED)
+def test_a_reduction_over_a_mask(written: str) -> None:
+    text = mended(f"def f(x: Tensor[M, N, f32], m: Tensor[M, bool]):\n    return {written}\n")
+    np.testing.assert_allclose(tessera.compile(text).f(X, MASK), PICKED[written](), rtol=1e-6)
+
+
+@pytest.mark.parametrize("written", ["x[m].mean(axis=1)", "x[m] * 2.0", "sort(x[m])"])
+def test_what_a_mask_cannot_say_has_no_fix(written: str) -> None:
+    (said,) = offered(f"def f(x: Tensor[M, N, f32], m: Tensor[M, bool]):\n    return {written}\n")
+    assert said.fixes == () and "where(mask, x, y)" in " ".join(said.notes)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i64"])
+def test_a_value_of_the_last_iteration(dtype: str) -> None:
+    body = "    for i in range(N):\n        y = x[i] * x\n    return y\n"
+    f = tessera.compile(mended(f"def f(x: Tensor[N, {dtype}]):\n{body}")).f
+    x = np.arange(4).astype({"f32": "f4", "i64": "i8"}[dtype])
+    np.testing.assert_array_equal(f(x), 3 * x)
+    assert f(x[:0]).dtype == x.dtype
+
+
+def test_a_number_of_an_iteration() -> None:
+    """Nothing says what it is before the loop."""
+    (said,) = offered("def f(x: Tensor[4, f32]):\n    for k in range(4):\n        y = k\n    return x * y\n")
+    assert said.code == "E0203" and said.fixes == () and "no iteration" in " ".join(said.notes)
+
+
+@pytest.mark.parametrize("word", TILE_WORDS)
+def test_words_of_triton(word: str) -> None:
+    (said,) = offered(f"def f(x: Tensor[N, f32]):\n    return tl.{word}(x)\n")
+    assert said.code == "E0201" and TILE_WORDS[word] in " ".join(said.notes)
+
+
+def test_a_program_id_of_tiles() -> None:
+    kernel = "@kernel\ndef f(x: KTile[M, N, f32]) -> Tile[M, N, f32]:\n    return tile.load(x) * tile.program_id(0)\n"
+    assert TILE_WORDS["program_id"] in " ".join(note for said in offered(kernel) for note in said.notes)
+
+
+@pytest.mark.parametrize("name", ["triton.jit", "torch.compile", "numba.njit"])
+def test_decorators_of_other_compilers(name: str) -> None:
+    (said,) = offered(f"@{name}\ndef f(x: Tensor[N, f32]):\n    return x\n")
+    assert said.fixes[0].title == f"here it is `@{DECORATORS[name]}`"
