@@ -67,8 +67,9 @@ def no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node
     names = {LibraryRef: "the library", ModuleRef: f"`{getattr(container, 'owner', '')}`"}
     what = names.get(type(container), f"`{getattr(container, 'name', '')}`")
     draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
-    of_space = {NamespaceRef("op"): constructor_here, NamespaceRef("tile"): tile_word}.get(container)
-    here = of_space(node.name) if of_space is not None else None
+    told = {"op": constructor_here, "tile": tile_word}
+    space = container.name if isinstance(container, NamespaceRef) else ""
+    here = told[space](node.name) if space in told else None
     if here is not None:
         draft.remark(here)
         return
