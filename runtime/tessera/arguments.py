@@ -115,9 +115,13 @@ def _as_array(function: str, spec: TensorSpec, value: object) -> AnyArray:
     array = value if type(value) is DeviceArray else _viewed(function, spec, value)
     if array is None:
         expected = "an array" if spec.sizes else _SCALARS.get(numpy_dtype(spec.dtype).kind, "a number")
-        raise _misfit(WRONG_KIND, function, spec, f"is {kind_of(value)}, not {expected}")
+        made = isinstance(value, list | tuple) and bool(spec.sizes)
+        how = (f"made of the list: `numpy.array({spec.name}, dtype={_spelled(spec)})`",) if made else ()
+        raise _misfit(WRONG_KIND, function, spec, f"is {kind_of(value)}, not {expected}", how)
     if array.dtype != numpy_dtype(spec.dtype):
-        raise _misfit(WRONG_DTYPE, function, spec, f"has dtype {array.dtype}")
+        known = array.dtype.kind in "biufc" and hasattr(value, "astype")
+        how = (f"converted: `{spec.name}.astype({_spelled(spec)})`",) if known else ()
+        raise _misfit(WRONG_DTYPE, function, spec, f"has dtype {array.dtype}", how)
     if array.ndim != len(spec.sizes):
         raise _misfit(WRONG_RANK, function, spec, f"has {array.ndim} dims {array.shape}")
     return array
@@ -146,9 +150,15 @@ def _is_size(size: Size, known: Mapping[str, int], found: int) -> bool:
         return False
 
 
-def _misfit(code: str, function: str, spec: TensorSpec, what: str) -> TesseraError:
+def _misfit(code: str, function: str, spec: TensorSpec, what: str, how: Sequence[str] = ()) -> TesseraError:
     subject = f"argument `{spec.name}` of `{function}`" if function else f"the param `{spec.name}`"
-    return failure(code, f"{subject} {what}", (f"it must be {spec.show()}",))
+    return failure(code, f"{subject} {what}", (f"it must be {spec.show()}", *how))
+
+
+def _spelled(spec: TensorSpec) -> str:
+    """The dtype as a program of NumPy says it; what NumPy does not have by itself is one of `ml_dtypes`."""
+    dtype = numpy_dtype(spec.dtype)
+    return f'"{dtype}"' if dtype.isbuiltin == 1 else f"ml_dtypes.{dtype}"
 
 
 def _viewed(function: str, spec: TensorSpec, value: object) -> AnyArray | None:

@@ -131,6 +131,8 @@ WRONG: list[tuple[tuple[object, ...], dict[str, object], str, str]] = [
     ((X, 3.0), {}, "E0921", "is a float, not an array"),
     ((X, _Elsewhere()), {}, "E0921", "gives no array that NumPy can read: the data is on another device"),
     ((X, X.astype(np.float64)), {}, "E0922", "argument `y` of `add` has dtype float64"),
+    ((X, X.astype(np.float64)), {}, "E0922", 'converted: `y.astype("float32")`'),
+    ((X, [1.0, 2.0]), {}, "E0921", '`numpy.array(y, dtype="float32")`'),
     ((X, X.astype(">f4")), {}, "E0922", "dtype >f4"),
     ((X, X.reshape(2, 2)), {}, "E0923", r"has 2 dims \(2, 2\)"),
     ((X, f4(1)), {}, "E0923", "has 0 dims"),
