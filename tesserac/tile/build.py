@@ -83,9 +83,14 @@ def tile_pass(machine: Machine, holds: Holds = holds_nothing) -> Pass:
                 else:
                     _launch_portions(host, launch, built, meanings, name)
             host.detach()
-        return Module([*sized.values(), *share_kernels([made.kernel for made in built.values()], hosts), *hosts])
+        longest_first = sorted(sized.values(), key=_length, reverse=True)  # so that nothing waits for it at the end
+        return Module([*longest_first, *share_kernels([made.kernel for made in built.values()], hosts), *hosts])
 
     return Pass(f"tile for {machine.arch}", SCHEDULE, TILE, run)
+
+
+def _length(kernel: Op) -> int:
+    return sum(1 for _ in kernel.walk())
 
 
 @dataclass(frozen=True, eq=False)
