@@ -6,6 +6,7 @@ steps, of which there are several kinds, carry their kind in front.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
@@ -44,9 +45,11 @@ from tessera.returned import Returned, read_returned
 from tessera.signature import Signature
 from tessera.sizes import read_size
 
-_KIND = "gpu function 4"
+_KIND = "gpu function 5"
 MOST_MADE = 8
 """Kernels whose code is made at once."""
+FAST = 1
+"""The level at which PTX is compressed, to a fifth; others take several times as long for a tenth less."""
 MACHINES = ("aarch64", "x86_64")
 """Those that a function in a bundle may be called on."""
 
@@ -84,7 +87,7 @@ class GpuArtifact(NamedTuple):
             _KIND, program.signature, program.arch, program.buffers, kernels, program.checks, _rows(program.steps),
             list(map(image_row, images)), self.returned, self.params, self.demands, self.places,
         ]  # fmt: skip
-        codes = [kernel.code().encode() for kernel in program.kernels]
+        codes = [zlib.compress(kernel.code().encode(), FAST) for kernel in program.kernels]
         parts = [part for image in images for part in (image.text, image.data)]
         return pack(content, [*codes, *parts, *program.tables])
 
@@ -101,7 +104,7 @@ def read_gpu_artifact(data: bytes, source: str) -> GpuArtifact:
         *program, returned, params, demands, places = content[1:]
         made = _program(program, blobs)
         return GpuArtifact(made, read_returned(returned), tuple(params), tuple(demands), tuple(places))
-    except (ValueError, TypeError, IndexError, KeyError) as error:
+    except (ValueError, TypeError, IndexError, KeyError, zlib.error) as error:
         raise unreadable(source, str(error)) from None
 
 
@@ -114,7 +117,7 @@ def _program(row: Row, blobs: list[bytes]) -> GpuProgram:
         read_signature(signature),
         arch,
         tuple(map(_buffer, buffers)),
-        tuple(_kernel(row, code.decode()) for row, code in zip(kernels, codes, strict=True)),
+        tuple(_kernel(row, zlib.decompress(code).decode()) for row, code in zip(kernels, codes, strict=True)),
         tuple(Check(_condition(condition), site) for condition, site in checks),
         _steps(steps),
         _host_of({image.machine: image for image in images}),
