@@ -109,7 +109,8 @@ def _matmul(reader: Reader, op: Op, depth: int) -> Term | None:
 
 
 def _einsum(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A product of two matrices or vectors over one shared letter, either of them transposed; a trace or a diagonal."""
+    """A trace or a diagonal; or matrices and vectors, each multiplied with what stands before it over the only letter
+    that both have."""
     operator = operator_of(op)
     assert isinstance(operator, Einsum)
     terms, output = operator.terms, operator.output
@@ -117,20 +118,26 @@ def _einsum(reader: Reader, op: Op, depth: int) -> Term | None:
         return None
     if terms == ["ii"] and output in ("", "i"):
         return make("diagonal" if output else "trace", reader.operand(op, 0, depth))
-    if len(terms) != 2 or max(map(len, terms)) > 2 or any(len(set(term)) < len(term) for term in terms):
+    if len(terms) < 2 or any(len(term) > 2 or len(set(term)) < len(term) for term in terms):
         return None
-    shared = [letter for letter in terms[0] if letter in terms[1]]
-    if len(shared) != 1 or shared[0] in output or sorted(output) != sorted(_others(terms, shared[0])):
+    found, letters = reader.operand(op, 0, depth), terms[0]
+    for place in range(1, len(terms)):
+        needed = "".join((*terms[place + 1 :], output))
+        shared = [letter for letter in letters if letter in terms[place]]
+        if len(shared) != 1 or shared[0] in needed:
+            return None
+        found = _contracted(found, letters, reader.operand(op, place, depth), terms[place], shared[0])
+        letters = (letters + terms[place]).replace(shared[0], "")
+    if sorted(letters) != sorted(output):
         return None
-    left, right = reader.operand(op, 0, depth), reader.operand(op, 1, depth)
-    left = make("t", left) if len(terms[0]) == 2 and terms[0][0] == shared[0] else left
-    right = make("t", right) if len(terms[1]) == 2 and terms[1][1] == shared[0] else right
-    found = make("mm", left, right)
-    return make("t", found) if output != _others(terms, shared[0]) else found
+    return make("t", found) if output != letters else found
 
 
-def _others(terms: list[str], shared: str) -> str:
-    return "".join(terms).replace(shared, "")
+def _contracted(left: Term, first: str, right: Term, second: str, shared: str) -> Term:
+    """Two factors, whose dims have these letters, multiplied over the one that they share."""
+    left = make("t", left) if len(first) == 2 and first[0] == shared else left
+    right = make("t", right) if len(second) == 2 and second[1] == shared else right
+    return make("mm", left, right)
 
 
 # ------------------------------------------------------------------------------------------------------- structure
