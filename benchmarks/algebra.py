@@ -1,10 +1,11 @@
 """Linear algebra written naively, beside the form that an expert writes: `python -m benchmarks.algebra [PYTHON
-[SECONDS]]`.
+[SECONDS [THREADS]]]`.
 
 PYTHON is an interpreter that has PyTorch or JAX; each compiles and runs the same naive programs in a process of its
-own, for at most so many seconds, held to one core as we are. Writes `benchmarks/results/algebra-<machine>.md`. Sizes
-are 1024, in f32; the figure is the processor's time, which other programs do not count in, the least of many turns. A
-program takes the tensors that it names, ours as theirs.
+own, for at most so many seconds, held to as many cores as we are, one unless said. Writes
+`benchmarks/results/algebra-<machine>.md`, of several threads `algebra-<machine>-<threads>-cores.md`. Sizes are 1024, in
+f32; the figure is the processor's time on one core, which other programs do not count in, else that of a clock, the
+least of many turns. A program takes the tensors that it names, ours as theirs.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ import numpy as np
 import tessera
 from benchmarks.apart import ROOT, run_apart
 
-SIZE, SECONDS = 1024, 1.5
+SIZE, SECONDS = 1024, 1.0
 TIME_LIMIT = int(sys.argv[2]) if len(sys.argv) > 2 else 100
+THREADS = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+clock = time.process_time if THREADS == 1 else time.perf_counter
 SHAPES = {
     "a": (1024, 1024), "b": (1024, 1024), "c": (1024, 1024), "d": (1024,), "v": (1024,), "u": (1024, 8),
     "m": (32, 32), "p": (32, 32), "h": (1024,), "g": (65536,),
@@ -72,6 +75,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 os.environ["JAX_PLATFORMS"] = "cpu"
 import numpy as np
 arrays = np.load(arrays)
+clock = time.process_time if len(cores) == 1 else time.perf_counter
 if library == "torch":
     import torch
     torch.set_num_threads(len(cores))
@@ -92,10 +96,10 @@ for what, (code, names) in rows.items():
             f = eval("lambda " + ", ".join(names) + ": " + code, {"torch": torch})  # no compiler for C++ here
             ready(f(*args))
         def turn(count):
-            start = time.process_time()
+            start = clock()
             for _ in range(count):
                 ready(f(*args))
-            return (time.process_time() - start) / count
+            return (clock() - start) / count
         count, times = max(1, int(1e-4 / max(turn(2), 1e-9))), []
         while len(times) < 5 or (sum(times) * count < 0.5 and len(times) < 2000):
             times.append(turn(count))
@@ -143,20 +147,20 @@ def cell(seconds: float | None, own: float) -> str:
 
 
 def best(*calls: Callable[[], object]) -> list[float]:
-    """The processor's seconds of a call of each, the least of many turns."""
+    """Seconds of a call of each, the least of many turns."""
     counts = [max(1, int(1e-4 / max(_turn(call, 2), 1e-9))) for call in calls]
-    found, until = [float("inf")] * len(calls), time.process_time() + SECONDS
-    while time.process_time() < until:
+    found, until = [float("inf")] * len(calls), clock() + SECONDS
+    while clock() < until:
         for place, (call, count) in enumerate(zip(calls, counts, strict=True)):
             found[place] = min(found[place], _turn(call, count))
     return found
 
 
 def _turn(call: Callable[[], object], count: int) -> float:
-    start = time.process_time()
+    start = clock()
     for _ in range(count):
         call()
-    return (time.process_time() - start) / count
+    return (clock() - start) / count
 
 
 @dataclass(frozen=True)
@@ -194,42 +198,46 @@ def copied(array: Any) -> float:
     return best(lambda: np.copyto(target, array))[0]
 
 
-def table(module: Any, arrays: dict[str, Any], core: int) -> list[str]:
-    os.sched_setaffinity(0, [core])
-    tessera.set_num_threads(1)
-    others = [peers(sys.argv[1], name, arrays, [core]) if len(sys.argv) > 1 else {} for name in ("torch", "jax")]
+def table(module: Any, arrays: dict[str, Any], cores: list[int]) -> list[str]:
+    """On several cores the matrices stay in caches: nothing is said of the least time there."""
+    os.sched_setaffinity(0, cores)
+    tessera.set_num_threads(len(cores))
+    others = [peers(sys.argv[1], name, arrays, cores) if len(sys.argv) > 1 else {} for name in ("torch", "jax")]
     floor = floors(arrays)
     lines = [
         f"NumPy reads two matrices at {floor.read / 1e9:.1f} GB/s, and copies one at {floor.copy / 1e9:.1f};",
         f"a call of ours of one number takes {floor.call * 1e3:.4f} ms.", "",
-        "| program | fewer operations | MB | as written | least | by hand | PyTorch | `jax.jit` | most |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ] if len(cores) == 1 else []  # fmt: skip
+    columns = ["program", "fewer operations", "MB", "as written", "by hand", "PyTorch", "`jax.jit`"]
+    lines += [f"| {' | '.join([*columns, *['least', 'most'][: 2 * (len(cores) == 1)]])} |"]
+    lines += ["|---" * (lines[-1].count("|") - 1) + "|"]
     for i, what in enumerate(ROWS):
         args = [arrays[name] for name in named(what)]
         own, hand = best(*(partial(getattr(module, f"{kind}{i}"), *args) for kind in ("naive", "hand")))
         counted, least = counts(what, arrays, floor)
         slowest = max((other[what] for other in others if what in other), default=None)
-        cells = " | ".join(cell(other.get(what), own) for other in others)
-        most = "" if slowest is None else f"{slowest / least:.0f}x"
-        figures = " | ".join(f"{seconds * 1e3:.4f}" for seconds in (own, least, hand))
-        lines.append(f"| `{what}` | {counted} | {figures} | {cells} | {most} |")
+        cells = [counted, f"{own * 1e3:.4f}", f"{hand * 1e3:.4f}", *(cell(other.get(what), own) for other in others)]
+        if len(cores) == 1:
+            cells += [f"{least * 1e3:.4f}", "" if slowest is None else f"{slowest / least:.0f}x"]
+        lines.append(f"| `{what}` | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
 def main() -> None:
     arrays, module = values(), tessera.compile(program())
+    where, times = ("one core", "the processor") if THREADS == 1 else (f"{THREADS} threads", "a clock")
     lines = [
-        "# Linear algebra by its laws", "",
-        f"`python -m benchmarks.algebra PYTHON`, {date.today()}, {platform.machine()}, one core.",
-        f"Size {SIZE}, f32; milliseconds of the processor, the least of many turns, while other work runs on the",
-        "machine; PyTorch and JAX run the program as written, compiled, and how many times longer than ours. Empty:",
-        "it is not installed, or it has no time for that. `MB` is what arguments and result have, `fewer operations`",
-        "those as written over those by hand, `least` the time of a call that only moves those bytes, and `most` how",
-        "many times faster than the slower of the two a program can be that takes no more than that.", "",
+        "# Linear algebra by its laws" + (f", on {THREADS} cores" if THREADS > 1 else ""), "",
+        f"`python -m benchmarks.algebra PYTHON {TIME_LIMIT} {THREADS}`, {date.today()}, {platform.machine()}, {where}.",
+        f"Size {SIZE}, f32; milliseconds of {times}, the least of many turns; PyTorch and JAX run the program as",
+        "written, compiled, and how many times longer than ours. Empty: it is not installed, or it has no time for",
+        "that. `MB` is what arguments and result have, `fewer operations` those as written over those by hand, `least`",
+        "the time of a call that only moves those bytes, and `most` how many times faster than the slower of the two a",
+        "program can be that takes no more than that.", "",
     ]  # fmt: skip
-    text = "\n".join([*lines, *table(module, arrays, max(os.sched_getaffinity(0)))])
-    (ROOT / "benchmarks" / "results" / f"algebra-{platform.machine()}.md").write_text(text, encoding="utf-8")
+    text = "\n".join([*lines, *table(module, arrays, sorted(os.sched_getaffinity(0))[-THREADS:])])
+    name = f"algebra-{platform.machine()}" + (f"-{THREADS}-cores" if THREADS > 1 else "")
+    (ROOT / "benchmarks" / "results" / f"{name}.md").write_text(text, encoding="utf-8")
     print(text)
 
 
