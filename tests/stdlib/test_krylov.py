@@ -164,6 +164,16 @@ def test_truncated_singular_values() -> None:
 
 
 @pytest.mark.one_in(48)
+def test_slopes_of_a_matrix_that_has_fewer_singular_values_than_columns_are_drawn() -> None:
+    low = TALL[:, :3] @ TALL[:12, :3].T
+    text = "def f(a: Tensor[M, N, f64]): return grad(lambda m: sum(randomized_svd(m, 2, 3, 1)[1]))(a)\n"
+    by_values = tessera.compile(text).f
+    for a in (low, TALL[:, :4]):
+        u, _, v = np.linalg.svd(a)
+        np.testing.assert_allclose(by_values(a), u[:, :2] @ v[:2], atol=1e-10)
+
+
+@pytest.mark.one_in(48)
 @pytest.mark.parametrize("what", ["cg", "gmres", "powers", "lanczos", "expm", "ranks", "rounds"])
 def test_a_missed_tolerance_is_an_error(what: str) -> None:
     with pytest.raises(tessera.TesseraError, match=r"no convergence|too few|too small|more `powers`"):
