@@ -1,7 +1,8 @@
 """One library on the programs of `structured_cases.py`, alone in its process and on one core:
 `python structured_peers.py LIBRARY` prints for each a name, the processor's seconds of a call, the least of many, and
 the largest error relative to the largest number of the result in f64. It imports nothing of the project but for
-`tessera`."""
+`tessera`. `python structured_peers.py turns TEXT` has the cases whose name has the text in one process, all libraries
+in turns, so that the clock of the processor is the same for all."""
 
 from __future__ import annotations
 
@@ -239,9 +240,26 @@ def _applied(library: str, torch: Any) -> Callable[..., Any]:
     return lambda a, b, x: torch.kron(a, b) @ x
 
 
+def in_turns(text: str) -> None:
+    """Of the cases whose name has the text: every library that is there, each in turn with the others."""
+    for case in (case for case in CASES if text in case.name):
+        calls = {"by hand": of_tessera(case.hand, case)} if case.hand else {}
+        for library, make in MAKERS.items():
+            try:
+                calls[library] = make(code_of(library, case) or "missing", case)
+                calls[library]()
+            except Exception:  # it is not installed, or has no such operator
+                calls.pop(library, None)
+        for name, seconds in zip(calls, best_times(*calls.values()), strict=True):
+            print(f"{case.name}\t{name}\t{seconds * 1e6:.1f}", flush=True)
+
+
 def main(library: str) -> None:
     if library == "references":
         keep_references()
+        return
+    if library == "turns":
+        in_turns(sys.argv[2])
         return
     memory = gradient_memory(library) if not sys.argv[2:] else None
     print(f"gradient memory\t{memory if memory is not None else 'nan'}\t0", flush=True)
