@@ -102,6 +102,10 @@ MEASURED = {
     "op.diag(2.0 + d * d) + op.low_rank(L, L)": np.diag(2 + V["d"] ** 2) + V["L"] @ V["L"].T,
     "op.dense(M) ∘ inverse(op.diag(2.0 + d * d))": V["M"] / (2 + V["d"] ** 2),
     "op.circulant(array([4.0, 1.0, 0.0, 1.0], dtype=f64))": circulant([4.0, 1, 0, 1], 4),
+    "op.circulant(d) - 0.5 * op.circulant(d).H + 3.0 * op.eye(4)": (
+        circulant(V["d"], 4) - circulant(V["d"], 4).T / 2 + 3 * np.eye(4)
+    ),
+    "op.conv1d(t, 4) + op.circulant(d) - 9.0 * op.eye(4)": circulant(V["t"], 4) + circulant(V["d"], 4) - 9 * np.eye(4),
     "op.coo(arange(4), p, 2.0 + d * d, 4) + 0.25 * op.dense(M)": (
         placed((2 + V["d"] ** 2)[:, None, None], np.arange(4), V["p"], 4) + V["M"] / 4
     ),

@@ -18,7 +18,7 @@ from tesserac.check.algebra.combined import Eye, Zero
 from tesserac.check.algebra.elements import SAID, element
 from tesserac.check.algebra.flags import flags_of, is_diagonal
 from tesserac.check.algebra.kinds import Dense
-from tesserac.check.algebra.measures import as_grid, as_update, diagonal
+from tesserac.check.algebra.measures import as_grid, as_ring, as_update, diagonal
 from tesserac.check.algebra.operands import refuse_matrix
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.ranks import looked_at
@@ -127,10 +127,14 @@ class Application:
         return tree.apply(replace(self, is_matrix=True), x)
 
     def solve_sum(self, tree: Kind, y: typed.Expr) -> typed.Expr:
-        """A system of a sum: of a diagonal, by dividing; of one and a product, by the size of that; of a Kronecker
-        product or sum and a number, by the eigenvectors of both factors."""
+        """A system of a sum: of a diagonal, by dividing; of one and a product, by the size of that; of circular
+        convolutions, by dividing transforms; of a Kronecker product or sum and a number, by the eigenvectors of both
+        factors."""
         if is_diagonal(self.pool, tree):
             return self.call("_diag_solve", diagonal(self, tree), y)
+        ring = as_ring(self, tree)
+        if ring is not None:
+            return self.call("structured._ring_solved", ring, y)
         grid = as_grid(self, tree)
         if grid is not None:
             a, b, c, is_sum = grid

@@ -21,7 +21,6 @@ from tesserac.check.algebra.kinds import (
     Projector,
     Singular,
     Spectral,
-    dims_at,
 )
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import DirectSum, Kronecker, is_square, known
@@ -31,7 +30,7 @@ from tesserac.check.operators.apply import apply_operator
 from tesserac.check.values.tuples import item_of
 from tesserac.ops.create import Full
 from tesserac.types.algebra import Leaf
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import BoolType, ErrorType, FloatType, TensorType
 
 Measure = Callable[[Use, Kind], typed.Expr]
@@ -105,6 +104,8 @@ def _diagonal_of_leaf(use: Use, tree: Kind) -> typed.Expr:
             return use.call("structured._sparse_diagonal", *parts)
         case Triangular(matrix=matrix):
             return use.call("measures._matrix_diagonal", use.value(matrix))
+        case Conv1d(taps=taps):
+            return use.call("structured._ring_diagonal", use.value(taps), use.size(_size(use, tree)))
         case Compose():
             return _diagonal_in_parts(use, tree)
     return use.call("measures._matrix_diagonal", use.dense(tree))
@@ -190,7 +191,9 @@ def slogdet(use: Use, tree: Kind) -> Parts:
 
 
 def _determinant_of_leaf(use: Use, tree: Kind) -> Parts:
-    grid = as_grid(use, tree)
+    ring, grid = as_ring(use, tree), as_grid(use, tree)
+    if ring is not None:
+        return _pair(use, use.call("structured._ring_slogdet", ring))
     if grid is not None:
         return _pair(use, use.call("grids._slogdet_grid", *grid))
     update = as_update(use, tree)
@@ -238,6 +241,35 @@ def as_update(use: Use, tree: Kind) -> tuple[typed.Expr, ...] | None:
     u = use.value(left) if core is low[0] else _scaled_by(use, low[0], use.value(left))
     others = rest[0] if len(rest) == 1 else Sum(tuple(rest))
     return diagonal(use, others), u, use.call("measures._adjoint_matrix", use.value(right))
+
+
+def as_ring(use: Use, tree: Kind) -> typed.Expr | None:
+    """The first column of an operator that is a circular convolution, a sum of such ones and of multiples of the
+    identity; None where it is none. Its transform are the eigenvalues."""
+    return _ring_column(use, tree, tree) if isinstance(tree, Conv1d | Adjoint | Sum) and _is_ring(tree) else None
+
+
+def _is_ring(tree: Kind) -> bool:
+    match tree:
+        case Conv1d() | Eye() | Adjoint(of=Conv1d()):
+            return True
+        case Scaled(of=of):
+            return _is_ring(of)
+    return isinstance(tree, Sum) and all(map(_is_ring, tree.terms))
+
+
+def _ring_column(use: Use, tree: Kind, whole: Kind) -> typed.Expr:
+    size = use.size(_size(use, whole))
+    match tree:
+        case Conv1d(taps=taps):
+            return use.call("structured._ring_of", use.value(taps), size)
+        case Adjoint(of=Conv1d(taps=taps)):
+            return use.call("structured._turned_ring", use.value(taps), size)
+        case Scaled(of=of):
+            return tree.times(use, _ring_column(use, of, whole))
+        case Sum(terms=terms):
+            return _joined(use, "_sum", [_ring_column(use, term, whole) for term in terms])
+    return use.call("structured._ring_of", number(use, whole, 1.0, ONE), size)
 
 
 def as_grid(use: Use, tree: Kind) -> tuple[typed.Expr, ...] | None:
@@ -323,10 +355,11 @@ def norm(use: Use, tree: Kind) -> typed.Expr:
             return use.call("measures._multiply", *(_as_tensor(use, tree, norm(use, p)) for p in (left, right)))
         case DirectSum(first=first, second=second):
             return use.call("measures._greater", *(_as_tensor(use, tree, norm(use, p)) for p in (first, second)))
-        case Conv1d():
-            return use.call("_largest", _ring(use, tree))
         case _ if is_diagonal(use.pool, tree):
             return use.call("_largest", diagonal(use, tree))
+    ring = as_ring(use, tree)
+    if ring is not None:
+        return use.call("_largest", use.call("structured._ring_values", ring))
     return use.call("_matrix_norm", use.dense(tree))
 
 
@@ -337,12 +370,6 @@ def _as_tensor(use: Use, tree: Kind, value: typed.Expr) -> typed.Expr:
 
 def _magnitude(use: Use, tree: Scaled) -> typed.Expr:
     return use.call("measures._magnitude", tree.times(use, number(use, tree, 1.0)))
-
-
-def _ring(use: Use, tree: Conv1d) -> typed.Expr:
-    [count], size = dims_at(use.pool.types, tree.taps), _size(use, tree)
-    assert count is not None
-    return use.call("structured._ring_values", use.value(tree.taps), use.size(size))
 
 
 def spectral_radius(use: Use, tree: Kind) -> typed.Expr:
@@ -383,10 +410,11 @@ def _magnitudes(use: Use, tree: Kind) -> typed.Expr:
     match tree:
         case Spectral(values=values) | Singular(values=values):
             return use.value(values)
-        case Conv1d():
-            return _ring(use, tree)
         case _ if is_diagonal(use.pool, tree):
             return diagonal(use, tree)
+    ring = as_ring(use, tree)
+    if ring is not None:
+        return use.call("structured._ring_values", ring)
     return use.call("measures._singular_numbers", use.dense(tree))
 
 
@@ -408,7 +436,9 @@ def determinant(use: Use, tree: Kind) -> typed.Expr:
             return use.call("measures._multiply", one, _power(use, determinant(use, right), _size(use, left)))
         case _ if is_diagonal(use.pool, tree) or is_lower(use.pool, tree) or is_upper(use.pool, tree):
             return use.call("measures._product", diagonal(use, tree))
-    grid, update = as_grid(use, tree), as_update(use, tree)
+    ring, grid, update = as_ring(use, tree), as_grid(use, tree), as_update(use, tree)
+    if ring is not None:
+        return use.call("structured._ring_det", ring)
     if grid is not None:
         return use.call("grids._det_grid", *grid)
     return use.call("det", use.dense(tree)) if update is None else use.call("_det_update", *update)
