@@ -19,7 +19,7 @@ from tesserac.graph.passes.choose_rewrites import choose_rewrites
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
-from tesserac.graph.passes.place_kernels import kernels_as_meant
+from tesserac.graph.passes.mean_kernels import kernels_as_meant
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import TRANSFORMED, transforms
 from tesserac.graph.substitute import copy_op, substitute_type

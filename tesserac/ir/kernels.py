@@ -38,7 +38,7 @@ FOUND = "found"
 MOST = "most"
 """The attribute of a kernel that says for how many elements tiles have room along a dim that a program takes whole and
 whose size only a run knows."""
-MOST_WHOLE = (64, 128, 256)
+MOST_WHOLE = (32, 64, 128, 256)
 """What that may be: threads that hold a row for 256 elements have nothing to do for three quarters of one of 64."""
 PINNED = "pinned"
 """Of such a loop the size of a whole block, where results depend on it; of a kernel the sizes of all such blocks."""

@@ -12,7 +12,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, clone_op
 from tesserac.ir.kernels import MOST_WHOLE
 from tesserac.ir.passes import Pass, run_passes
-from tesserac.schedule.estimate import estimate
+from tesserac.schedule.estimate import estimate, loses_much
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build import build_kernel
 from tesserac.tile.cpu import tiles as cpu
@@ -49,7 +49,7 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
         except (NoTiles, cpu.LoweringError, LoweringError) as reason:
             return Placement(str(reason))
         assert isinstance(program, Program)
-        return Placement("", tuple(program.limits.items()), estimate(host, machine))
+        return Placement("", tuple(program.limits.items()), estimate(host, machine), loses_much(launch, machine))
 
     return tried
 

@@ -17,7 +17,7 @@ from tesserac.graph.interp import run_function
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.generalize import generalize
-from tesserac.graph.passes.place_kernels import kernels_as_meant
+from tesserac.graph.passes.mean_kernels import kernels_as_meant
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.passes.transforms import transforms
 from tesserac.ir.builder import Builder

@@ -12,6 +12,7 @@ from tesserac.schedule.machine import MACHINES, SM_90A, Machine
 from tesserac.types.dtype import BF16, F32
 from tests.schedule.test_given_schedules import levels
 from tests.tile.test_programs_gpu import lowered
+from tests.tile.test_user_kernels import why
 
 HEAD = """
 half = bf16 @accum(f32)
@@ -65,8 +66,18 @@ def test_the_product_is_of_narrow_numbers(name: str, machine: Machine) -> None:
 
 @pytest.mark.one_in(8)
 def test_tensor_cores_take_it() -> None:
-    units = {op.attrs["unit"].name for op in lowered(NIBBLES).walk() if "unit" in op.attrs}  # type: ignore[union-attr]
+    text = NIBBLES.replace("@kernel", "@kernel.schedule(Schedule(warps=8))")
+    units = {op.attrs["unit"].name for op in lowered(text).walk() if "unit" in op.attrs}  # type: ignore[union-attr]
     assert units == {"mma"}
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("name", ["half", "nibbles"])
+def test_they_are_tiles_where_that_pays_or_a_schedule_says_so(name: str) -> None:
+    """A GPU rounds weights once and multiplies then; a core has them in its cache."""
+    (told,) = why(KERNELS[name], SM_90A)
+    assert "as tiles it would cost" in told and why(KERNELS[name], MACHINES["x86-64-v4-amx"]) == [""]
+    assert why(KERNELS[name].replace("@kernel", "@kernel.schedule(Schedule(block=(64, 64, 64)))"), SM_90A) == [""]
 
 
 @pytest.mark.parametrize("stored", ["i16", "i32"])

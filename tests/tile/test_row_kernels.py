@@ -69,7 +69,7 @@ def test_sizes_decide_on_the_host_and_nothing_is_copied(name: str, arch: str) ->
     select, *by_length = inside(module, "schedule.select")
     assert not inside(module, "schedule.cond") and not inside(module, "schedule.while")
     kinds = [[launch_kind(op) for top in region.block.ops for op in launches(top)] for region in select.regions]
-    rooms, lengths = (3, 13) if arch == "sm_90a" else (1, 1)
+    rooms, lengths = (4, 13) if arch == "sm_90a" else (1, 1)
     assert kinds == [["program"], ["program"] * (rooms - 1) + ["rows"] * lengths]
     assert len(by_length) == (rooms if lengths > 1 else 0)
     assert not [op for op in inside(module, "schedule.buffer") if op.attrs["role"] == "workspace"]

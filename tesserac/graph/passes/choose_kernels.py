@@ -33,25 +33,18 @@ from functools import reduce
 from tesserac.base.dataclass import dataclass
 from tesserac.base.targets import covers
 from tesserac.graph.applying import apply_operator
-from tesserac.graph.dialect import ALTERNATIVES, KERNEL_CALL, Alternative, alternatives_of, program_of, runs
+from tesserac.graph.dialect import KERNEL_CALL, Alternative, alternatives_of, program_of, runs
 from tesserac.graph.passes.choose_rewrites import refusal, tell, undecided
 from tesserac.graph.passes.inline import erase_unreached, inline_call
-from tesserac.graph.passes.place_kernels import (
-    Tiles,
-    keep_both,
-    kernel_calls,
-    kernels_as_meant,
-    mean,
-    place_kernels,
-    try_kernel,
-)
+from tesserac.graph.passes.mean_kernels import kernel_calls, kernels_as_meant, mean, meaning_cost
+from tesserac.graph.passes.place_kernels import Tiles, keep_both, place_kernels, try_kernel
 from tesserac.graph.substitute import copy_block
 from tesserac.ir.builder import Builder
-from tesserac.ir.calls import CALLED, call_dims
-from tesserac.ir.core import OPDEFS, Attr, Module, Op, Region, Value
+from tesserac.ir.calls import call_dims
+from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import order_effects
-from tesserac.ir.passes import GRAPH, Pass, run_passes
+from tesserac.ir.passes import GRAPH, Pass
 from tesserac.ir.types import TensorType
 from tesserac.ops.compare import BitAnd, Equal, LessEqual
 from tesserac.ops.create import Full
@@ -145,17 +138,7 @@ def _try(module: Module, call: Op, way: Alternative, tiles: Tiles) -> _Choice | 
 
 def _meaning_cost(module: Module, call: Op, tiles: Tiles) -> int:
     """What the body of a function costs on the target, kernels that it calls itself among it."""
-    callee = module.lookup(str(call.attrs["callee"]))
-    others = module.clone()
-    for op in others.ops:
-        op.attrs["entry"] = False
-        op.attrs.pop(CALLED, None)
-    kept = (ALTERNATIVES, "chosen")
-    attrs: dict[str, Attr] = {name: value for name, value in callee.attrs.items() if name not in kept}
-    attrs |= {"sym_name": f"{callee.symbol}.cost", "entry": True, "guards": ()}
-    body = copy_block(callee.body, {}, call_dims(call))
-    others.block.append(Op(OPDEFS["graph.func"], (), (), attrs, [Region(body)], callee.span))
-    return tiles.cost(run_passes(others, [place_kernels(tiles), kernels_as_meant, *tiles.passes], verify=False))
+    return meaning_cost(module, call, [place_kernels(tiles), kernels_as_meant, *tiles.passes], tiles.cost)
 
 
 # ------------------------------------------------------------------------------------------------ sizes of the run

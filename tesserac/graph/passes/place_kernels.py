@@ -44,7 +44,8 @@ from tesserac.graph.dialect import (
     runs,
     set_numerics,
 )
-from tesserac.graph.passes.inline import erase_unreached, inline_call, written_symbol
+from tesserac.graph.passes.inline import erase_unreached, written_symbol
+from tesserac.graph.passes.mean_kernels import kernel_calls, kernels_as_meant, mean, meaning_cost
 from tesserac.graph.passes.unroll_unit_loops import unroll_short_loops
 from tesserac.graph.substitute import copy_block, substitute_attr
 from tesserac.ir.builder import Builder
@@ -61,10 +62,12 @@ from tesserac.ir.kernels import (
     REPEATS,
     SPACE,
     block_loop,
+    kernel_pinned,
+    kernel_schedule,
     setting_name,
     spanning,
 )
-from tesserac.ir.passes import GRAPH, Pass, pass_, run_passes
+from tesserac.ir.passes import GRAPH, Pass, run_passes
 from tesserac.ir.types import TensorType
 from tesserac.ops.compare import BitAnd, LessEqual
 from tesserac.ops.convert import Cast
@@ -78,6 +81,9 @@ from tesserac.types.stretching import stretches
 PLACED = "kernels"
 """The attribute of a function that tells of its kernels: the name of each, and why it does not run as tiles, if so."""
 
+FAR = 2
+"""How many times as much as its meaning a kernel must cost as tiles to run as its meaning: who calls one by its name
+means tiles, and the model is no judge of less."""
 WITHIN = "kernels_within"
 """The attribute of a function that tells of kernels which run as tiles up to some sizes alone: name, size and limit."""
 
@@ -85,11 +91,13 @@ WITHIN = "kernels_within"
 @dataclass(frozen=True)
 class Placement:
     """Why a target does not run a tile program as such; nothing if it does, where none of the sizes in `limits` is
-    larger than what stands with it. `cost` is what running it takes."""
+    larger than what stands with it. `cost` is what running it takes, and `loses` says that much of it is lost by tiles.
+    """
 
     why: str
     limits: tuple[tuple[Dim, int], ...] = ()
     cost: int = 0
+    loses: bool = False
 
 
 Tuned = Callable[[str, Mapping[str, Dim]], Mapping[str, int]]
@@ -140,20 +148,6 @@ def place_kernels(tiles: Tiles) -> Pass:
     return Pass("place_kernels", GRAPH, GRAPH, run)
 
 
-@pass_(GRAPH, GRAPH, "kernels_as_meant")
-def kernels_as_meant(module: Module) -> Module:
-    """For whoever runs no tiles."""
-    for function in [f for f in module.ops if runs(f)]:
-        for op in kernel_calls(function):
-            mean(module, function, op)
-    erase_unreached(module)
-    return module
-
-
-def kernel_calls(function: Op) -> list[Op]:
-    return [op for op in function.walk() if op.name == KERNEL_CALL]
-
-
 def try_kernel(module: Module, call: Op, tiles: Tiles) -> Placement:
     """How a target runs the kernel of a call, which stays as it is."""
     program = program_of(module.lookup(str(call.attrs["callee"])))
@@ -172,7 +166,7 @@ def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, 
     program, placement = program_of(callee), Placement("it is mapped over a dim")
     if program is not None:
         kernel = _kernel(module, call, program, tiles)
-        placement = tiles.run(kernel)
+        placement = _where_it_pays(module, call, kernel, tiles)
         if placement.limits:
             within = tuple((written_symbol(callee.symbol), *limit) for limit in placement.limits)
             function.attrs[WITHIN] = (*tuple_of(function.attrs.get(WITHIN, ()), tuple), *within)
@@ -185,6 +179,18 @@ def _place(module: Module, function: Op, call: Op, tiles: Tiles) -> tuple[Attr, 
         kernel.erase()
     mean(module, function, call)
     return written_symbol(callee.symbol), placement.why
+
+
+def _where_it_pays(module: Module, call: Op, kernel: Op, tiles: Tiles) -> Placement:
+    """How a target runs a program. One that nobody has scheduled, and of which the target knows that it loses much by
+    tiles, runs as its meaning where that costs far less."""
+    placement = tiles.run(kernel)
+    if not placement.loses or kernel_schedule(kernel) or kernel_pinned(kernel):
+        return placement
+    plain = max(1, meaning_cost(module, call, [kernels_as_meant, *tiles.passes], tiles.cost))
+    if placement.cost <= FAR * plain:
+        return placement
+    return Placement(f"as tiles it would cost {placement.cost / plain:.1f} of it; a schedule of its own keeps it tiles")
 
 
 def _place_smaller(module: Module, call: Op, program: Program, tiles: Tiles) -> Op:
@@ -243,14 +249,6 @@ def _replace(call: Op, kernel: Op) -> None:
         wanted = call.results[position]
         wanted.replace_all_uses(_stored(builder, made, tensor_type(wanted)))
     call.erase()
-
-
-def mean(module: Module, function: Op, call: Op) -> None:
-    """The meaning of a kernel, in which there may be others."""
-    callee = module.lookup(str(call.attrs["callee"]))
-    for op in kernel_calls(callee):
-        mean(module, callee, op)
-    inline_call(call, callee, function)
 
 
 # -------------------------------------------------------------------------------------------------------- the program
