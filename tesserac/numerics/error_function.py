@@ -11,6 +11,9 @@ from tesserac.numerics.pairs import two_product
 from tesserac.numerics.program import Draft, Ref
 
 _NEAR = 0.875
+_LIFT = 63
+"""By how many powers of two bells of f32 and f64 are lifted above the subnormals: they are normal numbers then, and a
+`near` quotient can take them down again."""
 
 
 def erf(d: Draft, x: Ref) -> Ref:
@@ -34,7 +37,7 @@ def erfc(d: Draft, x: Ref) -> Ref:
     more, power = _bell(d, size, 1.0)
     above, below = fitted(d, "erfc_above", size), fitted(d, "erfc_below", size)
     lifted = d.near_quotient(d.fma(above, more, above), below) * power
-    down = 2.0 ** -_lift(d)
+    down = 2.0**-_LIFT
     return d.select(
         x < d.constant(0.0),
         d.fma(lifted, d.constant(-down), d.constant(2.0)),
@@ -44,11 +47,13 @@ def erfc(d: Draft, x: Ref) -> Ref:
 
 def xndtr(d: Draft, x: Ref) -> Ref:
     """x times the normal distribution at x: with t = |x| the positive part of x less t times the distribution at -t,
-    which is exp(-t*t/2) times a quotient of polynomials. Nothing cancels, and a subnormal result is rounded once."""
-    size, zero = _cut(d, x, format_of(d.dtype).ndtr_limit), d.constant(0.0)
+    which is exp(-t*t/2) times a quotient of polynomials. Nothing cancels, and a subnormal result is rounded once. The
+    quotient takes the bell down. Below 0 the positive part is -0: the product there is no zero, so that the sign
+    does not show, and a maximum that orders zeros gives this part in one instruction."""
+    size, zero = _cut(d, x, format_of(d.dtype).ndtr_limit), d.constant(-0.0)
     more, power = _bell(d, size, 0.5)
-    above, below = fitted(d, "ndtr_above", size), fitted(d, "ndtr_below", size)
-    share = d.near_quotient(d.fma(above, more, above), below) * d.constant(-(2.0 ** -_lift(d)))
+    above, below = fitted(d, "ndtr_above", size, factor=-(2.0**-_LIFT)), fitted(d, "ndtr_below", size)
+    share = d.near_quotient(d.fma(above, more, above), below)
     return d.fma(share, size * power, d.select(x < zero, zero, x))
 
 
@@ -58,11 +63,6 @@ def _cut(d: Draft, x: Ref, limit: float) -> Ref:
     return d.select(most < size, most, size)
 
 
-def _lift(d: Draft) -> int:
-    """By how many powers of two a bell is lifted above the subnormals."""
-    return -format_of(d.dtype).lowest_exponent // 2
-
-
 def _bell(d: Draft, size: Ref, factor: float) -> tuple[Ref, Ref]:
     """exp(-factor * size**2) as a number near 1, less 1, and a power of two, which is lifted. The square is a pair: in
     the tail its rounding would show. Its multiple of log2(e) is rounded to a whole number by adding one so large that
@@ -70,7 +70,7 @@ def _bell(d: Draft, size: Ref, factor: float) -> tuple[Ref, Ref]:
     high, low = (d.constant(-factor * part) for part in parts("log2e", d.dtype))
     square, rest = two_product(d, size, size)
     f = format_of(d.dtype)
-    large = d.constant(1.5 * 2.0 ** (f.significand - 1) + f.highest_exponent + _lift(d))
+    large = d.constant(1.5 * 2.0 ** (f.significand - 1) + f.highest_exponent + _LIFT)
     sum_ = d.fma(square, high, large)
     r = d.fma(rest, high, d.fma(square, low, d.fma(square, high, large - sum_)))
     more = r * d.fma(fitted(d, "exp2", r, stepwise=True), r, d.constant(parts("ln2", d.dtype)[0]))

@@ -46,6 +46,7 @@ def parts(name: str, dtype: DType) -> tuple[float, ...]:
     return coefficients.TABLE[name, dtype.name]
 
 
-def fitted(d: Draft, name: str, x: Ref, *, stepwise: bool = False) -> Ref:
-    """The polynomial that `tests/tools/fit_elementary.py` fitted under that name, at x."""
-    return d.polynomial(coefficients.TABLE[name, d.dtype.name], x, stepwise=stepwise)
+def fitted(d: Draft, name: str, x: Ref, *, factor: float = 1.0, stepwise: bool = False) -> Ref:
+    """The polynomial that `tests/tools/fit_elementary.py` fitted under that name, at x, times a power of two."""
+    terms = [factor * c for c in coefficients.TABLE[name, d.dtype.name]]
+    return d.polynomial(terms, x, stepwise=stepwise)

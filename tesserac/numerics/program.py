@@ -10,7 +10,7 @@ an fma or replaced by an approximation, so every target computes the same bits.
 |-----------------|------------------------------------------------------------------------------------------|
 | constant        | a value of the dtype                                                                     |
 | add sub mul div | rounded to nearest even; subnormals are kept                                             |
-|                 | a `near` quotient has a divisor above 0; both are within 2^-60 and 2^62, or the         |
+|                 | a `near` quotient has a divisor above 0; both are within 2^-65 and 2^60, or the         |
 |                 | numerator is 0, or one is NaN                                                            |
 | fma a b c       | a * b + c, rounded once                                                                  |
 | sqrt            | rounded to nearest even                                                                  |
@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import copysign
 from typing import TypeAlias
 
 from tesserac.base.dataclass import dataclass
@@ -63,6 +64,34 @@ class Program:
     dtype: DType
     arity: int
     steps: tuple[Step, ...]
+
+
+_CUTS = {(True, True): ("minimum", 1.0), (True, False): ("minnum", -1.0)} | {
+    (False, True): ("maximum", -1.0), (False, False): ("maxnum", 1.0),
+}  # fmt: skip
+"""By whether a selection keeps the smaller number, and gives the constant where its test holds: what IEEE 754 calls it,
+and the sign of a zero at which it may cut. `minimum` and `maximum` give NaN where there is one, the others the other
+number; all order zeros by their signs, which a test does not."""
+
+
+def cut_of(program: Program, step: Step) -> str | None:
+    """The name of what a selection does that cuts numbers off at a constant; None of other steps."""
+    if step.op != "select":
+        return None
+    condition, yes, no = step.args
+    test = _step_of(program, condition)
+    if test is None or test.op != "lt" or set(test.args) != {yes, no}:
+        return None
+    for end in (yes, no):
+        constant = _step_of(program, end)
+        if constant is not None and constant.op == "constant":
+            name, sign = _CUTS[test.args == (yes, no), end == yes]
+            return None if constant.value == 0.0 and copysign(1.0, constant.value) != sign else name
+    return None
+
+
+def _step_of(program: Program, value: int) -> Step | None:
+    return program.steps[value - program.arity] if value >= program.arity else None
 
 
 def evaluate(program: Program, *inputs: Array) -> Array:
@@ -187,7 +216,8 @@ class Draft:
         self.dtype = dtype
         self.inputs = [Ref(self, i) for i in range(arity)]
         self._steps: list[Step] = []
-        self._made: dict[Step, Ref] = {}
+        self._made: dict[tuple[Step, float], Ref] = {}
+        """By the sign of a constant, too: zeros of either are equal."""
 
     def step(self, op: str, *args: Ref) -> Ref:
         return self._add(Step(op, tuple(a.index for a in args)))
@@ -196,10 +226,11 @@ class Draft:
         return self._add(Step("constant", (), value))
 
     def _add(self, step: Step) -> Ref:
-        if step not in self._made:
-            self._made[step] = Ref(self, len(self.inputs) + len(self._steps))
+        key = step, copysign(1.0, step.value)
+        if key not in self._made:
+            self._made[key] = Ref(self, len(self.inputs) + len(self._steps))
             self._steps.append(step)
-        return self._made[step]
+        return self._made[key]
 
     def near_quotient(self, a: Ref, b: Ref) -> Ref:
         """a / b of numbers far from the ends of the range, so that no step towards the quotient leaves it."""

@@ -11,7 +11,7 @@ from tesserac.numerics.approximate import APPROXIMATE
 from tesserac.numerics.coefficients import TABLE
 from tesserac.numerics.elementary import ELEMENTARY, program
 from tesserac.numerics.formats import parts
-from tesserac.numerics.program import PRIMITIVES, Program, Step, evaluate
+from tesserac.numerics.program import PRIMITIVES, Draft, Program, Step, cut_of, evaluate
 from tesserac.types.dtype import F32, F64, DType
 from tests.tools.fit_elementary import (
     CONSTANTS,
@@ -371,7 +371,7 @@ def test_near_quotients_are_far_from_the_ends_of_the_range(name: str) -> None:
         numerator, divisor = np.broadcast_arrays(*operands)
         numbers = ~(np.isnan(numerator) | np.isnan(divisor)) & _shows(whole, number, x)
         for part in (divisor[numbers], abs(numerator[numbers & (numerator != 0)])):
-            assert part.min() >= 2.0**-60 and part.max() <= 2.0**62
+            assert part.min() >= 2.0**-65 and part.max() <= 2.0**60
 
 
 def _shows(whole: Program, number: int, x: np.ndarray) -> np.ndarray:
@@ -390,3 +390,24 @@ def _with_last(whole: Program, place: int) -> Program:
 def test_programs_refuse_other_dtypes() -> None:
     with pytest.raises(TypeError, match="exp takes 1 arrays of float32"):
         evaluate(program("exp", F32), np.ones(3))
+
+
+@pytest.mark.parametrize("at", [2.0, 0.0, -0.0])
+@pytest.mark.parametrize("keeps_smaller", [True, False])
+@pytest.mark.parametrize("constant_first", [True, False])
+def test_selections_at_a_constant_are_minima_or_maxima(at: float, keeps_smaller: bool, constant_first: bool) -> None:
+    d = Draft(F32, 1)
+    pair = (d.constant(at), d.inputs[0]) if constant_first else (d.inputs[0], d.constant(at))
+    cut = d.finish("cut", d.select(pair[0] < pair[1] if keeps_smaller else pair[1] < pair[0], *pair))
+    name = cut_of(cut, cut.steps[-1])
+    assert (name is None) <= (at == 0.0)
+    if name is not None:
+        x = np.float32([0.0, -0.0, 1.0, -1.0, 2.0, 3.0, INF, -INF, np.nan])
+        assert evaluate(cut, x).tobytes() == _ieee(name, x, np.float32(at)).tobytes()
+
+
+def _ieee(name: str, x: np.ndarray, at: np.float32) -> np.ndarray:
+    """`minnum` and its like, -0 below +0."""
+    below = (x < at) | ((x == at) & (np.signbit(x) > np.signbit(at)))
+    found = np.where(below if name.startswith("min") else ~below, x, at)
+    return np.where(np.isnan(x), x if name.endswith("imum") else at, found).astype(np.float32)

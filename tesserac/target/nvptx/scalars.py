@@ -16,7 +16,7 @@ from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
 from tesserac.numerics.exponential import TERM_LIFT
 from tesserac.numerics.formats import format_of, parts
-from tesserac.numerics.program import Program
+from tesserac.numerics.program import Program, cut_of
 from tesserac.target.cpu.registers import narrow_fma, wrap_nibble
 from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
@@ -306,6 +306,8 @@ def expand(b: Builder, steps: Program, inputs: Sequence[Value], rare: Rare = Non
             values.append(_when(b, step.program, operands, rare))
         elif step.near and steps.dtype == F32:
             values.append(divide_near(b, *operands))
+        elif steps.dtype == F32 and (cut := cut_of(steps, step)) is not None:
+            values.append(b.intrinsic(f"llvm.{cut}", SINGLE, operands[1:], [SINGLE]))
         else:
             values.append(emit_rule(b, step.op, steps.dtype, operands))
     return values[-1]

@@ -40,7 +40,7 @@ INTRINSICS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("sqrt", "copysign", "floor", "ceil", "rint"), ("f32", "f64")),
     "fabs": ("f32", "f64"),
     "fma": ("f16", "bf16", "f32", "f64"),
-    **dict.fromkeys(("minimum", "maximum"), ("f32",)),
+    **dict.fromkeys(("minimum", "maximum", "minnum", "maxnum"), ("f32",)),
     **dict.fromkeys(("abs", "smin", "smax", "umin", "umax"), NUMBERS),
     **dict.fromkeys(("cttz", "ctlz"), ("i32", "i64")),
     "ctpop": ("i32",),
