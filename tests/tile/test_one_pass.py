@@ -11,6 +11,9 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Op
+from tesserac.ir.passes import run_passes
+from tesserac.schedule.machine import SM_90A
+from tesserac.target.nvptx.build import gpu_pass, kernels_of
 from tests.support.cpu_kernels import same_bits
 from tests.support.fake_cuda import emulated_cuda
 from tests.support.gpu_kernels import tile_of
@@ -38,6 +41,16 @@ def test_rows_that_no_program_holds_are_read_once() -> None:
     assert [trees(name) for name in ("entropy", "open_")] == [2, 2]
     for name in ("short", "written", "narrow"):
         assert trees(name) == 1 and not any(op.name == "tile.index" for op in kernels(name)[0].walk())
+
+
+def test_teams_tell_of_sums_in_a_round_of_extremes_behind_the_last_and_mask_what_they_load() -> None:
+    module = run_passes(tile_of(SourceFile("m.tess", TEXT), "open_", "sm_90a"), [gpu_pass(SM_90A)], verify=True)
+    body = kernels_of(module)[0].body
+    tree = next(op for op in body.ops if op.name == "gpu.tree")
+    told, behind = ([op for op in b.ops if op.name == "gpu.publish"] for b in (tree.regions[0].block, body))
+    assert len(tree.results) == 3 and len(told) == 1 and len(behind) == 2
+    (load,) = (op for op in tree.regions[0].block.ops if op.name == "gpu.load")
+    assert [user.name for user, _ in load.result.uses] == ["gpu.mask"], "terms are computed of what is masked"
 
 
 @pytest.mark.one_in(48)

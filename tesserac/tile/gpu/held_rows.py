@@ -27,7 +27,7 @@ LOOPS = ("gpu.for", "gpu.tree")
 def hold_rows(kernel: Op, teams: int, blocks: int | None) -> None:
     """Changes the kernel in place. `blocks` are those that a row has at most, where a run knows how many."""
     loops = [op for op in kernel.body.ops if op.name in LOOPS]
-    once = all(_makes_one_round(op, teams, blocks) for op in loops)
+    once = all(makes_one_round(op, teams, blocks) for op in loops)
     if not loops or not once or any(op.name in LOOPS for loop in loops for op in _inside(loop)):
         return
     for op in loops:
@@ -39,7 +39,8 @@ def _inside(loop: Op) -> list[Op]:
     return [op for region in loop.regions for top in region.block.ops for op in top.walk()]
 
 
-def _makes_one_round(loop: Op, teams: int, blocks: int | None) -> bool:
+def makes_one_round(loop: Op, teams: int, blocks: int | None) -> bool:
+    """Whether a loop that is dealt has no more blocks than there are teams."""
     few = blocks is not None and blocks <= teams
     if loop.name == "gpu.tree":
         rounds = loop.operands[0].defining_op

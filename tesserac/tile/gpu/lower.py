@@ -28,6 +28,7 @@ from tesserac.tile.gpu.held_rows import hold_rows
 from tesserac.tile.gpu.join_lines import join_lines
 from tesserac.tile.gpu.layouts import assign_layouts
 from tesserac.tile.gpu.lifts import sink_lifts
+from tesserac.tile.gpu.mask_early import mask_early
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.operands import place_operands
 from tesserac.tile.gpu.own_masks import own_masks
@@ -109,12 +110,13 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     join_in_clusters(lowered)
     # Teams before reductions: a dealt loop joins the results of whole blocks.
     if reduces_by_teams(kernel):
-        deal_to_teams(lowered, variant.team)
+        deal_to_teams(lowered, variant.team, row_blocks(kernel))
         hold_rows(lowered, variant.teams, row_blocks(kernel))
         turn_round(lowered)
     cut_gathers(lowered)
     expand_scans(lowered)
     expand_reductions(lowered)
+    mask_early(lowered)
     expand_conversions(lowered, machine)
     place_scratch(lowered, variant.scratch)
     if variant.unit:

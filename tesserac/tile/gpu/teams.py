@@ -7,7 +7,8 @@
 
 All teams make the same number of rounds; a block behind the end has an empty axis. A loop is dealt when its iterations
 share nothing but maxima or minima, which do not depend on the order. A tree is always dealt: eight neighbouring blocks
-combine by the aligned tree, and the counter behind it takes subtrees. Other loops are run by every team alike.
+combine by the aligned tree, and the counter behind it takes subtrees; maxima and minima beside a sum are each team's
+own until the last round is over. Other loops are run by every team alike.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.index import dim_value, index_op
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.held_rows import makes_one_round
 from tesserac.tile.gpu.layout import WHOLE_WARP
+from tesserac.tile.gpu.reduce import identity
 from tesserac.tile.gpu.types import FLAG, FragmentType
 from tesserac.tile.gpu.values import fragment, integer
 from tesserac.types.dims import ZERO, Dim
@@ -29,9 +32,9 @@ _DEALT = "dealt"
 """Marks a loop whose rounds have no order, within this pass."""
 
 
-def deal_to_teams(kernel: Op, team: int) -> None:
-    """Changes a kernel of row reductions in place."""
-    dealer = _Dealer(kernel, team)
+def deal_to_teams(kernel: Op, team: int, blocks: int | None) -> None:
+    """Changes a kernel of row reductions in place. `blocks` are those that a row has at most, where a run knows it."""
+    dealer = _Dealer(kernel, team, blocks)
     for op in list(kernel.body.ops):
         if op.name == "gpu.tree":
             dealer.tree(op)
@@ -54,8 +57,8 @@ def turn_round(kernel: Op) -> None:
 
 
 class _Dealer:
-    def __init__(self, kernel: Op, size: int) -> None:
-        self.kernel, self.size = kernel, size
+    def __init__(self, kernel: Op, size: int, blocks: int | None) -> None:
+        self.kernel, self.size, self.blocks = kernel, size, blocks
         self.warps = integer(kernel, "warps")
         self.of_warp = WHOLE_WARP // size
         self.teams = self.warps * self.of_warp
@@ -133,8 +136,17 @@ class _Dealer:
         _replace_uses(number, mine)
         self.own_stores(block)
         end = block.terminator
-        joined = _Subtree(self, Builder.before(end), combine, count).join(first, list(end.operands))
-        end.set_operands(joined)
+        last, values = Builder.before(end), list(end.operands)
+        apart = {} if makes_one_round(op, self.teams, self.blocks) else _order_free_parts(op)
+        rest = [i for i in range(len(values)) if i not in apart]
+        joined = _Subtree(self, last, _without(combine, apart), count).join(first, [values[i] for i in rest])
+        for i, value in zip(rest, joined, strict=True):
+            values[i] = value
+        present = last.value("gpu.less", (mine, count), FLAG, hint="present")
+        for i, fold in apart.items():
+            values[i] = last.value("gpu.choose", (present, values[i], op.operands[1 + i]), values[i].type)
+            self.join(op, op.results[i], fold)
+        end.set_operands(values)
 
 
 class _Subtree:
@@ -191,11 +203,55 @@ def _order_free_fold(loop: Op, position: int) -> Op | None:
     """The map that folds a new value into carried value number `position`, if it is a plain maximum or minimum."""
     carried = loop.body.args[1 + position]
     fold = loop.body.terminator.operands[position].defining_op
-    if fold is None or fold.name != "gpu.map" or fold.parent is not loop.body or len(carried.uses) != 1:
+    if fold is None or fold.parent is not loop.body or len(carried.uses) != 1 or not _is_order_free(fold):
         return None
+    return fold if carried in fold.operands else None
+
+
+def _order_free_parts(tree: Op) -> dict[int, Op]:
+    """The plain maxima and minima of what a tree combines beside other things, by their places. A team without a block
+    has what the tree begins with, which must leave others as they are."""
+    combine, count = tree.regions[1].block, len(tree.results)
+    found = dict[int, Op]()
+    for place, value in enumerate(combine.terminator.operands):
+        fold, pair = value.defining_op, [combine.args[place], combine.args[count + place]]
+        plain = fold is not None and _is_order_free(fold) and list(fold.operands) == pair and len(value.uses) == 1
+        if fold is not None and plain and _is_alone(fold) and _is_neutral(tree.operands[1 + place], fold):
+            found[place] = fold
+    return found if len(found) < count else {}
+
+
+def _is_neutral(value: Value, fold: Op) -> bool:
+    made, kind = value.defining_op, fold.body.ops[0].name.removeprefix("scalar.")
+    neutral = identity(kind, fragment(value).dtype)
+    return made is not None and made.name == "gpu.full" and made.attrs["value"] == neutral
+
+
+def _is_alone(fold: Op) -> bool:
+    """Whether nothing else reads what a map reads."""
+    return all(len(value.uses) == 1 for value in fold.operands)
+
+
+def _is_order_free(fold: Op) -> bool:
+    if fold.name != "gpu.map":
+        return False
     first, *more = fold.body.ops
-    plain = len(more) == 1 and first.name in ORDER_FREE and list(first.operands) == fold.body.args
-    return fold if plain and carried in fold.operands else None
+    return len(more) == 1 and first.name in ORDER_FREE and list(first.operands) == fold.body.args
+
+
+def _without(combine: Block, apart: dict[int, Op]) -> Block:
+    """What a tree combines but for these parts."""
+    if not apart:
+        return combine
+    count = len(combine.args) // 2
+    kept = [i for i in range(count) if i not in apart]
+    args = [combine.args[i] for i in (*kept, *(count + i for i in kept))]
+    block = Block([arg.type for arg in args], [arg.name for arg in args])
+    b, mapping = Builder(block, combine.terminator.span), dict(zip(args, block.args, strict=True))
+    for op in (op for op in combine.ops[:-1] if op not in apart.values()):
+        b.add(clone_op(op, mapping))
+    b.op("gpu.yield", [mapping.get(v, v) for v in (combine.terminator.operands[i] for i in kept)])
+    return block
 
 
 def _independent(loop: Op) -> bool:
