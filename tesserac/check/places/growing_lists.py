@@ -89,5 +89,6 @@ def _rows(body: Body, item: Type) -> str | None:
 def written_zeros(like: TensorType, dims: Sequence[Dim]) -> str:
     """A tensor of zeros as a program makes it, of the dtype that another has."""
     said = "" if (like.dtype, like.policy) == (F32, NO_POLICY) else f"dtype={storage_text(like)}"
-    return f"zeros({', '.join([*map(str, dims or ['()']), *([said] if said else [])])})"
+    sizes = list(map(str, dims)) or ["()"]
+    return f"zeros({', '.join([*sizes, *([said] if said else [])])})"
 
