@@ -316,3 +316,12 @@ def test_singular_values_that_are_0_stay_so_or_are_an_error() -> None:
     for name, said in (("rebuilt", "is not known"), ("polar_factor", "depends on the basis|is infinite")):
         with pytest.raises(tessera.TesseraError, match=said):
             getattr(module, f"d_{name}")(a, g)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("f32", 2.0**-149), ("f64", 2.0**-1074)])
+def test_lengths_of_the_smallest_numbers_have_slopes(dtype: str, unit: float) -> None:
+    text = f"def slope(x: Tensor[M, N, {dtype}]):\n    return grad(lambda x: sum(norm(x, axis=1)))(x)\n"
+    units = np.array([[1.0, 0.0], [2.0, 3.0], [-3.0, 4.0], [0.0, 0.0]])
+    lengths = np.maximum(np.linalg.norm(units, axis=1, keepdims=True), 1e-9)
+    found = tessera.compile(text).slope((units * unit).astype({"f32": "f4", "f64": "f8"}[dtype]))
+    np.testing.assert_allclose(found, units / lengths, rtol=1e-6)
