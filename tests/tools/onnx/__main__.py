@@ -140,7 +140,14 @@ def report(outcomes: dict[str, list[tuple[str, str, str]]]) -> str:
         )
         told = "; ".join(f"{why} ({k})" if k > 1 else why for why, k in reasons.items()).replace("|", "\\|")
         lines.append(f"| {op} | {len(rows)} | {equal} | {told} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_reasons(outcomes)]) + "\n"
+
+
+def _reasons(outcomes: dict[str, list[tuple[str, str, str]]]) -> list[str]:
+    """How many cases each reason is of, over all operators."""
+    found = Counter(why for rows in outcomes.values() for _, kind, why in rows if kind == "not in the language")
+    rows = [f"| {why} | {count} |" for why, count in found.most_common()]
+    return ["", "| what is not in the language | cases |", "|---|---|", *rows] if rows else []
 
 
 def main() -> int:

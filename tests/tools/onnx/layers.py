@@ -342,4 +342,32 @@ def _two_ways(n: Node) -> str:
 
 @form("Adagrad", "Adam", "Momentum")
 def optimizers(n: Node) -> str:
-    raise NotInTheLanguage("optimizers of ONNX divide by other corrections; optim has its own forms")
+    """As arithmetic: ONNX divides by other corrections than `optim`. Behind the rate and the number of the step come
+    all weights, all gradients, and all of each kind of state."""
+    states = 2 if n.op == "Adam" else 1
+    count = (len(n.inputs) - 2) // (2 + states)
+    made = [_optimizer_step(n, *(f"x{2 + i + count * kind}" for kind in range(2 + states))) for i in range(count)]
+    rate = {
+        "Adagrad": f"x0 / (1.0 + cast(x1, f32) * {n.attr('decay_factor', 0.0)})",
+        "Adam": f"where(x1 > 0, x0 * sqrt(1.0 - {n.attr('beta', 0.999)} ** cast(x1, f32)) "
+        f"/ (1.0 - {n.attr('alpha', 0.9)} ** cast(maximum(x1, 1), f32)), x0)",
+        "Momentum": "x0",
+    }[n.op]
+    results = ", ".join(step[kind] for kind in range(1 + states) for step in made)
+    return f"    rate = {rate}\n    return {results}"
+
+
+def _optimizer_step(n: Node, x: str, g: str, m: str, h: str = "") -> tuple[str, ...]:
+    """The new weight, and what is carried on."""
+    g = f"({g} + {n.attr('norm_coefficient', 0.0)} * {x})"
+    if n.op == "Adagrad":
+        m = f"({m} + {g} * {g})"
+        return f"{x} - rate * {g} / (sqrt({m}) + {n.attr('epsilon', 1e-6)})", m
+    alpha, beta = n.attr("alpha", 0.9), n.attr("beta", 0.999)
+    if n.op == "Momentum":
+        m = f"({alpha} * {m} + where(x1 > 0, {beta}, cast(1.0, f32)) * {g})"
+        along = f"({g} + {alpha} * {m})" if n.attr("mode") == b"nesterov" else m
+        return f"{x} - rate * {along}", m
+    m, h = f"({alpha} * {m} + {1.0 - alpha} * {g})", f"({beta} * {h} + {1.0 - beta} * {g} * {g})"
+    new = f"{x} - rate * {m} / (sqrt({h}) + {n.attr('epsilon', 1e-6)})"
+    return f"{1.0 - n.attr('norm_coefficient_post', 0.0)} * ({new})", m, h
