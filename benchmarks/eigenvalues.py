@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 Call = Callable[[np.ndarray], Any]
-SIZES = (4, 16, 64, 128, 256, 512)
+SIZES = (4, 16, 64, 96, 128, 256, 512)
 SECONDS, LEAST = 0.3, 3
 """Measure for so long, and at least so often."""
 
