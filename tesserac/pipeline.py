@@ -32,9 +32,10 @@ from tesserac.graph.passes.hoist import hoist
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.known_places import known_places
 from tesserac.graph.passes.match_kernels import match_kernels
+from tesserac.graph.passes.mean_kernels import kernels_as_meant
 from tesserac.graph.passes.narrow_operands import narrow_operands
 from tesserac.graph.passes.narrow_terms import narrow_terms
-from tesserac.graph.passes.place_kernels import Tuned, kernels_as_meant, place_kernels, untuned
+from tesserac.graph.passes.place_kernels import Tuned, place_kernels, untuned
 from tesserac.graph.passes.relax import relax
 from tesserac.graph.passes.sink_weight_gradients import sink_weight_gradients
 from tesserac.graph.passes.split_complex import split_complex
