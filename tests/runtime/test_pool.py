@@ -224,7 +224,8 @@ def test_a_wrong_environment_is_an_error(monkeypatch: pytest.MonkeyPatch, text: 
 def test_the_pool_builds_for_every_machine(machine: Machine) -> None:
     image = pool_image(machine)
     packs = ["freeze", "frozen", "hold_packs", "pack_dropped", "pack_filled", "packed", "release_packs", "thaw"]
-    names = sorted(f"pool_{name}" for name in (*packs, "give", "poll", "run", "set_threads", "take", "threads"))
+    others = ["begin", "end", "give", "poll", "run", "set_threads", "take", "threads"]
+    names = sorted(f"pool_{name}" for name in (*packs, *others))
     assert [name for name, _ in image.symbols] == names
     assert all(name.startswith(("libc.", "python.")) for name, _ in image.imports)
 
@@ -261,3 +262,43 @@ def test_systems_without_a_futex_nap() -> None:
     text = str(pool_module(machine.triple, data_layout(machine)))
     parse(text)
     assert "libc.nanosleep" in text and "libc.syscall" not in text
+
+
+def begin_task(cells: np.ndarray, threads: int) -> bool:
+    types = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    begin = ctypes.CFUNCTYPE(ctypes.c_bool, *types)(pool().address("pool_begin"))
+    return bool(begin(kernels().address("count"), cells.ctypes.data, threads))
+
+
+def end_task() -> None:
+    ctypes.CFUNCTYPE(None)(pool().address("pool_end"))()
+
+
+def task_cells() -> np.ndarray:
+    """Of a task that counts one program."""
+    cells = np.zeros(2 + MAX_THREADS, np.int64)
+    cells[0] = 1
+    return cells
+
+
+@pytest.mark.parametrize("threads", [2, 3, 8])
+@pytest.mark.parametrize("pause", [0.0, 0.03])
+def test_a_task_runs_once_beside_jobs(threads: int, pause: float) -> None:
+    for _ in range(20 if pause == 0.0 else 2):
+        cells = task_cells()
+        time.sleep(pause)
+        assert begin_task(cells, threads)
+        assert (counts(16, 1, threads - 1, 5) == 5).all()
+        end_task()
+        assert cells[1] == 1 and not cells[2:].any()
+
+
+def test_there_is_one_task_at_a_time() -> None:
+    first, second = task_cells(), task_cells()
+    assert begin_task(first, 3)
+    assert not begin_task(second, 3)
+    end_task()
+    assert (first[1], second[1]) == (1, 0)
+    assert begin_task(second, 3)
+    end_task()
+    assert second[1] == 1

@@ -4,6 +4,7 @@
         calls kernel(ctx, begin, end, worker) until [0, programs) is covered, and returns when all calls have;
         0 <= worker < threads, and no two calls that run at once have the same worker. Between two chunks the caller
         looks for signals: where a handler raises, chunks that nobody has claimed are left
+    i1 pool_begin(ptr task, ptr ctx, i64 threads), void pool_end()      a task beside jobs (`pool_tasks.py`)
     i1 pool_poll(ptr status)        whether the call is to end; looks for signals about 20 times a second
     i64 pool_threads()              how many threads the next call should ask for
     void pool_set_threads(i64)
@@ -23,46 +24,51 @@ waits only for chunks that somebody has claimed. See Notes [Claims], [Ranges] an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tesserac.target.cpu.frozen_memory import emit_frozen_memory
 from tesserac.target.cpu.interrupts import emit_poll
 from tesserac.target.cpu.kept_memory import emit_memory
-from tesserac.target.cpu.system import (
-    call_imported,
-    default_float_state,
-    futex_wait,
-    futex_wake,
-    has_futex,
-    nap,
-    pause,
-    write_float_state,
+from tesserac.target.cpu.pool_tasks import emit_begin, emit_end, emit_take_task, has_task
+from tesserac.target.cpu.pool_words import (
+    BUSY,
+    CHUNK,
+    CONTEXT,
+    CREATED,
+    DONE,
+    KERNEL,
+    LINE,
+    MAX_THREADS,
+    MOST_RANGES,
+    OWNER,
+    PROGRAMS,
+    RANGES,
+    SLEEPERS,
+    STATE_SIZE,
+    TASK,
+    TASK_WAITS,
+    THREAD_BITS,
+    THREADS,
+    WAITING,
+    WORD,
+    at,
+    fall_asleep,
+    i32,
+    internal,
+    spin_until,
+    wait_until,
+    wake,
+    wake_sleepers,
 )
+from tesserac.target.cpu.system import call_imported, default_float_state, write_float_state
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, I32, I64, PTR, VOID, LType, Value, array, const_i64, const_int, zero
+from tesserac.target.llvm_types import I1, I32, I64, PTR, VOID, Value, array, const_i64, const_int, zero
 
-CHUNK_BITS, THREAD_BITS = 19, 10
-MAX_CHUNKS, MAX_THREADS = (1 << CHUNK_BITS) - 1, (1 << THREAD_BITS) - 1
+CHUNK_BITS = 19
+MAX_CHUNKS = (1 << CHUNK_BITS) - 1
 _THREADS_AT, _GENERATION_AT = CHUNK_BITS, CHUNK_BITS + THREAD_BITS
-
-SPINS = 5000
-"""About ten microseconds: longer than the gap between two launches, shorter than a time slice of the scheduler."""
-_NAP_NANOSECONDS = 50_000
-
-_LINE = 128
-"""What one side polls while another writes its neighbour stands in a cache line of its own."""
-_WORD = 0
-_KERNEL, _CONTEXT, _PROGRAMS, _CHUNK = (_LINE + 8 * i for i in range(4))
-_DONE, _WAITING = 2 * _LINE, 2 * _LINE + 8
-_BUSY, _OWNER, _CREATED = (3 * _LINE + 8 * i for i in range(3))
-_EVENT, _SLEEPERS = 4 * _LINE, 4 * _LINE + 8
-_THREADS = 5 * _LINE
-_RANGES = 6 * _LINE
-MOST_RANGES = 64
-"""Workers beyond have a range with another one: what is written for each job stays little."""
-_STATE_SIZE = _RANGES + MOST_RANGES * _LINE
 
 _RESETTING = -1
 _SIGNAL_SET_BYTES = 128
@@ -71,38 +77,28 @@ _SIG_SETMASK = 2
 
 def pool_module(triple: str, layout: str) -> Module:
     module = Module("pool", triple, layout)
-    module.variable("state", array(I64, _STATE_SIZE // 8), align=_LINE)
+    module.variable("state", array(I64, STATE_SIZE // 8), align=LINE)
     _emit_settings(module)
     emit_memory(module)
     emit_frozen_memory(module)
     poll = emit_poll(module)
     drain = _emit_drain(module, poll)
-    worker = _emit_worker(module, drain)
+    worker = _emit_worker(module, drain, emit_take_task(module))
     acquire = _emit_acquire(module)
     create = _emit_create_workers(module, worker)
     _emit_run(module, acquire, create, drain, poll)
+    emit_begin(module, acquire, create)
+    emit_end(module)
     return module
-
-
-def _at(b: Builder, offset: int) -> Value:
-    return b.gep(I64, Value(PTR, "@state"), offset // 8)
-
-
-def _i32(number: int) -> Value:
-    return const_int(I32, number)
-
-
-def _internal(module: Module, name: str, result: LType, parameters: list[LType]) -> Function:
-    return module.function(name, result, parameters, linkage="internal")
 
 
 def _emit_settings(module: Module) -> None:
     b = module.function("pool_threads", I64, []).builder
-    b.ret(b.maximum_int(b.load_atomic(I64, _at(b, _THREADS), "monotonic"), const_i64(1)))
+    b.ret(b.maximum_int(b.load_atomic(I64, at(b, THREADS), "monotonic"), const_i64(1)))
     setter = module.function("pool_set_threads", VOID, [I64])
     b = setter.builder
     count = b.minimum_int(b.maximum_int(setter.args[0], const_i64(1)), const_i64(MAX_THREADS))
-    b.store_atomic(count, _at(b, _THREADS), "monotonic")
+    b.store_atomic(count, at(b, THREADS), "monotonic")
     b.ret()
 
 
@@ -122,9 +118,9 @@ def _has_work(b: Builder, word: Value, worker: Value, seen: Value) -> Value:
 def _emit_drain(module: Module, poll: Function) -> Function:
     """Claims and runs chunks as long as there are any for this worker; gives the word of their job. The caller, who has
     a status, may end it."""
-    function = _internal(module, "drain", I64, [I64, PTR])
+    function = internal(module, "drain", I64, [I64, PTR])
     b, (worker, status) = function.builder, function.args
-    word = b.load_atomic(I64, _at(b, _WORD), "acquire")
+    word = b.load_atomic(I64, at(b, WORD), "acquire")
     if_return(b, b.icmp("uge", worker, _threads_of(b, word)), lambda: b.ret(word))
     ranges = _ranges(b, _threads_of(b, word))
 
@@ -191,9 +187,9 @@ def _count_done(b: Builder, count: Value) -> None:
     """Counts chunks, if there are any, and wakes a caller who waits for them."""
 
     def tell() -> None:
-        b.atomic_rmw("add", _at(b, _DONE), b.cast("trunc", count, I32), "seq_cst")
-        waiting = b.load_atomic(I32, _at(b, _WAITING), "seq_cst")
-        if_then(b, b.icmp("ne", waiting, _i32(0)), lambda: _wake(b, _at(b, _DONE)))
+        b.atomic_rmw("add", at(b, DONE), b.cast("trunc", count, I32), "seq_cst")
+        waiting = b.load_atomic(I32, at(b, WAITING), "seq_cst")
+        if_then(b, b.icmp("ne", waiting, i32(0)), lambda: wake(b, at(b, DONE)))
 
     if_then(b, b.icmp("ne", count, const_i64(0)), tell)
 
@@ -214,7 +210,7 @@ def _end_of(b: Builder, word: Value, number: Value) -> Value:
 
 def _next_of(b: Builder, number: Value) -> Value:
     """Where the next chunk of a range stands, behind the generation."""
-    return b.gep(I64, _at(b, _RANGES), b.mul(number, const_i64(_LINE // 8)))
+    return b.gep(I64, at(b, RANGES), b.mul(number, const_i64(LINE // 8)))
 
 
 def _chunk_in(b: Builder, state: Value) -> Value:
@@ -227,52 +223,29 @@ def _is_of(b: Builder, word: Value, state: Value) -> Value:
 
 
 def _run_chunk(b: Builder, number: Value, worker: Value) -> None:
-    kernel = b.load(PTR, _at(b, _KERNEL), 8)
-    context = b.load(PTR, _at(b, _CONTEXT), 8)
-    chunk = b.load(I64, _at(b, _CHUNK), 8)
+    kernel = b.load(PTR, at(b, KERNEL), 8)
+    context = b.load(PTR, at(b, CONTEXT), 8)
+    chunk = b.load(I64, at(b, CHUNK), 8)
     begin = b.mul(number, chunk)
-    end = b.minimum_int(b.add(begin, chunk), b.load(I64, _at(b, _PROGRAMS), 8))
+    end = b.minimum_int(b.add(begin, chunk), b.load(I64, at(b, PROGRAMS), 8))
     b.call(kernel, [context, begin, end, worker])
 
 
-def _sleep(b: Builder, address: Value, expected: Value) -> None:
-    if has_futex(b.module.triple):
-        futex_wait(b, address, expected)
-    else:
-        nap(b, _NAP_NANOSECONDS)
-
-
-def _wake(b: Builder, address: Value) -> None:
-    if has_futex(b.module.triple):
-        futex_wake(b, address, 0x7FFFFFFF)
-
-
-def _spin_until(b: Builder, condition: Callable[[], Value]) -> Value:
-    """Tests the condition up to SPINS times; gives whether it held at last."""
-
-    def test(carried: list[Value]) -> tuple[Value, list[Value]]:
-        pause(b)
-        held, left = condition(), b.sub(carried[0], const_i64(1))
-        spent = b.icmp("eq", left, const_i64(0))
-        stop = b.binary("or", held, spent)
-        return b.binary("xor", stop, const_int(I1, 1)), [left, held]
-
-    return do_while(b, [const_i64(SPINS), const_int(I1, 0)], test)[1]
-
-
-def _emit_worker(module: Module, drain: Function) -> Function:
+def _emit_worker(module: Module, drain: Function, take_task: Function) -> Function:
     """The life of a thread: look for work, for a while eagerly, then asleep."""
-    function = _internal(module, "worker", PTR, [PTR])
+    function = internal(module, "worker", PTR, [PTR])
     b = function.builder
     worker = b.cast("ptrtoint", function.args[0], I64)
     write_float_state(b, default_float_state(b))
 
     def look(carried: list[Value]) -> tuple[Value, list[Value]]:
         def finds_work() -> Value:
-            return _has_work(b, b.load_atomic(I64, _at(b, _WORD), "seq_cst"), worker, carried[0])
+            job = _has_work(b, b.load_atomic(I64, at(b, WORD), "seq_cst"), worker, carried[0])
+            return b.binary("or", job, has_task(b, worker))
 
-        found = _spin_until(b, finds_work)
-        if_then(b, b.icmp("eq", found, const_int(I1, 0)), lambda: _fall_asleep(b, finds_work))
+        found = spin_until(b, finds_work)
+        if_then(b, b.icmp("eq", found, const_int(I1, 0)), lambda: fall_asleep(b, finds_work))
+        b.call(take_task, [worker])
         return const_int(I1, 1), [b.call(drain, [worker, zero(PTR)])]
 
     do_while(b, [const_i64(0)], look)
@@ -280,60 +253,50 @@ def _emit_worker(module: Module, drain: Function) -> Function:
     return function
 
 
-def _fall_asleep(b: Builder, finds_work: Callable[[], Value]) -> None:
-    """Sleeps until the next event. The test after announcing the sleep pairs with the one in `_publish`: either this
-    worker sees the new word, or the publisher sees a sleeper."""
-    event = b.load_atomic(I32, _at(b, _EVENT), "seq_cst")
-    b.atomic_rmw("add", _at(b, _SLEEPERS), _i32(1), "seq_cst")
-    idle = b.icmp("eq", finds_work(), const_int(I1, 0))
-    if_then(b, idle, lambda: _sleep(b, _at(b, _EVENT), event))
-    b.atomic_rmw("sub", _at(b, _SLEEPERS), _i32(1), "seq_cst")
-
-
 def _emit_acquire(module: Module) -> Function:
     """Whether the pool is this caller's until it clears BUSY. A new process starts with an empty pool."""
-    function = _internal(module, "acquire", I1, [])
+    function = internal(module, "acquire", I1, [])
     b = function.builder
     here = call_imported(b, "libc.getpid", [], I32)
-    owner = b.load_atomic(I32, _at(b, _OWNER), "acquire")
+    owner = b.load_atomic(I32, at(b, OWNER), "acquire")
     if_then(b, b.icmp("ne", owner, here), lambda: _reset(b, owner, here))
-    _, free = b.compare_exchange(_at(b, _BUSY), _i32(0), _i32(1), "acq_rel")
+    _, free = b.compare_exchange(at(b, BUSY), i32(0), i32(1), "acq_rel")
     b.ret(free)
     return function
 
 
 def _reset(b: Builder, owner: Value, here: Value) -> None:
     """One thread of the new process clears what the old one left; any other runs its work alone meanwhile."""
-    if_return(b, b.icmp("eq", owner, _i32(_RESETTING)), lambda: b.ret(const_int(I1, 0)))
-    _, first = b.compare_exchange(_at(b, _OWNER), owner, _i32(_RESETTING), "acq_rel")
+    if_return(b, b.icmp("eq", owner, i32(_RESETTING)), lambda: b.ret(const_int(I1, 0)))
+    _, first = b.compare_exchange(at(b, OWNER), owner, i32(_RESETTING), "acq_rel")
     if_return(b, b.icmp("eq", first, const_int(I1, 0)), lambda: b.ret(const_int(I1, 0)))
-    b.store_atomic(const_i64(0), _at(b, _WORD), "monotonic")
-    for field in (_BUSY, _CREATED, _SLEEPERS, _WAITING):
-        b.store_atomic(_i32(0), _at(b, field), "monotonic")
-    b.store_atomic(here, _at(b, _OWNER), "release")
+    b.store_atomic(const_i64(0), at(b, WORD), "monotonic")
+    for field in (BUSY, CREATED, SLEEPERS, WAITING, TASK, TASK_WAITS):
+        b.store_atomic(i32(0), at(b, field), "monotonic")
+    b.store_atomic(here, at(b, OWNER), "release")
 
 
 def _emit_create_workers(module: Module, worker: Function) -> Function:
     """Starts threads until there are `count` beside the caller, or the system gives no more."""
-    function = _internal(module, "create_workers", VOID, [I64])
+    function = internal(module, "create_workers", VOID, [I64])
     b, count = function.builder, function.args[0]
-    created = b.cast("zext", b.load(I32, _at(b, _CREATED), 4), I64)
+    created = b.cast("zext", b.load(I32, at(b, CREATED), 4), I64)
     if_return(b, b.icmp("uge", created, count), lambda: b.ret())
     blocked, saved = (b.alloca(array(I64, _SIGNAL_SET_BYTES // 8), 8) for _ in range(2))
     for i in range(_SIGNAL_SET_BYTES // 8):
         b.store(const_i64(-1), b.gep(I64, blocked, i), 8)
-    call_imported(b, "libc.pthread_sigmask", [_i32(_SIG_SETMASK), blocked, saved], I32)
+    call_imported(b, "libc.pthread_sigmask", [i32(_SIG_SETMASK), blocked, saved], I32)
     handle = b.alloca(I64, 8)
 
     def create(carried: list[Value]) -> tuple[Value, list[Value]]:
         number = b.add(carried[0], const_i64(1))
         arguments = [handle, zero(PTR), worker.pointer, b.cast("inttoptr", number, PTR)]
-        made = b.icmp("eq", call_imported(b, "libc.pthread_create", arguments, I32), _i32(0))
-        if_then(b, made, lambda: b.store(b.cast("trunc", number, I32), _at(b, _CREATED), 4))
+        made = b.icmp("eq", call_imported(b, "libc.pthread_create", arguments, I32), i32(0))
+        if_then(b, made, lambda: b.store(b.cast("trunc", number, I32), at(b, CREATED), 4))
         return b.binary("and", made, b.icmp("ult", number, count)), [number]
 
     do_while(b, [created], create)
-    call_imported(b, "libc.pthread_sigmask", [_i32(_SIG_SETMASK), saved, zero(PTR)], I32)
+    call_imported(b, "libc.pthread_sigmask", [i32(_SIG_SETMASK), saved, zero(PTR)], I32)
     b.ret()
     return function
 
@@ -359,12 +322,12 @@ def _emit_run(module: Module, acquire: Function, create: Function, drain: Functi
     if_return(b, b.icmp("sle", threads, const_i64(1)), run_alone)
     if_return(b, b.icmp("eq", b.call(acquire, []), const_int(I1, 0)), run_alone)
     b.call(create, [b.sub(threads, const_i64(1))])
-    for value, field in ((kernel, _KERNEL), (context, _CONTEXT), (programs, _PROGRAMS), (chunk, _CHUNK)):
-        b.store(value, _at(b, field), 8)
+    for value, field in ((kernel, KERNEL), (context, CONTEXT), (programs, PROGRAMS), (chunk, CHUNK)):
+        b.store(value, at(b, field), 8)
     _publish(b, chunks, threads)
     b.call(drain, [const_i64(0), status])
     _wait_for_all(b, b.cast("trunc", chunks, I32))
-    b.store_atomic(_i32(0), _at(b, _BUSY), "release")
+    b.store_atomic(i32(0), at(b, BUSY), "release")
     b.ret()
 
 
@@ -373,8 +336,8 @@ def _ceil_div(b: Builder, value: Value, divisor: Value) -> Value:
 
 
 def _publish(b: Builder, chunks: Value, threads: Value) -> None:
-    b.store_atomic(_i32(0), _at(b, _DONE), "monotonic")
-    old = b.load_atomic(I64, _at(b, _WORD), "monotonic")
+    b.store_atomic(i32(0), at(b, DONE), "monotonic")
+    old = b.load_atomic(I64, at(b, WORD), "monotonic")
     generation = b.add(b.binary("lshr", old, const_i64(_GENERATION_AT)), const_i64(1))
     job = b.binary("shl", generation, const_i64(_GENERATION_AT))
     word = b.binary("or", b.binary("or", job, b.binary("shl", threads, const_i64(_THREADS_AT))), chunks)
@@ -384,34 +347,17 @@ def _publish(b: Builder, chunks: Value, threads: Value) -> None:
         return ()
 
     for_loop(b, const_i64(0), _ranges(b, threads), const_i64(1), [], begin)
-    b.store_atomic(word, _at(b, _WORD), "seq_cst")
-    sleepers = b.load_atomic(I32, _at(b, _SLEEPERS), "seq_cst")
-
-    def announce() -> None:
-        b.atomic_rmw("add", _at(b, _EVENT), _i32(1), "seq_cst")
-        _wake(b, _at(b, _EVENT))
-
-    if_then(b, b.icmp("ne", sleepers, _i32(0)), announce)
+    b.store_atomic(word, at(b, WORD), "seq_cst")
+    wake_sleepers(b)
 
 
 def _wait_for_all(b: Builder, chunks: Value) -> None:
-    """Returns when every chunk has been run, by spinning first, then asleep on the count."""
+    """Returns when every chunk has been run."""
 
     def all_done() -> Value:
-        return b.icmp("eq", b.load_atomic(I32, _at(b, _DONE), "seq_cst"), chunks)
+        return b.icmp("eq", b.load_atomic(I32, at(b, DONE), "seq_cst"), chunks)
 
-    def sleep_once(_: list[Value]) -> tuple[Value, list[Value]]:
-        done = b.load_atomic(I32, _at(b, _DONE), "seq_cst")
-        unfinished = b.icmp("ne", done, chunks)
-        if_then(b, unfinished, lambda: _sleep(b, _at(b, _DONE), done))
-        return unfinished, []
-
-    def sleep_until_done() -> None:
-        b.store_atomic(_i32(1), _at(b, _WAITING), "seq_cst")
-        do_while(b, [], sleep_once)
-        b.store_atomic(_i32(0), _at(b, _WAITING), "monotonic")
-
-    if_then(b, b.icmp("eq", _spin_until(b, all_done), const_int(I1, 0)), sleep_until_done)
+    wait_until(b, all_done, DONE, WAITING)
 
 
 # Note [Claims]
