@@ -46,6 +46,7 @@ from tesserac.graph.passes.watch import watch
 from tesserac.graph.rules import apply_rules
 from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
+from tesserac.schedule.ahead import ahead
 from tesserac.schedule.auto import launch_pass
 from tesserac.schedule.build import host_pass
 from tesserac.schedule.column_loops import column_loops
@@ -120,6 +121,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         *((invariant_packs,) if machine.packs_operands else ()),  # once for all iterations, where none changes them
         *((sequential,) if machine.compiles_loops else ()),  # loops of small launches are compiled as one
         *((row_loops, column_loops) if machine.compiles_loops else ()),  # of others threads take rows that never meet
+        *((ahead,) if machine.compiles_loops else ()),  # and one of them those that others do not wait for
         join_pass(machine),  # the same for several tensors is one launch; none of those loops has any
         assign_slots,  # buffers whose lives do not overlap share memory
     )

@@ -79,6 +79,8 @@ schedule.loop(low, high) {counter, sequential, rows} { ^(i: index): ... schedule
     buffers that its body overwrites, or exchanges for others. Where it is `sequential`, all that it launches is a few
     elements, and the loop with all inside it is compiled as one; the attribute says how much that is, for people. Where
     it has `rows`, so many, or blocks of columns, go through all iterations apart: a launch has programs for each.
+schedule.beside() { ^(): ... schedule.end } { ^(): ... schedule.end }
+    Both, the first by one thread, in this order or at once: neither touches memory that the other writes (`ahead.py`).
 schedule.last()
     This iteration of the loop around it is the last: all others would leave what it carries as it is.
 schedule.swap(mem, mem)
@@ -112,15 +114,12 @@ from tesserac.types.dtype import BOOL, component
 LAUNCH_KINDS = ("map", "rows", "contract", "pack", "scatter", "scan", "sort", "folds", "runs", "lines", "program")
 LOOP_KINDS = ("parallel", "serial", "fold")
 BUFFER_ROLES = ("output", "workspace", "register", "status", "constant", "kept")
-CALL = "schedule.call"
-KEPT = "schedule.kept"
+CALL, KEPT, BESIDE = "schedule.call", "schedule.kept", "schedule.beside"
 BRANCHES = ("schedule.cond", "schedule.select")  # take one of their regions: a flag decides it, or sizes
-LENGTH, LENGTHS = "tensor.length", "lengths"
-"""The symbol in the body of a launch over several tensors, and the attribute that has its values."""
+LENGTH, LENGTHS = "tensor.length", "lengths"  # the symbol of a launch over several tensors, and where its values are
 FOLLOWS, TOGETHER, MOVES, PACKS = "follows", "together", "moves", "packs"  # programs in turn: `row_chains.py`
 ROWS = "rows"  # of a loop: `row_loops.py`, `column_loops.py`
-SMALL_LAUNCH = 64
-"""The most points of a space that a loop which is compiled as one walks for one of its launches."""
+SMALL_LAUNCH = 64  # the most points of a space that a loop which is compiled as one walks for one of its launches
 
 
 @dataclass(frozen=True)
@@ -439,6 +438,7 @@ define_op(CALL, pure=False, verify=_verify_call)
 define_op("schedule.swap", pure=False, verify=_verify_swap)
 define_op("schedule.select", pure=False, verify=_verify_select)
 define_op(KEPT, pure=False, verify=_verify_kept)
+define_op(BESIDE, pure=False)
 define_op("schedule.loop", pure=False, verify=_verify_loop)
 define_op("schedule.last", pure=False, verify=_verify_last)
 define_op("schedule.while", pure=False, verify=_verify_while)

@@ -60,6 +60,8 @@ def _op(op: Op, machine: Machine) -> int:
             return _iterations(op, machine) * sum(inside)
         case "schedule.while":
             return machine.nominal * sum(inside)
+        case "schedule.beside":
+            return sum(inside)
     return max(inside, default=0)
 
 

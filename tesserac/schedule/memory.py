@@ -11,7 +11,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.passes import SCHEDULE, function_pass
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.dialect import FOLLOWS, ROWS, memory, written
+from tesserac.schedule.dialect import BESIDE, FOLLOWS, ROWS, memory, written
 
 LOOPS = ("schedule.loop", "schedule.while")
 
@@ -99,11 +99,12 @@ def _number(block: Block, start: int, places: dict[Op, tuple[int, int]]) -> int:
 
 def _span(user: Op, buffer: Value, places: dict[Op, tuple[int, int]]) -> tuple[int, int]:
     """Where a use keeps the buffer alive: a value that enters a loop lives as long as the loop. So does all that a loop
-    over rows touches: a row may be in another iteration than the next one."""
+    over rows touches: a row may be in another iteration than the next one; and what runs beside something else."""
     first, last = places[user]
     outer = user
     while (block := outer.parent) is not None and (around := block.parent_op) is not None:
-        if around.name in LOOPS and (ROWS in around.attrs or not _begins_inside(around, buffer, places)):
+        whole = ROWS in around.attrs or around.name == BESIDE
+        if whole or (around.name in LOOPS and not _begins_inside(around, buffer, places)):
             first, last = min(first, places[around][0]), max(last, places[around][1])
         outer = around
     return first, last

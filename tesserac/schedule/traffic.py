@@ -47,6 +47,8 @@ class _Traffic:
                 return self._loop(op, sizes)
             case "schedule.while":
                 return self._iterations * sum(self.block(block, sizes) for block in blocks)
+            case "schedule.beside":
+                return sum(self.block(block, sizes) for block in blocks)
             case "schedule.cond":
                 return max(self.block(block, sizes) for block in blocks)
             case "schedule.kept":

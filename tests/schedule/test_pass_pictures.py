@@ -86,11 +86,18 @@ COLUMNS = """def f(d: Tensor[W, W, f32], x: Tensor[W, N, f32]) -> Tensor[W, N, f
         x[c : c + 1, :] -= d[c : c + 1, :c] @ x[:c, :]
     return x
 """
+AHEAD = """def f(p: Tensor[K, N, f32], x: Tensor[400, 64, f32], w: Tensor[64, 64, f32]):
+    for t in range(20):
+        for c in range(K):
+            p[c] = p[c] - max(p[c])
+        x = x @ w
+    return p, x
+"""
 SHOWN = {
     "sum_iterations": SUMS, "write_out_folds": WINDOWS, "write_out_products": CHANNELS, "sink_views": UPDATES,
     "normalise": SUMS, "host": MAPS, "launches": MAPS, "invariant_packs": POWERS, "sequential": RECURRENCE,
-    "row_loops": ROWS, "column_loops": COLUMNS, "horizontal": TENSORS, "assign_slots": CHAIN,
-    "tile for aarch64": MAPS, "lower to neon": MAPS,
+    "row_loops": ROWS, "column_loops": COLUMNS, "ahead": AHEAD, "horizontal": TENSORS,
+    "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
 }  # fmt: skip
 SM_80 = gpu.PLATFORMS["sm_80"]
 PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *target_passes(cpu.AARCH64))
@@ -99,8 +106,8 @@ PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *t
 def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
-    of_a_cpu = ("invariant_packs", "sequential", "row_loops", "column_loops")
-    shared = [name for name in list(SHOWN)[1:13] if name not in of_a_cpu]
+    of_a_cpu = ("invariant_packs", "sequential", "row_loops", "column_loops", "ahead")
+    shared = [name for name in list(SHOWN)[1:14] if name not in of_a_cpu]
     own = ["write_out_calls", "near_functions", "sort_folds", "fold_views", "sorted_elements"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 

@@ -38,7 +38,7 @@ from tesserac.target.cpu.interrupts import begin_status, is_stopped
 from tesserac.target.cpu.kept_packs import emit_kept
 from tesserac.target.cpu.launch_functions import WRITTEN_OUT, LaunchFunctions
 from tesserac.target.cpu.launches import INLINE_ELEMENTS
-from tesserac.target.cpu.pool import MAX_THREADS
+from tesserac.target.cpu.pool_words import MAX_THREADS
 from tesserac.target.cpu.row_loops import run_by_rows
 from tesserac.target.cpu.runners import PoolRunner, elements_touched
 from tesserac.target.cpu.sequential import LoopModule
@@ -51,6 +51,7 @@ from tesserac.target.cpu.system import (
     read_float_state,
     write_float_state,
 )
+from tesserac.target.cpu.tasks import run_beside
 from tesserac.target.cpu.workspace import ALIGNMENT, BufferBytes, Plan, plan_workspace, slot_of
 from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
@@ -177,7 +178,7 @@ class _Host:
             b, self.kernels, self.values, self.symbols, runner, room.scratch, room.per_worker, leave,
             self.program.sites, status, stop, apart, known_sizes=self.kernel_sizes,
             invoke=partial(self._invoke, replace(room, workspace=inside), end),
-            keep=partial(emit_kept, self.program.buffer_bytes), by_rows=run_by_rows,
+            keep=partial(emit_kept, self.program.buffer_bytes), by_rows=run_by_rows, beside=run_beside,
             launch_functions=self._launch_functions(room),
         )  # fmt: skip
         program.prepare(self.func)

@@ -16,7 +16,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, attr, attr_tuple
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import Guard
-from tesserac.schedule.dialect import BRANCHES, KEPT, LENGTH, LENGTHS, ROWS, Predicate, memory
+from tesserac.schedule.dialect import BESIDE, BRANCHES, KEPT, LENGTH, LENGTHS, ROWS, Predicate, memory
 from tesserac.target.cpu.chains import chain_from, chain_table, in_turn
 from tesserac.target.cpu.checks import emit_guard, emit_predicate, negated
 from tesserac.target.cpu.gathers import NO_BAD_INDEX
@@ -84,6 +84,8 @@ class HostProgram:
     """Writes what reads a pack that is kept; likewise."""
     by_rows: Callable[[HostProgram, Op], None] | None = None
     """Writes a loop whose rows go apart; likewise."""
+    beside: Callable[[HostProgram, Op], None] | None = None
+    """Writes what runs beside other work; likewise."""
     launch_functions: LaunchWriter | None = None
     """Where there are many launches, those that are alike call one function."""
     done: set[Op] = field(default_factory=set)
@@ -260,6 +262,10 @@ class HostProgram:
         assert self.invoke is not None
         self.invoke(self, op)
 
+    def _beside(self, op: Op) -> None:
+        assert self.beside is not None
+        self.beside(self, op)
+
     def words(self, given: Sequence[Value]) -> Value:
         return words(self.b, given)
 
@@ -382,6 +388,7 @@ _RULES: dict[str, Callable[[HostProgram, Op], None]] = {
     "schedule.print": HostProgram._print,
     "schedule.select": HostProgram._select,
     KEPT: HostProgram._kept,
+    BESIDE: HostProgram._beside,
     "schedule.cond": HostProgram._cond,
     "schedule.loop": HostProgram.loop,
     "schedule.last": HostProgram._last,

@@ -15,6 +15,7 @@ translate. Sizes that launches are given are computed once, where the host progr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from operator import itemgetter
 
 from tesserac.base.dataclass import dataclass
@@ -59,6 +60,12 @@ class LaunchFunctions:
         self._given = {op: _given(op, kernel) for op, kernel in launches}
         dims = dict.fromkeys(dim for given in self._given.values() for dim in given)
         self._known = {dim: emit_dim(b, dim, symbols) for dim in dims if dim.symbols() <= symbols.keys()}
+
+    def on(self, threads: Value) -> LaunchFunctions:
+        """Calls of the same functions for another number of threads."""
+        made, (scratch, per_worker, _, status) = copy(self), self._room
+        made._room = (scratch, per_worker, threads, status)
+        return made
 
     def launch(self, b: Builder, op: Op, kernel: Op, memory: Sequence[Value], symbols: Mapping[str, Value]) -> None:
         cut, names = cut_of(op), attr_tuple(kernel, "symbols", str)

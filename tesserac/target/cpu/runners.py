@@ -62,6 +62,9 @@ class Runner(Protocol):
 class LaunchWriter(Protocol):
     """Writes launches as calls."""
 
+    def on(self, threads: Value) -> LaunchWriter:
+        """The same for another number of threads."""
+
     def launch(
         self, b: Builder, op: Op, kernel: Op, memory: Sequence[Value], symbols: Mapping[str, Value]
     ) -> None: ...
