@@ -15,7 +15,7 @@ from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 FLOAT_CODES = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double"}
 PREDICATES = {"icmp": "slt", "fcmp": "olt"}
 RESULTS = {"zext": "i64", "sext": "i64", "trunc": "i1", "sitofp": "float", "uitofp": "double", "fpext": "double"}
-TWO = ("copysign", "minimum", "maximum", "smin", "smax", "umin", "umax")
+TWO = ("copysign", "minimum", "maximum", "minnum", "maxnum", "smin", "smax", "umin", "umax")
 VECTORS = {"<2 x half>": "i32", "<2 x bfloat>": "i32"}
 BITS = {"i16": "half", "i32": "float", "i64": "double", "half": "i16", "bfloat": "i16", "float": "i32", "double": "i64"}
 BITS |= VECTORS
