@@ -20,6 +20,7 @@ from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
+from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import Reach, computing, read_reach
 from tesserac.schedule.tiles import (
     FEWEST_ROWS,
@@ -217,7 +218,9 @@ def problem_of(launch: Op, machine: Machine) -> Problem:
     laid_out = right is not None and right.panels
     by_bytes = machine.multiplies_bytes and has_dense_terms(launch)
     known = machine.has_async_matrix_unit and _fits_tensor_copies(launch)
-    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes, known)
+    run = launch.attrs.get(WHOLE_DIGITS)
+    assert run is None or isinstance(run, int)
+    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes, known, run)
 
 
 def _fits_tensor_copies(launch: Op) -> bool:

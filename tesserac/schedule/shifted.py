@@ -46,7 +46,8 @@ from tesserac.schedule.windowed import Windows, moved_offset, windows_of, writer
 from tesserac.types.dims import ONE, ZERO, Dim, product
 
 WHOLE_DIGITS = "whole_digits"
-"""The attribute of a product in which no block of terms crosses the end of the last dim that they are merged of."""
+"""The attribute of a product in which no block of terms crosses the end of the last dim that they are merged of: a
+number that divides that dim, and that is divided by the terms of a block."""
 VECTOR_BYTES = 16
 
 
@@ -264,7 +265,8 @@ class _Shifted:
         old = dict(zip(launch.body.ops, launch_places(launch), strict=False))
         forms = iter(old[op] for op in computing(launch))
         places = tuple(() if op.name == "form.view" else next(forms) for op in body.ops[:-1])
-        attrs = {**launch.attrs, "space": tuple(space), "loops": tuple(loops), "places": places, WHOLE_DIGITS: True}
+        attrs = {**launch.attrs, "space": tuple(space), "loops": tuple(loops), "places": places}
+        attrs[WHOLE_DIGITS] = found.whole_terms
         ins = [self.rows if i == found.number else v for i, v in enumerate(launch_ins(launch))]
         return self.b.op("schedule.launch", (*ins, out), (), attrs, (body,))
 

@@ -34,7 +34,7 @@ class Block:
 class Problem:
     """Nominal sizes of a product; `leads` is the number of products, `dtype` that of the operands, `laid_out` says that
     the right one is in panels already, `by_bytes` that matrix units of 8-bit numbers multiply, `known` that all sizes
-    are, and that tensor copies take both operands."""
+    are, and that tensor copies take both operands. A block of terms divides `run`, where there is one."""
 
     leads: int
     rows: int
@@ -45,6 +45,7 @@ class Problem:
     laid_out: bool
     by_bytes: bool = False
     known: bool = False
+    run: int | None = None
 
     @property
     def narrow(self) -> bool:
@@ -154,7 +155,15 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     by_bytes = BYTE_BLOCKS if machine.has_async_matrix_unit else WARP_BYTE_BLOCKS
     deep = problem.known and problem.dtype == F32 and problem.terms <= CONTRACTION.length
     shapes = by_bytes if problem.by_bytes else narrow if problem.narrow else KNOWN_WIDE_BLOCKS if deep else WIDE_BLOCKS
-    return [Block(*shape) for shape in shapes]
+    able = _within_runs([Block(*shape) for shape in shapes], problem)
+    if len(able) < len(shapes) and problem.narrow and machine.has_async_matrix_unit:
+        able += [Block(*shape) for shape in ASKED_BLOCKS]
+    return able
+
+
+def _within_runs(blocks: list[Block], problem: Problem) -> list[Block]:
+    """Those with no block of terms that crosses the end of a run of them."""
+    return [block for block in blocks if problem.run is None or problem.run % block.depth == 0]
 
 
 def _depth(problem: Problem, machine: Machine) -> int:
@@ -189,9 +198,10 @@ def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine)
         able += [Block(*shape) for shape in (*ASKED_BLOCKS, *JOINED_BLOCKS[:1] * problem.known)]
     elif not problem.narrow:
         able += [Block(*shape) for shape in ASKED_WIDE_BLOCKS]
+    able = _within_runs(able, problem)
     if block not in able:
-        taken = ", ".join(map(str, able))
-        why = f"products of {problem.dtype} on {machine.arch} have blocks of {taken}, not of {block}"
+        taken, runs = ", ".join(map(str, able)), f" in runs of {problem.run} terms" if problem.run else ""
+        why = f"products of {problem.dtype}{runs} on {machine.arch} have blocks of {taken}, not of {block}"
         raise ImpossibleSchedule(why, contract)
     return block
 

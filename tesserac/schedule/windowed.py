@@ -20,7 +20,7 @@ from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import BF16, F16, F32
 
 TERMS = {F32: 16, BF16: 64, F16: 64}
-"""Terms of a block."""
+"""Terms of a row of a window that are worth a block, by themselves or several times over."""
 MOST_DILATION = 32
 LARGE = 1 << 12
 """A size beside which the width of a frame is small: by it the frame is found in an offset."""
@@ -46,11 +46,20 @@ class Windows:
     dilations: tuple[int, ...]
 
     @property
+    def run(self) -> Dim:
+        """Terms of a row of a window that are neighbours in memory where channels are."""
+        return self.channels * (self.windows[-1] if self.dilations[-1] == 1 else ONE)
+
+    @property
     def rest(self) -> Dim:
         """0 where blocks of terms end with a row of a window."""
-        run = self.channels * (self.windows[-1] if self.dilations[-1] == 1 else ONE)
         terms = TERMS[memory(self.image).dtype]
-        return run.ceil_div(terms) * terms - run
+        return self.run.ceil_div(terms) * terms - self.run
+
+    @property
+    def whole_terms(self) -> int:
+        """Where nothing is left at the end of a row of a window: a number of terms that divides it for certain."""
+        return self.run.constant or TERMS[memory(self.image).dtype]
 
 
 def windows_of(launch: Op) -> Windows | None:

@@ -295,7 +295,8 @@ class Frame:
     def _digits_of(self, value: Value, outer: Sequence[Dim], last: Dim) -> list[Value]:
         axis, builder = value.defining_op, self.builder
         assert axis is not None and isinstance(value.type, AxisType)
-        block, start = value.type.block, axis.operands[0]
+        block, start, run = value.type.block, axis.operands[0], self.launch.attrs[WHOLE_DIGITS]
+        assert isinstance(run, int) and run % block == 0, "a block of terms crosses the end of a row"
         blocks = index_op(builder, "floor_div", self.size(last), self.size(block))
         number = index_op(builder, "floor_div", start, self.size(block))
         inner = index_op(builder, "mul", index_op(builder, "rem", number, blocks), self.size(block))

@@ -11,7 +11,7 @@ from tesserac.base.source import SourceFile
 from tesserac.graph.interp import run_function
 from tesserac.ir.core import Op
 from tesserac.ir.passes import run_passes
-from tesserac.schedule.dialect import launch_kind, memory
+from tesserac.schedule.dialect import launch_kind, launch_loops, memory
 from tesserac.schedule.machine import SM_90A
 from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
@@ -94,6 +94,16 @@ def test_known_channels_need_no_choice() -> None:
     assert all(WHOLE_DIGITS in launch.attrs for launch in products(op))
     op = host("def f(" + IMAGE.format(c="3", t=HALF) + "):\n    return conv2d(x, w, padding=1)\n")
     assert not any(WHOLE_DIGITS in launch.attrs for launch in products(op))
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("channels", "dtype", "unit"),
+    [("16", "f32", 48), ("C", "f32", 16), ("64", HALF, 192), ("128", HALF, 384), ("C", HALF, 64)])  # fmt: skip
+def test_no_block_of_terms_crosses_a_row_of_a_window(channels: str, dtype: str, unit: int) -> None:
+    op = host("def f(" + IMAGE.format(c=channels, t=dtype) + "):\n    return conv2d(x, w, padding=1)\n")
+    shifted = [launch for launch in products(op) if WHOLE_DIGITS in launch.attrs]
+    assert {launch.attrs[WHOLE_DIGITS] for launch in shifted} == {unit}
+    assert all(unit % launch_loops(launch)[-1].block == 0 for launch in shifted)
 
 
 @pytest.mark.one_in(6)
