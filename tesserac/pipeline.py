@@ -57,6 +57,7 @@ from tesserac.schedule.machine import Machine
 from tesserac.schedule.memory import assign_slots
 from tesserac.schedule.near_functions import near_functions
 from tesserac.schedule.normal import normal_pass
+from tesserac.schedule.pairs import pairs
 from tesserac.schedule.place_folds import sort_folds
 from tesserac.schedule.row_loops import row_loops
 from tesserac.schedule.sequential import sequential
@@ -123,6 +124,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         *((row_loops, column_loops) if machine.compiles_loops else ()),  # of others threads take rows that never meet
         *((ahead,) if machine.compiles_loops else ()),  # and one of them those that others do not wait for
         join_pass(machine),  # the same for several tensors is one launch; none of those loops has any
+        *((pairs,) if machine.kind == "cpu" else ()),  # memory of complex numbers, of final launches
         assign_slots,  # buffers whose lives do not overlap share memory
     )
 

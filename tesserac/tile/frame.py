@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.index import dim_value, index_op
+from tesserac.ir.interleaved import TWO
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TileType
 from tesserac.schedule.access import Dims
 from tesserac.schedule.cost import form_work
@@ -26,6 +28,7 @@ from tesserac.schedule.dialect import (
     launch_units,
     memory,
 )
+from tesserac.schedule.pairs import has_steps_of_two, launch_pairs
 from tesserac.schedule.row_lengths import ROW_BLOCKS, ROW_PARTS
 from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import Reach, computing, read_reach, write_reach, yielded_op
@@ -67,6 +70,7 @@ class Frame:
         self.part: Value | None = None
         self.grid: list[Dim] = []
         self._arguments: dict[Argument, Value] = {}
+        self._pairs = launch_pairs(launch)
         self._tiles: list[dict[object, Value]] = [{}]
         self.checks = checked_forms(launch)
         """What may end the call, in the order of the arguments that tell."""
@@ -160,8 +164,10 @@ class Frame:
         return read_reach(self.launch, op, position)
 
     def write(self, number: int) -> Reach:
-        """How a result is written."""
-        return write_reach(self.launch, number)
+        """How a result is written: second parts of numbers into the memory of the first."""
+        reach = write_reach(self.launch, number)
+        first = self._pairs.get(reach.operand, reach.operand)
+        return reach if first == reach.operand else replace(reach, operand=first, offset=ONE)
 
     def block_dims(self, op: Op, position: int) -> tuple[int, ...]:
         """Loops that must be dims of an operand even where it does not vary: those of a matrix product's blocks, and
@@ -201,11 +207,17 @@ class Frame:
         dims = tuple(self.loops[i].size for i in loops)
         along = self._with_unit_strides(loops, [strides[i] for i in loops])
         places: tuple[int | None, ...] = loops
-        if reach.offset != ZERO:
+        if self._is_part(reach):
+            dims, along, places = (TWO, *dims), (ONE, *along), (None, *loops)
+        elif reach.offset != ZERO:
             dims, along, places = (reach.offset + 1, *dims), (ONE, *along), (None, *loops)
         dims, along = (*dims, *(d for d, _ in reach.computed)), (*along, *(s for _, s in reach.computed))
         type_ = MemRefType(dims, mem.dtype, mem.policy, along)
         return Argument(reach.operand, type_, places, reach.offset, len(reach.computed))
+
+    def _is_part(self, reach: Reach) -> bool:
+        """Whether it is one of two parts that lie beside each other, so that both are of one argument."""
+        return reach.operand in self._pairs.values() and reach.offset in (ZERO, ONE) and has_steps_of_two(reach)
 
     def _grouped(self, reach: Reach, loops: tuple[int, ...]) -> Argument:
         """Memory of which some loops walk several dims."""
@@ -231,15 +243,15 @@ class Frame:
                 strides[i] = strides[i + 1] * self.loops[loops[i + 1]].size if inner else ONE
         return tuple(strides)
 
-    def _declare(self, argument: Argument) -> Value:
-        if argument not in self._arguments:
+    def _declare(self, argument: Argument) -> None:
+        whole = replace(argument, offset=ZERO)
+        if whole not in self._arguments:
             name = self.launch.operands[argument.operand].name
-            self._arguments[argument] = self.block.add_arg(argument.type, name)
-        return self._arguments[argument]
+            self._arguments[whole] = self.block.add_arg(argument.type, name)
 
     def memory_of(self, argument: Argument) -> Value:
-        """The kernel's argument itself."""
-        return self._arguments[argument]
+        """The kernel's argument itself, wherever in it this begins."""
+        return self._arguments[replace(argument, offset=ZERO)]
 
     def status_of(self, op: Op) -> list[Value]:
         """Where a form tells of bad indices, if it checks them."""
@@ -281,7 +293,7 @@ class Frame:
         if tile is None:
             if groups and WHOLE_DIGITS in self.launch.attrs:
                 at, groups = self._digits(argument, at), ()
-            tile = self.remember(key, self.load_from(self._arguments[argument], at, stage, groups))
+            tile = self.remember(key, self.load_from(self.memory_of(argument), at, stage, groups))
         return tile
 
     def _digits(self, argument: Argument, at: Sequence[Value]) -> list[Value]:
@@ -320,7 +332,7 @@ class Frame:
     def store(self, number: int, tile: Value) -> None:
         """Writes a tile to result `number`."""
         argument = self.argument(self.write(number), self.result_dims(number))
-        self.builder.op("tile.store", (tile, self._arguments[argument], *self.coordinates(argument)))
+        self.builder.op("tile.store", (tile, self.memory_of(argument), *self.coordinates(argument)))
 
     # -- the kernel
 

@@ -22,6 +22,10 @@ Group = Callable[[Value, Mode, list[Value]], Sequence[Value]]
 """Writes the group of elements that starts at an index, in a mode; takes and gives what the loop carries."""
 
 
+MOST_COPIES, SHORT_BODY = 4, 8
+"""Of a loop that is known to run so few times: its operations, if they are so few, are written one after the other."""
+
+
 def modes(op: Op, count: int | None = None) -> list[Mode]:
     """The ways of taking elements, from the widest, which takes no more than there are known to be, to one by one."""
     shape = attr(op, "shape", Shape)
@@ -37,12 +41,17 @@ def known_count(low: Value, high: Value) -> int | None:
     return None if low.number is None or high.number is None else max(high.number - low.number, 0)
 
 
-def short_loop(b: Builder, low: Value, high: Value, step: int, held: Sequence[Value], body: LoopBody) -> list[Value]:
-    """A loop; one of which it is known that it runs once is its body, and one that never runs is nothing."""
+def short_loop(
+    b: Builder, low: Value, high: Value, step: int, held: Sequence[Value], body: LoopBody, copies: int = 1
+) -> list[Value]:
+    """A loop; one of which it is known that it runs no more than `copies` times is its body, so often."""
     count = known_count(low, high)
-    if count is not None and count <= step:
-        return list(body(low, list(held)) if count else held)
-    return for_loop(b, low, high, const_i64(step), held, body)
+    if count is None or count > copies * step:
+        return for_loop(b, low, high, const_i64(step), held, body)
+    carried = list(held)
+    for start in range(0, count, step):
+        carried = list(body(b.add(low, const_i64(start)), carried))
+    return carried
 
 
 def group_index(start: Value, mode: Mode) -> Entry:
@@ -52,14 +61,16 @@ def group_index(start: Value, mode: Mode) -> Entry:
     return Run(start, tuple(p * mode.lanes for p in range(mode.parts)))
 
 
-def loop_over(frame: Frame, low: Value, high: Value, mode: Mode, held: Sequence[Value], group: Group) -> list[Value]:
+def loop_over(
+    frame: Frame, low: Value, high: Value, mode: Mode, held: Sequence[Value], group: Group, copies: int = 1
+) -> list[Value]:
     """Whole groups of a mode from `low` on; gives where they end, then what was carried."""
     end = high if not mode.lanes else _last_whole(frame, low, high, mode.size)
 
     def body(i: Value, carried: list[Value]) -> Sequence[Value]:
         return group(i, mode, carried)
 
-    return [end, *short_loop(frame.b, low, end, mode.size, held, body)]
+    return [end, *short_loop(frame.b, low, end, mode.size, held, body, copies)]
 
 
 def _last_whole(frame: Frame, low: Value, high: Value, size: int) -> Value:
@@ -79,12 +90,13 @@ def emit_vector_loop(frame: Frame, op: Op) -> None:
         return []
 
     in_part = _may_be_in_part(frame, op.body)
+    copies = MOST_COPIES if len(op.body.ops) <= SHORT_BODY else 1
     for mode in modes(op, known_count(low, high)):
         if in_part and not mode.lanes and known_count(low, high) != 1:  # Note [A mask of one lane]
             _take_part(frame, op, low, high)
             return
         prepare_functions(frame, op.body, mode)
-        (low,) = loop_over(frame, low, high, mode, [], group)
+        (low,) = loop_over(frame, low, high, mode, [], group, copies)
 
 
 # Note [A mask of one lane]
@@ -108,8 +120,8 @@ _PLAIN = frozenset({"cpu.load", "cpu.store", "cpu.index", "cpu.position"})
 
 def _take_part(frame: Frame, op: Op, low: Value, high: Value) -> None:
     """The elements that are left, fewer than lanes, as one vector."""
-    b, lanes = frame.b, attr(op, "shape", Shape).lanes
-    if known_count(low, high) == 0:
+    b, lanes, left = frame.b, attr(op, "shape", Shape).lanes, known_count(low, high)
+    if left == 0:
         return
 
     def part() -> None:
@@ -119,4 +131,7 @@ def _take_part(frame: Frame, op: Op, low: Value, high: Value) -> None:
         emit_body(frame, op.body, [group_index(low, mode)], mode)
         frame.mask = None
 
-    if_then(b, b.icmp("slt", low, high), part)
+    if left is None:
+        if_then(b, b.icmp("slt", low, high), part)
+    else:
+        part()

@@ -92,12 +92,19 @@ def _add_scratch(frame: Frame, kernel: Op, context: Value, slot: int, worker: Va
 
 
 def _position(frame: Frame, number: Value, sizes: Sequence[Value]) -> list[Value]:
-    """The program's place along each axis of the grid."""
+    """The program's place along each axis of the grid: 0 along one of a single program, so that how far a block of
+    known size reaches is a number too."""
     b, places = frame.b, list[Value]()
-    for size in reversed(sizes[1:]):
-        places.insert(0, b.binary("urem", number, size))
-        number = b.binary("udiv", number, size)
-    return [number, *places] if sizes else []
+    longer = [axis for axis, size in enumerate(sizes) if size.number != 1]
+    for axis, size in reversed(list(enumerate(sizes))):
+        if axis not in longer:
+            places.insert(0, const_i64(0))
+        elif axis == longer[0]:
+            places.insert(0, number)
+        else:
+            places.insert(0, b.binary("urem", number, size))
+            number = b.binary("udiv", number, size)
+    return places
 
 
 def emit_ops(frame: Frame, block: Block) -> list[Value]:

@@ -11,7 +11,7 @@ from tesserac.numerics.elementary import PROGRAMS
 from tesserac.numerics.order import Blocks, Free
 from tesserac.tile.cpu.dialect import Shape
 from tesserac.tile.cpu.target import CpuTarget
-from tesserac.tile.cpu.tiles import Loaded, Places, Stored, Tile, contiguous_dim, identity, parts
+from tesserac.tile.cpu.tiles import Loaded, Places, Stored, Tile, identity, nearest_dim, nearest_stride, parts
 
 LIGHT_BODY = 12
 """Operations up to which four vectors of a body fit any register file."""
@@ -52,7 +52,7 @@ def _votes(tile: Tile, at: Places, rank: int, known: dict[tuple[Tile, Places], l
     if found is None:
         found = [0] * rank
         if isinstance(tile, Loaded | Stored):
-            dim = contiguous_dim(tile)
+            dim = nearest_dim(tile)
             if dim is not None and (place := at[dim]) is not None:
                 found[place] = WHOLE_VOTE if len({p for p in at if p is not None}) == rank else 1
         for part, places in parts(tile):
@@ -121,5 +121,5 @@ def operation_cost(op: Op) -> int:
 
 def destination_dim(memory: MemRefType, kept: Sequence[int]) -> int | None:
     """The dim of a stored tile whose neighbours are neighbours in the memory it goes to."""
-    found = [i for i, dim in enumerate(kept) if memory.strides[dim].constant == 1]
+    found = [i for i, dim in enumerate(kept) if memory.strides[dim] == nearest_stride(memory, kept)]
     return found[-1] if found else None

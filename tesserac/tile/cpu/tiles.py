@@ -12,9 +12,10 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
+from tesserac.ir.interleaved import TWO
 from tesserac.ir.types import MemRefType, ScalarType, TileType
 from tesserac.tile.dialect import memref_type, tile_type
-from tesserac.types.dims import ONE
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.policy import compute_dtype
 
 
@@ -213,10 +214,28 @@ def is_turned(memory: MemRefType) -> bool:
 
 def contiguous_dim(tile: Loaded | Stored) -> int | None:
     """The dim of the tile whose neighbours are neighbours in memory."""
+    return _dim_of_stride(tile, ONE)
+
+
+def nearest_dim(tile: Loaded | Stored) -> int | None:
+    """The same, or in memory of pairs the dim whose neighbours are the next pairs."""
+    return _dim_of_stride(tile, nearest_stride(memref_type(tile.memory), _dims_kept(tile)))
+
+
+def nearest_stride(memory: MemRefType, kept: Sequence[int]) -> Dim:
+    """Between neighbours of a tile that has the dims `kept`: 1, or 2 where a first dim numbers the two of a pair."""
+    first = (memory.dims[0], memory.strides[0]) if memory.dims and 0 not in kept else None
+    return TWO if first == (TWO, ONE) and TWO in memory.strides else ONE
+
+
+def _dim_of_stride(tile: Loaded | Stored, stride: Dim) -> int | None:
     memory = memref_type(tile.memory)
-    kept = range(len(tile.prefix), len(memory.dims)) if isinstance(tile, Stored) else _kept(tile)
-    found = [i for i, dim in enumerate(kept) if memory.strides[dim] == ONE and memory.dims[dim] != ONE]
+    found = [i for i, d in enumerate(_dims_kept(tile)) if memory.strides[d] == stride and memory.dims[d] != ONE]
     return found[-1] if found else None
+
+
+def _dims_kept(tile: Loaded | Stored) -> Sequence[int]:
+    return range(len(tile.prefix), len(memref_type(tile.memory).dims)) if isinstance(tile, Stored) else _kept(tile)
 
 
 def _kept(tile: Loaded) -> Sequence[int]:
