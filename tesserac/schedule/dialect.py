@@ -119,7 +119,7 @@ BRANCHES = ("schedule.cond", "schedule.select")  # take one of their regions: a 
 LENGTH, LENGTHS = "tensor.length", "lengths"  # the symbol of a launch over several tensors, and where its values are
 FOLLOWS, TOGETHER, MOVES, PACKS = "follows", "together", "moves", "packs"  # programs in turn: `row_chains.py`
 ROWS = "rows"  # of a loop: `row_loops.py`, `column_loops.py`
-SMALL_LAUNCH = 64  # the most points of a space that a loop which is compiled as one walks for one of its launches
+SMALL_LAUNCH = 128  # the most points of a space that a loop which is compiled as one walks for one of its launches
 
 
 @dataclass(frozen=True)
