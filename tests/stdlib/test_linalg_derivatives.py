@@ -257,6 +257,16 @@ def test_a_gradient_of_a_chosen_basis_is_an_error(name: str) -> None:
             getattr(module, f"d_{name}")(a, np.ones((3, 3)))
 
 
+@pytest.mark.one_in(48)
+def test_qr_of_dependent_columns_has_no_derivative() -> None:
+    module = tessera.compile("def d(a: Tensor[N, N, f64]):\n    return grad(lambda a: sum(qr(a)[0] + qr(a)[1]))(a)\n")
+    a = np.random.default_rng(4).standard_normal((4, 4))
+    assert np.isfinite(module.d(a * [1.0, 1e9, 1e-9, 1.0])).all(), "columns of other sizes are independent"
+    for dependent in (a[:, [0, 1, 0, 2]], a * [1.0, 1.0, 0.0, 1.0], a[:, :2] @ a[:2]):
+        with pytest.raises(tessera.TesseraError, match="depends on those before it"):
+            module.d(dependent)
+
+
 def basis(module: tessera.Module, a: np.ndarray, is_symmetric: bool) -> tuple[np.ndarray, ...]:
     if not is_symmetric:
         return tuple(module.factors(a))
