@@ -348,3 +348,27 @@ def test_a_forward_rule_that_is_not_linear_is_refused() -> None:
 def test_a_rule_that_does_not_fit_is_refused(before: str, after: str) -> None:
     assert before in PROGRAM
     assert "E0705" in failure(PROGRAM.replace(before, after), "reverse")
+
+
+COUNTED = """
+def doubled(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    return x * 2.0
+
+@vjp_of(doubled)
+def doubled_back(x: Tensor[N, f32], y, ct):
+    for i in range(N):
+        for i_1 in range(i):
+            ct[i_1] += 1.0
+        ct[i] += 100.0
+    return ct
+
+def slope(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    for i in range(2):
+        x = x + 1.0
+    return grad(lambda z: sum(doubled(z)))(x)
+"""
+
+
+def test_a_counter_that_is_renamed_is_none_of_the_rule_itself() -> None:
+    (found,) = run_function(compile_to_forms(COUNTED), "m.slope", (np.zeros(4, np.float32),))
+    assert found.tolist() == [104.0, 103.0, 102.0, 101.0]

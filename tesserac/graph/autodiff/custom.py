@@ -166,9 +166,10 @@ class Functions:
         mode: Attr | None,
     ) -> list[Value]:
         function = self._module.lookup(symbol)
-        clashes = counters(function) & (self.taken | {s for dim in dims.values() for s in dim.symbols()})
+        own, given = counters(function), {s for dim in dims.values() for s in dim.symbols()}
+        clashes = own & (self.taken | given)
+        self.taken |= own | given  # before any is renamed: a new name is none that the function has elsewhere
         dims = dims | {name: Dim.sym(self.fresh(name)) for name in sorted(clashes)}
-        self.taken |= counters(function)
         values = dict(zip(function.body.args, operands, strict=True))
         for op in function.body.ops[:-1]:
             copy = copy_op(op, values, dims)
