@@ -24,7 +24,7 @@ from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import memory_of
 from tesserac.target.common_code import Making, common_object, common_objects, shared_code
-from tesserac.target.compile import Machine, data_layout, emit_object, emit_optimised
+from tesserac.target.compile import Machine, data_layout, emit_object
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.host_program import kernel_name
 from tesserac.target.cpu.launch_functions import WRITTEN_OUT
@@ -32,13 +32,13 @@ from tesserac.target.cpu.pool import pool_module
 from tesserac.target.cpu.pystub import emit_method, stub_text
 from tesserac.target.cpu.pytables import Shapes
 from tesserac.target.cpu.runners import code_of
-from tesserac.target.cpu.sequential import LoopModule
+from tesserac.target.cpu.sequential import LoopModules
 from tesserac.target.cpu.status import HostSite
 from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, PTR, VOID
-from tesserac.target.parallel import Job, Workers
+from tesserac.target.parallel import Effort, Job, Workers
 from tesserac.target.sizes import size_of, solve_symbols
 
 PART, MOST_PARTS = 30_000, 16
@@ -72,7 +72,7 @@ def build_artifact(
     last of `functions` is the entry, the others are what it calls; `shared` is code of kernels that many programs have,
     in the module or made before; `name` is what it is called in messages. Host code that is apart is begun first: its
     long function is the one thing that cores cannot share, and is ready when the last kernels are."""
-    func, workers, begun = functions[-1], Workers(), list[Making]()
+    func, workers, begun, loops = functions[-1], Workers(), list[Making](), list[Making]()
     many = dict[str, Making]()
 
     def begin(written: Module) -> None:
@@ -82,10 +82,12 @@ def build_artifact(
         if text is not None:
             begun.append(workers.start(Job(text, machine)).object)
 
+    def begin_loop(written: Module) -> None:
+        loops.append(workers.start(Job(str(written), machine, Effort.OPTIMISED)).object)
+
     apart = _host_module(functions, kernels, machine)
     host = apart or write_kernels(begin)
-    loops = LoopModule(Module("tessera.loops", host.triple, host.layout))
-    sites = emit_host(host, functions, kernels, buffer_bytes, loops)
+    sites = emit_host(host, functions, kernels, buffer_bytes, LoopModules(host.triple, host.layout, begin_loop))
     signature = signature_of(func, name, sites, locate, returns_tuple)
     taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
     emit_method(host, name)
@@ -96,8 +98,7 @@ def build_artifact(
     objects = [many.get(code) or shared_code(code, module, machine, workers) for code in shared]
     objects += [*_kernels_begun(module, machine, workers), *begun]
     objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine, workers))
-    optimised = [] if loops.is_empty else [emit_optimised(str(loops.module), machine)]
-    code = link([*optimised, *(made() for made in objects)], host.tables | module.tables)
+    code = link([made() for made in (*objects, *loops)], host.tables | module.tables)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
     pool = pool_image(replace(machine, level=FULL_OPTIMISATION))  # one for all functions of a process
     return Artifact(signature, code, pool, returned)

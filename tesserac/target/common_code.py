@@ -22,7 +22,7 @@ from tessera.toolchain import toolchain_key
 from tesserac.target.compile import Machine
 from tesserac.target.emit import Module
 from tesserac.target.llvm_types import I64, PTR, VOID
-from tesserac.target.parallel import Job, Workers
+from tesserac.target.parallel import Effort, Job, Workers
 
 MOST = 256
 """Objects that a process remembers."""
@@ -86,7 +86,7 @@ def common_object(text: str, machine: Machine, workers: Workers) -> Making:
         DiskCache(default_directory()).write(_common_key(text, machine), made)
         _remember(text, machine, made)
 
-    return workers.start(Job(text, machine, scheduled=True, keep=keep)).object
+    return workers.start(Job(text, machine, Effort.SCHEDULED, keep=keep)).object
 
 
 def _common(text: str, machine: Machine) -> bytes | None:

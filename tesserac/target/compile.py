@@ -134,17 +134,6 @@ def emit_object(text: str, machine: Machine, *, scheduled: bool = False) -> byte
         return bytes(target_machine(machine).emit_object(parse(text)))
 
 
-def emit_optimised(text: str, machine: Machine) -> bytes:
-    """The object of a module whose functions are written as they come: loops around the code of small kernels, which
-    LLVM joins, unless it shall not try at all."""
-    module, target = parse(text), target_machine(machine)
-    if machine.level:
-        builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=2))
-        builder.getModulePassManager().run(module, builder)
-    with passes(scheduled=True, reduced=True):
-        return bytes(target.emit_object(module))
-
-
 def emit_assembly(text: str, machine: Machine, *, scheduled: bool = False) -> str:
     """The assembly of the same code, for people and tests."""
     with passes(scheduled=scheduled):

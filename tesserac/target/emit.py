@@ -53,7 +53,15 @@ class Function:
         self.is_common = False
         """Whether many programs have it, and it refers to nothing that is not so too."""
         self.labels = 0
+        self._counted = (0, 0)
         self.builder = Builder(self)
+
+    @property
+    def size(self) -> int:
+        """Characters of its lines, which are counted once where it is complete."""
+        if self._counted[0] != len(self.lines):
+            self._counted = len(self.lines), sum(map(len, self.lines))
+        return self._counted[1]
 
     @property
     def pointer(self) -> Value:
@@ -269,7 +277,7 @@ class Module:
         `size` characters together; from then on they are only declared here. What does not compute, so far, what many
         programs have, what is `held` and who refers to a variable of this module stays until the end."""
         ready = {f.name: f for f in self._functions if f.computes and not f.is_common and f.name not in held}
-        if self._named_metadata or sum(len(line) for f in ready.values() for line in f.lines) < size:
+        if self._named_metadata or sum(f.size for f in ready.values()) < size:
             return None
         named = {name: dict.fromkeys(_REFERENCE.findall(str(f))) for name, f in ready.items()}
         free = [name for name, others in named.items() if not self._defined & others.keys()]
@@ -284,7 +292,7 @@ class Module:
     def parts(self, size: int, most: int) -> list[str]:
         """The module as several, each of about `size` characters. Who refers to a variable stays where that is; what
         was internal is hidden, since the other parts may call it."""
-        sizes = {function.name: sum(map(len, function.lines)) for function in self._functions}
+        sizes = {function.name: function.size for function in self._functions}
         count = min(most, sum(sizes.values()) // size)
         if self._named_metadata or (count < 2 and not self._begun):
             return [str(self)]

@@ -16,11 +16,12 @@ import ctypes
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum, auto
 from functools import cache
 from threading import Event, Lock, Thread
-from typing import cast
+from typing import Any, cast
 
-from llvmlite.binding import ModuleRef, create_context, ffi
+from llvmlite.binding import ModuleRef, create_context, create_pass_builder, create_pipeline_tuning_options, ffi
 
 from tessera.processor import available_cores
 from tesserac.target.compile import CodegenError, Machine, check_intrinsics, new_target_machine, passes
@@ -28,11 +29,24 @@ from tesserac.target.compile import CodegenError, Machine, check_intrinsics, new
 Keep = Callable[[bytes], object]
 
 
+class Effort(Enum):
+    """What LLVM does beside selecting instructions and sharing out registers."""
+
+    AS_WRITTEN = auto()
+    """Nothing: kernels are written in the order in which they shall run."""
+    SCHEDULED = auto()
+    """It orders the instructions: of what is made once for many programs."""
+    OPTIMISED = auto()
+    """All that it can: of loops around the code of small kernels, which it joins."""
+
+
 class Job:
     """One text that becomes an object: by the first thread that comes to it, or by who needs it before that."""
 
-    def __init__(self, text: str, machine: Machine, *, scheduled: bool = False, keep: Keep | None = None) -> None:
-        self.text, self.machine, self.scheduled = text, machine, scheduled
+    def __init__(
+        self, text: str, machine: Machine, effort: Effort = Effort.AS_WRITTEN, *, keep: Keep | None = None
+    ) -> None:
+        self.text, self.machine, self.effort = text, machine, effort
         self._keep = keep
         self._claimed, self._done = Lock(), Event()
         self._made: bytes | BaseException = b""
@@ -41,7 +55,7 @@ class Job:
         if not self._claimed.acquire(blocking=False):
             return
         try:
-            self._made = emit_apart(self.text, self.machine, scheduled=self.scheduled)
+            self._made = emit_apart(self.text, self.machine, self.effort)
             if self._keep is not None:
                 self._keep(self._made)
         except BaseException as problem:  # for the thread that waits
@@ -78,10 +92,12 @@ class Workers:
                 self._waiting.popleft().run()
 
 
-def emit_apart(text: str, machine: Machine, *, scheduled: bool = False) -> bytes:
+def emit_apart(text: str, machine: Machine, effort: Effort = Effort.AS_WRITTEN) -> bytes:
     """As `emit_object`, sharing nothing with what other threads do."""
-    target, module = new_target_machine(machine), _parsed(text)
-    with passes(scheduled=scheduled), ffi.OutputString() as problem:
+    target, module, optimised = new_target_machine(machine), _parsed(text), effort is Effort.OPTIMISED
+    if optimised and machine.level:
+        _optimise(module, target)
+    with passes(scheduled=effort is not Effort.AS_WRITTEN, reduced=optimised), ffi.OutputString() as problem:
         buffer = _past_lock("LLVMPY_TargetMachineEmitToMemory")(target, module, 1, problem)
         if not buffer:
             raise RuntimeError(str(problem))
@@ -105,6 +121,11 @@ def _parsed(text: str) -> ModuleRef:
         if _past_lock("LLVMPY_VerifyModule")(module, problem):
             raise CodegenError(str(problem))
     return module
+
+
+def _optimise(module: ModuleRef, target: Any) -> None:
+    builder = create_pass_builder(target, create_pipeline_tuning_options(speed_level=2))
+    _past_lock("LLVMPY_RunNewModulePassManager")(builder.getModulePassManager(), module, builder)
 
 
 @cache

@@ -20,7 +20,7 @@ from tesserac.target.cpu.build import PLATFORMS
 from tesserac.target.emit import Function, Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, const_i64
-from tesserac.target.parallel import Workers, emit_apart
+from tesserac.target.parallel import Effort, Workers, emit_apart
 from tests.support.caches import new_cache
 
 
@@ -82,9 +82,9 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
     """Neither in one process nor, from disk, in the next."""
     made: list[str] = []
 
-    def counted(text: str, machine: Machine, *, scheduled: bool) -> bytes:
-        made.extend([text] if scheduled else [])
-        return emit_apart(text, machine, scheduled=scheduled)
+    def counted(text: str, machine: Machine, effort: Effort) -> bytes:
+        made.extend([text] if effort is Effort.SCHEDULED else [])
+        return emit_apart(text, machine, effort)
 
     monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path))
     monkeypatch.setattr(parallel, "emit_apart", counted)

@@ -11,7 +11,7 @@ import pytest
 import tessera
 from tesserac.target import parallel
 from tesserac.target.compile import Machine
-from tesserac.target.parallel import emit_apart
+from tesserac.target.parallel import Effort, emit_apart
 from tests.support.caches import new_cache
 from tests.support.cpu_kernels import same_bits
 
@@ -26,9 +26,9 @@ def test_many_launches_are_calls_of_a_few_functions(tmp_path: Path, monkeypatch:
     monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path / "cache"))  # nothing is compiled already
     made: list[tuple[str, int]] = []
 
-    def seen(text: str, machine: Machine, *, scheduled: bool) -> bytes:
+    def seen(text: str, machine: Machine, effort: Effort) -> bytes:
         made.append((text, machine.level))
-        return emit_apart(text, machine, scheduled=scheduled)
+        return emit_apart(text, machine, effort)
 
     monkeypatch.setattr(parallel, "emit_apart", seen)
     rng = np.random.default_rng(3)

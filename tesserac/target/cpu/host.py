@@ -41,7 +41,7 @@ from tesserac.target.cpu.launches import INLINE_ELEMENTS
 from tesserac.target.cpu.pool_words import MAX_THREADS
 from tesserac.target.cpu.row_loops import run_by_rows
 from tesserac.target.cpu.runners import PoolRunner, elements_touched
-from tesserac.target.cpu.sequential import LoopModule
+from tesserac.target.cpu.sequential import LoopModules
 from tesserac.target.cpu.status import HostSite, Sites, return_status
 from tesserac.target.cpu.system import (
     HOST_ATTRIBUTES,
@@ -62,7 +62,7 @@ from tesserac.types.dims import LARGEST_SIZE, Dim
 
 
 def emit_host(
-    module: Module, functions: Sequence[Op], kernels: Mapping[str, Op], buffer_bytes: BufferBytes, loops: LoopModule
+    module: Module, functions: Sequence[Op], kernels: Mapping[str, Op], buffer_bytes: BufferBytes, loops: LoopModules
 ) -> tuple[HostSite, ...]:
     """Emits `tessera.entry` and gives its sites. `functions` are what it calls, each behind what that calls
     itself, and the entry; loops that are compiled as one go to `loops`."""
@@ -94,7 +94,9 @@ def _emit_entry(module: Module, body: Function) -> None:
 class _Program:
     """What the functions of an artifact share."""
 
-    def __init__(self, module: Module, kernels: Mapping[str, Op], buffer_bytes: BufferBytes, loops: LoopModule) -> None:
+    def __init__(
+        self, module: Module, kernels: Mapping[str, Op], buffer_bytes: BufferBytes, loops: LoopModules
+    ) -> None:
         self.module = module
         self.kernels = kernels
         self.buffer_bytes = buffer_bytes

@@ -1,4 +1,4 @@
-"""Loops that are compiled as one: each a function of its own, in a module that LLVM optimises.
+"""Loops that are compiled as one: each a function in a module of its own, which LLVM optimises.
 
     schedule.loop {sequential}      becomes      i32 tessera.loop.N(memory..., sizes..., scratch, status, poll)
 
@@ -47,25 +47,13 @@ _NO_POLL = 64
 in every loop: a few short ones within each other run for days."""
 
 
-class LoopModule:
-    """The module of such loops, with the kernels that they launch."""
+class LoopModules:
+    """Makes a module of each such loop, with the kernels that it launches, and gives it to `begin`: nothing in it is
+    needed elsewhere, so that LLVM works on several at once, and while the rest of the program is written."""
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, triple: str, layout: str, begin: Callable[[Module], None]) -> None:
+        self._triple, self._layout, self._begin = triple, layout, begin
         self._count = 0
-        self._kernels: dict[str, Function] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        return self._count == 0
-
-    def kernel(self, kernel: Op) -> Function:
-        """The code of a kernel, which goes into the loops that launch it."""
-        if kernel.symbol not in self._kernels:
-            made = self._kernels[kernel.symbol] = emit_kernel(self.module, kernel)
-            made.linkage = "internal"
-            made.attributes.append("alwaysinline")
-        return self._kernels[kernel.symbol]
 
     def run_apart(self, host: HostProgram, loop: Op, *, free: Callable[[], None]) -> None:
         """Writes the loop as a function, and a call of it; `free` is called before the host program ends for it."""
@@ -77,8 +65,10 @@ class LoopModule:
         given += [host.symbols[symbol] for symbol in symbols]
         given += [host.scratch, host.per_worker, host.status, imported(b, "pool.pool_poll")]
         types = [value.type for value in given]
-        function = self.module.function(name, I32, types, attributes=("nounwind", '"no-builtins"'), linkage="hidden")
-        _Loop(self, host, loop, function, outside, symbols).emit()
+        module = Module(name, self._triple, self._layout)
+        function = module.function(name, I32, types, attributes=("nounwind", '"no-builtins"'), linkage="hidden")
+        _Loop(host, loop, function, outside, symbols).emit()
+        self._begin(module)
         code = b.call(b.module.declare(name, I32, types), given, I32)
 
         def leave() -> None:
@@ -116,14 +106,13 @@ class _Loop:
 
     def __init__(
         self,
-        loops: LoopModule,
         host: HostProgram,
         loop: Op,
         function: Function,
         outside: Sequence[IRValue],
         symbols: Sequence[str],
     ) -> None:
-        self.loops, self.host, self.loop, self.function = loops, host, loop, function
+        self.host, self.loop, self.function = host, loop, function
         self.b = function.builder
         taken = dict(zip(outside, function.args, strict=False))
         self.slots = {value: place for value, place in taken.items() if value in host.slots}
@@ -141,7 +130,7 @@ class _Loop:
         self._clear_status()
         left = b.alloca(I64, 8)
         b.store(const_i64(_POLL_EVERY), left, 8)
-        runner = _InlineRunner(self.loops, self.status, self.poll, left, self._stop)
+        runner = _InlineRunner(_Kernels(self.function.module), self.status, self.poll, left, self._stop)
         program = HostProgram(
             b, self.host.kernels, self.values, self.symbols, runner, self.scratch, self.per_worker, self._leave,
             self.host.sites, self.status, self._stop, None, self.slots, [], self.host.defined,
@@ -192,13 +181,28 @@ def _is_read_elsewhere(register: IRValue, loop: Op) -> bool:
     return any(user not in inside for user, _ in register.uses)
 
 
+class _Kernels:
+    """The code of the kernels that one loop launches, which goes into it."""
+
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._made: dict[str, Function] = {}
+
+    def code(self, kernel: Op) -> Function:
+        if kernel.symbol not in self._made:
+            made = self._made[kernel.symbol] = emit_kernel(self._module, kernel)
+            made.linkage = "internal"
+            made.attributes.append("alwaysinline")
+        return self._made[kernel.symbol]
+
+
 @dataclass(frozen=True)
 class _InlineRunner:
     """Runs launches where they stand, on this thread."""
 
     runs_in_turn: ClassVar[bool] = False
     threads: ClassVar[Value] = const_i64(1)
-    loops: LoopModule
+    kernels: _Kernels
     status: Value
     look: Value
     left: Value
@@ -209,7 +213,7 @@ class _InlineRunner:
         return emit_blocks(b, launch, symbols, const_i64(1))
 
     def code(self, kernel: Op) -> Value:
-        return self.loops.kernel(kernel).pointer
+        return self.kernels.code(kernel).pointer
 
     def start(
         self, b: Builder, touched: Dim, code: Value, context: Value, programs: Value, symbols: Mapping[str, Value]
