@@ -186,7 +186,7 @@ class Ranges:
                 items = value if isinstance(value, tuple) else [of_type(t) for t in parts(statement.value.type) or ()]
                 names.update(zip(statement.names, items, strict=True))
             case typed.Return():
-                return self._value(statement.value, names)
+                return (self._value if self.watch is None else self._unread)(statement.value, names)
             case typed.If():
                 return self._if(statement, names)
             case typed.For():
@@ -270,6 +270,17 @@ class Ranges:
         return inner
 
     # ------------------------------------------------------------------------------------------ expressions
+
+    def _unread(self, expression: typed.Expr, names: Mapping[str, Value]) -> Value:
+        """What a function that is watched returns: nobody asks for its range, so what it calls last is not run."""
+        match expression:
+            case typed.TupleOf():
+                return tuple(self._unread(item, names) for item in expression.items)
+            case typed.Call():
+                for arg in expression.args:
+                    self._value(arg, names)
+                return of_type(expression.type)
+        return self._value(expression, names)
 
     def _value(self, expression: typed.Expr, names: Mapping[str, Value]) -> Value:
         if isinstance(expression, typed.Static):
