@@ -11,7 +11,6 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.records import Records
 from tesserac.base.source import SourceFile
 from tesserac.commands.files import FoundSources, wanted_files
-from tesserac.commands.memory import list_memory
 from tesserac.commands.outcome import MISTAKES, OK, Outcome
 from tesserac.diag.check_record import record_of
 from tesserac.diag.codes.names import E0209
@@ -88,6 +87,7 @@ def check_deeply(session: Session, paths: Sequence[str], wanted: Wanted) -> Outc
 def _list_all_memory(session: Session, checked: Checked) -> str:
     """What derivatives keep, and what loops copy: this takes the levels below the checker."""
     from tesserac.commands.copies import list_copies
+    from tesserac.commands.memory import list_memory
 
     return list_memory(checked) + list_copies(session, checked)
 
