@@ -98,8 +98,11 @@ class Exports:
         return found[0] if len(found) == 1 else None
 
     def names(self) -> list[str]:
-        public = (name for library in self._libraries.values() for name in library.public)
-        return [*dict.fromkeys([*_built_in(), *public]), *(dtype.name for dtype in dtypes.ALL)]
+        """All of them. Who asks looks for the one that was meant, so that what each means is asked next."""
+        public = {name: meaning for module in self._libraries.values() for name, meaning in module.public.items()}
+        meanings, others = {**_built_in(), **public}, [dtype.name for dtype in dtypes.ALL]
+        self._known.update({**dict.fromkeys(others), **meanings})
+        return [*meanings, *others]
 
 
 @dataclass(frozen=True)

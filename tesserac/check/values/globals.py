@@ -145,7 +145,6 @@ def _other_name(body: Body, name: str) -> str | None:
 
 
 def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None:
-    known = [name for name in _candidates(body, is_called) if is_called or _fits_value(body, node.id, name)]
     draft = body.sink.error(E0201, at=node.span, name=node.id)
     here = called_here(node.id)
     if here is not None and node.id in NAMES:
@@ -153,6 +152,7 @@ def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None
     elif here is not None:
         draft.remark(here)
     elif len(node.id) > 2:  # two letters are like too many names
+        known = (name for name in _candidates(body, is_called) if is_called or _fits_value(body, node.id, name))
         draft.did_you_mean(node.id, known, node.span)
     if node.id[0].isupper() and body.declared.dim_spans:
         first = min((span for spans in body.declared.dim_spans.values() for span in spans), key=lambda span: span.start)
