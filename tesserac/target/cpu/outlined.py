@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr
@@ -47,6 +48,26 @@ class Called:
     begin: Value
     end: Value
     worker: Value
+
+
+@dataclass(frozen=True)
+class OwnThread:
+    """What runners of an outlined function have in common: its launches run on the thread that has called it."""
+
+    runs_in_turn: ClassVar[bool] = False
+    threads: ClassVar[Value] = const_i64(1)
+    code: Callable[[Op], Value]
+    called: Called
+
+    def poll(self, b: Builder, loop: Op) -> None:
+        """The thread that called looks for signals, and the others at what it found."""
+        called = self.called
+        looks = b.icmp("eq", called.worker, const_i64(0))
+        [stopped] = choose(
+            b, looks, lambda: [call_imported(b, "pool.pool_poll", [called.status], I1)],
+            lambda: [is_stopped(b, called.status)],
+        )  # fmt: skip
+        if_return(b, stopped, lambda: b.ret())
 
 
 class Outlined:
@@ -126,13 +147,3 @@ def work_of(host: HostProgram, loop: Op) -> Value:
     known = [dim for dim in map(elements_touched, launches) if dim.symbols() <= sizes.keys()]
     touched = emit_dim(b, sum(known, ZERO), sizes)
     return b.mul(touched, b.maximum_int(b.sub(high, low), const_i64(0)))
-
-
-def poll_beside(b: Builder, called: Called) -> None:
-    """The thread that called looks for signals, and the others at what it found."""
-    looks = b.icmp("eq", called.worker, const_i64(0))
-    [stopped] = choose(
-        b, looks, lambda: [call_imported(b, "pool.pool_poll", [called.status], I1)],
-        lambda: [is_stopped(b, called.status)],
-    )  # fmt: skip
-    if_return(b, stopped, lambda: b.ret())

@@ -10,18 +10,17 @@ launch of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import ClassVar
+from collections.abc import Mapping
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr
 from tesserac.schedule.dialect import ROWS
 from tesserac.target.cpu.host_program import HostProgram
 from tesserac.target.cpu.launches import launcher
-from tesserac.target.cpu.outlined import Called, Outlined, may_leave, poll_beside, work_of
+from tesserac.target.cpu.outlined import Outlined, OwnThread, may_leave, work_of
 from tesserac.target.dims import emit_dim
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import Value, const_i64
+from tesserac.target.llvm_types import Value
 from tesserac.types.dims import Dim
 
 NAME = "tessera.rows"
@@ -41,13 +40,8 @@ def run_by_rows(host: HostProgram, loop: Op) -> None:
 
 
 @dataclass(frozen=True)
-class _RowRunner:
+class _RowRunner(OwnThread):
     """Runs the programs that launches have for some rows, on this thread."""
-
-    runs_in_turn: ClassVar[bool] = False
-    threads: ClassVar[Value] = const_i64(1)
-    code: Callable[[Op], Value]
-    called: Called
 
     def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
         return {}
@@ -58,6 +52,3 @@ class _RowRunner:
         called = self.called
         of_row = b.binary("udiv", programs, called.given[0])
         b.call(code, [context, b.mul(called.begin, of_row), b.mul(called.end, of_row), called.worker])
-
-    def poll(self, b: Builder, loop: Op) -> None:
-        poll_beside(b, self.called)

@@ -11,15 +11,14 @@ would take longer than the task does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, attr_tuple
 from tesserac.target.cpu.host_program import HostProgram
 from tesserac.target.cpu.launches import INLINE_ELEMENTS, emit_blocks
-from tesserac.target.cpu.outlined import Called, Outlined, may_leave, poll_beside, work_of
+from tesserac.target.cpu.outlined import Outlined, OwnThread, may_leave, work_of
 from tesserac.target.cpu.runners import PoolRunner, elements_touched
 from tesserac.target.cpu.system import call_imported
 from tesserac.target.dims import emit_dim
@@ -123,13 +122,8 @@ def _touched(host: HostProgram, block: Block) -> Value:
 
 
 @dataclass(frozen=True)
-class _Alone:
+class _Alone(OwnThread):
     """Runs all programs of a launch on this thread."""
-
-    runs_in_turn: ClassVar[bool] = False
-    threads: ClassVar[Value] = const_i64(1)
-    code: Callable[[Op], Value]
-    called: Called
 
     def blocks(self, b: Builder, launch: Op, symbols: Mapping[str, Value]) -> dict[str, Value]:
         return emit_blocks(b, launch, symbols, self.threads)
@@ -141,6 +135,3 @@ class _Alone:
             b.call(code, [context, const_i64(0), programs, self.called.worker])
 
         if_then(b, b.icmp("sgt", programs, const_i64(0)), run)
-
-    def poll(self, b: Builder, loop: Op) -> None:
-        poll_beside(b, self.called)
