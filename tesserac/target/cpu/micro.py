@@ -25,7 +25,7 @@ rows is computed, odd ones while the second is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.target.cpu.frame import Frame
@@ -179,30 +179,33 @@ class _MicroKernel:
         self.b.prefetch(place, near=2)
 
     def _step(self, left: Value, right: Value, step: int, totals: Sequence[Value]) -> list[Value]:
-        """One k: every accumulator continues its chain."""
+        """One k: every accumulator continues its chain. Each left element is written just before what it is multiplied
+        with: where all of them come first, LLVM keeps more than there are registers for some processors."""
         b, micro = self.b, self.micro
         row = [
             b.load(self.vector, b.gep(self.element, right, step * self.walk.right + c), self.align)
             for c in range(0, micro.columns, micro.lanes)
         ]
-        column = self._left_column(left, step)
-        width = len(row)
-        return [self._multiply_add(column[n // width], row[n % width], total) for n, total in enumerate(totals)]
+        sums = iter(totals)
+        return [self._multiply_add(x, y, next(sums)) for x in self._left_column(left, step) for y in row]
 
-    def _left_column(self, left: Value, step: int) -> list[Value]:
+    def _left_column(self, left: Value, step: int) -> Iterator[Value]:
         """Each left element in all lanes. Whole vectors are loaded where they fit: a lane of a vector is an operand of
         NEON's fma; elsewhere an element is loaded and spread, which is one instruction on x86."""
         b, micro, apart = self.b, self.micro, self.walk.rows
         place = step * self.walk.left
         if self.height % micro.lanes or apart != 1:
-            places = [b.gep(self.element, left, place + r * apart) for r in range(self.height)]
-            items = [b.load(self.element, place, self.align) for place in places]
-            return [b.splat(item, micro.lanes) for item in items]
+            for row in range(self.height):
+                item = b.load(self.element, b.gep(self.element, left, place + row * apart), self.align)
+                yield b.splat(item, micro.lanes)
+            return
         vectors = [
             b.load(self.vector, b.gep(self.element, left, place + r), self.align)
             for r in range(0, self.height, micro.lanes)
         ]
-        return [b.shuffle(v, v, [lane] * micro.lanes) for v in vectors for lane in range(micro.lanes)]
+        for v in vectors:
+            for lane in range(micro.lanes):
+                yield b.shuffle(v, v, [lane] * micro.lanes)
 
     def _multiply_add(self, x: Value, y: Value, total: Value) -> Value:
         if self.accum in NARROW:
