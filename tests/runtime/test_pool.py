@@ -20,8 +20,8 @@ from tessera.loader import LoadedImage, load_image
 from tessera.threads import get_num_threads, load_pool, resolve_import, resolve_libc, set_num_threads
 from tesserac.target.artifact import pool_image
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, data_layout, emit_object, host_machine, parse
-from tesserac.target.cpu.pool import MAX_CHUNKS, pool_module
-from tesserac.target.cpu.pool_words import MAX_THREADS
+from tesserac.target.cpu.pool import pool_module
+from tesserac.target.cpu.pool_words import MAX_CHUNKS, MAX_THREADS
 from tesserac.target.link import link
 from tests.support.sampling import examples
 

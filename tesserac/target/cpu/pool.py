@@ -15,11 +15,8 @@ One 64-bit word says what there is to do: the number of chunks, the number of th
 ranges, one for each thread, and a word for each range has the generation and the next chunk of it. Whoever sees a new
 job, the caller included, claims chunks by advancing words: of its own range first, which nobody else touches as long as
 threads are of one speed, then of those behind it. So a worker that comes late or never costs nothing, and the caller
-waits only for chunks that somebody has claimed. See Notes [Claims], [Ranges] and [Forks].
-
-    WORD      generation 35 | threads 10 | chunks 19     written once for a job, read by all
-    RANGE i   generation 35 | next chunk 29              a line each; written with the job, advanced by claims
-    DONE      chunks that were run                       advanced once by whoever leaves a range
+waits only for chunks that somebody has claimed. `pool_words.py` has the bits of all words. See Notes [Claims],
+[Ranges], [Counts] and [Moments].
 """
 
 from __future__ import annotations
@@ -29,33 +26,39 @@ from collections.abc import Sequence
 from tesserac.target.cpu.frozen_memory import emit_frozen_memory
 from tesserac.target.cpu.interrupts import emit_poll
 from tesserac.target.cpu.kept_memory import emit_memory
+from tesserac.target.cpu.pool_forks import emit_acquire
 from tesserac.target.cpu.pool_tasks import emit_begin, emit_end, emit_take_task, has_task
 from tesserac.target.cpu.pool_words import (
     BUSY,
     CHUNK,
     CONTEXT,
+    COUNTS,
     CREATED,
-    DONE,
+    FINISHED,
     KERNEL,
     LINE,
+    MAX_CHUNKS,
     MAX_THREADS,
     MOST_RANGES,
-    OWNER,
     PROGRAMS,
     RANGES,
-    SLEEPERS,
     STATE_SIZE,
-    TASK,
-    TASK_WAITS,
-    THREAD_BITS,
     THREADS,
     WAITING,
     WORD,
     at,
+    chunks_of,
+    counted,
     fall_asleep,
+    first_of,
+    generation_of,
     i32,
     internal,
+    line_of,
+    next_word,
+    ranges_of,
     spin_until,
+    threads_of,
     wait_until,
     wake,
     wake_sleepers,
@@ -66,11 +69,11 @@ from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I32, I64, PTR, VOID, Value, array, const_i64, const_int, zero
 
-CHUNK_BITS = 19
-MAX_CHUNKS = (1 << CHUNK_BITS) - 1
-_THREADS_AT, _GENERATION_AT = CHUNK_BITS, CHUNK_BITS + THREAD_BITS
+MOMENT = 6
+"""Pauses of a thread that has run its own range: some hundred nanoseconds on an x86."""
+FEW_THREADS = 4
+"""Up to so many, a caller waits for none: it has run what is left of an empty job before another thread sees it."""
 
-_RESETTING = -1
 _SIGNAL_SET_BYTES = 128
 _SIG_SETMASK = 2
 
@@ -84,7 +87,7 @@ def pool_module(triple: str, layout: str) -> Module:
     poll = emit_poll(module)
     drain = _emit_drain(module, poll)
     worker = _emit_worker(module, drain, emit_take_task(module))
-    acquire = _emit_acquire(module)
+    acquire = emit_acquire(module)
     create = _emit_create_workers(module, worker)
     _emit_run(module, acquire, create, drain, poll)
     emit_begin(module, acquire, create)
@@ -102,17 +105,9 @@ def _emit_settings(module: Module) -> None:
     b.ret()
 
 
-def _field(b: Builder, word: Value, low: int, bits: int) -> Value:
-    return b.binary("and", b.binary("lshr", word, const_i64(low)), const_i64((1 << bits) - 1))
-
-
-def _threads_of(b: Builder, word: Value) -> Value:
-    return _field(b, word, _THREADS_AT, THREAD_BITS)
-
-
 def _has_work(b: Builder, word: Value, worker: Value, seen: Value) -> Value:
     """Whether this is another job than the one that a worker has seen, and it may take part."""
-    return b.binary("and", b.icmp("ne", word, seen), b.icmp("ult", worker, _threads_of(b, word)))
+    return b.binary("and", b.icmp("ne", word, seen), b.icmp("ult", worker, threads_of(b, word)))
 
 
 def _emit_drain(module: Module, poll: Function) -> Function:
@@ -121,31 +116,55 @@ def _emit_drain(module: Module, poll: Function) -> Function:
     function = internal(module, "drain", I64, [I64, PTR])
     b, (worker, status) = function.builder, function.args
     word = b.load_atomic(I64, at(b, WORD), "acquire")
-    if_return(b, b.icmp("uge", worker, _threads_of(b, word)), lambda: b.ret(word))
-    ranges = _ranges(b, _threads_of(b, word))
+    if_return(b, b.icmp("uge", worker, threads_of(b, word)), lambda: b.ret(word))
+    ranges = ranges_of(b, word)
+
+    def run(number: Value) -> None:
+        _count_done(b, word, worker, _run_range(b, word, number, worker, (status, poll)))
 
     def one_range(carried: list[Value]) -> tuple[Value, list[Value]]:
         number, left = carried
-        _count_done(b, _run_range(b, word, number, worker, (status, poll)))
         following = b.add(number, const_i64(1))
         following = b.select(b.icmp("ult", following, ranges), following, const_i64(0))
-        return b.icmp("ugt", left, const_i64(1)), [following, b.sub(left, const_i64(1))]
+        run(following)
+        return b.icmp("ugt", left, const_i64(2)), [following, b.sub(left, const_i64(1))]
 
-    do_while(b, [b.binary("urem", worker, ranges), ranges], one_range)
+    own = b.binary("urem", worker, ranges)
+    run(own)
+    if_return(b, _is_over_soon(b, word, status), lambda: b.ret(word))
+    do_while(b, [own, ranges], one_range)
     b.ret(word)
     return function
 
 
+def _is_over_soon(b: Builder, word: Value, status: Value) -> Value:
+    """Whether a job ends in the moment in which threads of one speed end. The caller sees it by the counts, a worker by
+    the next job. See Note [Moments]."""
+
+    def by_counts() -> list[Value]:
+        few = b.icmp("ule", threads_of(b, word), const_i64(FEW_THREADS))
+        moment = b.select(few, const_i64(1), const_i64(MOMENT))
+        return [spin_until(b, lambda: _all_done(b, word), moment)]
+
+    def is_next() -> Value:
+        return b.icmp("ne", b.load_atomic(I64, at(b, WORD), "acquire"), word)
+
+    def by_word() -> list[Value]:
+        return [spin_until(b, is_next, const_i64(MOMENT))]
+
+    return choose(b, b.icmp("ne", status, zero(PTR)), by_counts, by_word)[0]
+
+
 def _run_range(b: Builder, word: Value, number: Value, worker: Value, stopping: tuple[Value, Function]) -> Value:
     """Claims and runs chunks of a range until none is left, or the job is over; gives how many."""
-    end, place = _end_of(b, word, number), _next_of(b, number)
+    end, place = first_of(b, word, b.add(number, const_i64(1))), line_of(b, RANGES, number)
     status, poll = stopping
 
     def one_claim(carried: list[Value]) -> tuple[Value, list[Value]]:
         state = b.load_atomic(I64, place, "acquire")
-        following = b.add(state, const_i64(1))
-        own, chunk = _is_of(b, word, state), _chunk_in(b, state)
-        left = b.binary("and", own, b.icmp("ult", chunk, end))
+        following, may = _claimed(b, word, number, state)
+        chunk = b.sub(counted(b, following), const_i64(1))
+        left = b.binary("and", may, b.icmp("ult", chunk, end))
 
         def claim() -> list[Value]:
             claimed = b.compare_exchange(place, state, following, "acq_rel")[1]
@@ -164,62 +183,69 @@ def _run_range(b: Builder, word: Value, number: Value, worker: Value, stopping: 
     return do_while(b, [const_i64(0)], one_claim)[0]
 
 
+def _claimed(b: Builder, word: Value, number: Value, state: Value) -> tuple[Value, Value]:
+    """What the word of a range is after a claim, and whether one may be made. See Note [Claims]."""
+    ahead = b.sub(generation_of(b, word), generation_of(b, state))
+    is_begun = b.icmp("eq", ahead, const_i64(0))
+    unbegun = b.add(generation_of(b, word), first_of(b, word, number))
+    return b.add(b.select(is_begun, state, unbegun), const_i64(1)), b.icmp("sge", ahead, const_i64(0))
+
+
 def _cancel(b: Builder, word: Value) -> None:
     """Leaves the chunks of this caller's job that nobody has claimed: they count as done."""
 
     def one_range(number: Value, _: list[Value]) -> Sequence[Value]:
-        place, end = _next_of(b, number), _end_of(b, word, number)
+        place, end = line_of(b, RANGES, number), first_of(b, word, b.add(number, const_i64(1)))
 
         def exchange(_: list[Value]) -> tuple[Value, list[Value]]:
             state = b.load_atomic(I64, place, "acquire")
-            left = b.sub(end, _chunk_in(b, state))
-            done = b.compare_exchange(place, state, b.add(state, left), "acq_rel")[1]
-            if_then(b, done, lambda: _count_done(b, left))
+            claimed = counted(b, _claimed(b, word, number, state)[0])
+            left = b.sub(b.add(end, const_i64(1)), claimed)
+            done = b.compare_exchange(place, state, b.add(generation_of(b, word), end), "acq_rel")[1]
+            if_then(b, done, lambda: _count_done(b, word, const_i64(0), left))
             return b.binary("xor", done, const_int(I1, 1)), []
 
         do_while(b, [], exchange)
         return ()
 
-    for_loop(b, const_i64(0), _ranges(b, _threads_of(b, word)), const_i64(1), [], one_range)
+    for_loop(b, const_i64(0), ranges_of(b, word), const_i64(1), [], one_range)
 
 
-def _count_done(b: Builder, count: Value) -> None:
-    """Counts chunks, if there are any, and wakes a caller who waits for them."""
+def _count_done(b: Builder, word: Value, worker: Value, count: Value) -> None:
+    """Counts chunks that a worker has run, if there are any, and wakes a caller who waits for them."""
+    place = line_of(b, COUNTS, b.binary("urem", worker, const_i64(MOST_RANGES)))
+
+    def add(_: list[Value]) -> tuple[Value, list[Value]]:
+        state = b.load_atomic(I64, place, "monotonic")
+        before = b.select(_is_of(b, word, state), state, generation_of(b, word))
+        done = b.compare_exchange(place, state, b.add(before, count), "seq_cst")[1]
+        return b.binary("xor", done, const_int(I1, 1)), []
+
+    def announce() -> None:
+        b.atomic_rmw("add", at(b, FINISHED), i32(1), "seq_cst")
+        wake(b, at(b, FINISHED))
 
     def tell() -> None:
-        b.atomic_rmw("add", at(b, DONE), b.cast("trunc", count, I32), "seq_cst")
-        waiting = b.load_atomic(I32, at(b, WAITING), "seq_cst")
-        if_then(b, b.icmp("ne", waiting, i32(0)), lambda: wake(b, at(b, DONE)))
+        do_while(b, [], add)
+        if_then(b, b.icmp("ne", b.load_atomic(I32, at(b, WAITING), "seq_cst"), i32(0)), announce)
 
     if_then(b, b.icmp("ne", count, const_i64(0)), tell)
 
 
-def _ranges(b: Builder, threads: Value) -> Value:
-    return b.minimum_int(threads, const_i64(MOST_RANGES))
+def _all_done(b: Builder, word: Value) -> Value:
+    """Whether the counts of a job are all its chunks."""
 
+    def one_worker(number: Value, carried: list[Value]) -> Sequence[Value]:
+        state = b.load_atomic(I64, line_of(b, COUNTS, number), "seq_cst")
+        return [b.add(carried[0], b.select(_is_of(b, word, state), counted(b, state), const_i64(0)))]
 
-def _first_of(b: Builder, word: Value, number: Value) -> Value:
-    """The first chunk of a range."""
-    chunks = _field(b, word, 0, CHUNK_BITS)
-    return b.binary("udiv", b.mul(number, chunks), _ranges(b, _threads_of(b, word)))
-
-
-def _end_of(b: Builder, word: Value, number: Value) -> Value:
-    return _first_of(b, word, b.add(number, const_i64(1)))
-
-
-def _next_of(b: Builder, number: Value) -> Value:
-    """Where the next chunk of a range stands, behind the generation."""
-    return b.gep(I64, at(b, RANGES), b.mul(number, const_i64(LINE // 8)))
-
-
-def _chunk_in(b: Builder, state: Value) -> Value:
-    return _field(b, state, 0, _GENERATION_AT)
+    [done] = for_loop(b, const_i64(0), ranges_of(b, word), const_i64(1), [const_i64(0)], one_worker)
+    return b.icmp("eq", done, chunks_of(b, word))
 
 
 def _is_of(b: Builder, word: Value, state: Value) -> Value:
-    """Whether the word of a range is of the same job."""
-    return b.icmp("ult", b.binary("xor", word, state), const_i64(1 << _GENERATION_AT))
+    """Whether the word of a count is of the same job."""
+    return b.icmp("eq", generation_of(b, word), generation_of(b, state))
 
 
 def _run_chunk(b: Builder, number: Value, worker: Value) -> None:
@@ -251,29 +277,6 @@ def _emit_worker(module: Module, drain: Function, take_task: Function) -> Functi
     do_while(b, [const_i64(0)], look)
     b.unreachable()
     return function
-
-
-def _emit_acquire(module: Module) -> Function:
-    """Whether the pool is this caller's until it clears BUSY. A new process starts with an empty pool."""
-    function = internal(module, "acquire", I1, [])
-    b = function.builder
-    here = call_imported(b, "libc.getpid", [], I32)
-    owner = b.load_atomic(I32, at(b, OWNER), "acquire")
-    if_then(b, b.icmp("ne", owner, here), lambda: _reset(b, owner, here))
-    _, free = b.compare_exchange(at(b, BUSY), i32(0), i32(1), "acq_rel")
-    b.ret(free)
-    return function
-
-
-def _reset(b: Builder, owner: Value, here: Value) -> None:
-    """One thread of the new process clears what the old one left; any other runs its work alone meanwhile."""
-    if_return(b, b.icmp("eq", owner, i32(_RESETTING)), lambda: b.ret(const_int(I1, 0)))
-    _, first = b.compare_exchange(at(b, OWNER), owner, i32(_RESETTING), "acq_rel")
-    if_return(b, b.icmp("eq", first, const_int(I1, 0)), lambda: b.ret(const_int(I1, 0)))
-    b.store_atomic(const_i64(0), at(b, WORD), "monotonic")
-    for field in (BUSY, CREATED, SLEEPERS, WAITING, TASK, TASK_WAITS):
-        b.store_atomic(i32(0), at(b, field), "monotonic")
-    b.store_atomic(here, at(b, OWNER), "release")
 
 
 def _emit_create_workers(module: Module, worker: Function) -> Function:
@@ -325,8 +328,8 @@ def _emit_run(module: Module, acquire: Function, create: Function, drain: Functi
     for value, field in ((kernel, KERNEL), (context, CONTEXT), (programs, PROGRAMS), (chunk, CHUNK)):
         b.store(value, at(b, field), 8)
     _publish(b, chunks, threads)
-    b.call(drain, [const_i64(0), status])
-    _wait_for_all(b, b.cast("trunc", chunks, I32))
+    word = b.call(drain, [const_i64(0), status])
+    wait_until(b, lambda: _all_done(b, word), FINISHED, WAITING)
     b.store_atomic(i32(0), at(b, BUSY), "release")
     b.ret()
 
@@ -336,45 +339,35 @@ def _ceil_div(b: Builder, value: Value, divisor: Value) -> Value:
 
 
 def _publish(b: Builder, chunks: Value, threads: Value) -> None:
-    b.store_atomic(i32(0), at(b, DONE), "monotonic")
-    old = b.load_atomic(I64, at(b, WORD), "monotonic")
-    generation = b.add(b.binary("lshr", old, const_i64(_GENERATION_AT)), const_i64(1))
-    job = b.binary("shl", generation, const_i64(_GENERATION_AT))
-    word = b.binary("or", b.binary("or", job, b.binary("shl", threads, const_i64(_THREADS_AT))), chunks)
-
-    def begin(number: Value, _: list[Value]) -> Sequence[Value]:
-        b.store_atomic(b.binary("or", job, _first_of(b, word, number)), _next_of(b, number), "release")
-        return ()
-
-    for_loop(b, const_i64(0), _ranges(b, threads), const_i64(1), [], begin)
-    b.store_atomic(word, at(b, WORD), "seq_cst")
+    last = b.load_atomic(I64, at(b, WORD), "monotonic")
+    b.store_atomic(next_word(b, last, threads, chunks), at(b, WORD), "seq_cst")
     wake_sleepers(b)
 
 
-def _wait_for_all(b: Builder, chunks: Value) -> None:
-    """Returns when every chunk has been run."""
-
-    def all_done() -> Value:
-        return b.icmp("eq", b.load_atomic(I32, at(b, DONE), "seq_cst"), chunks)
-
-    wait_until(b, all_done, DONE, WAITING)
-
-
 # Note [Claims]
-# A chunk is claimed by exchanging the word of its range for that word plus one. The exchange succeeds only if nothing
-# changed since the word was read, and it was read with the generation of the job that the worker looks at: so the claim
-# belongs to that job, whose thread limit was checked, and the job's other fields, written before its words were, cannot
-# change until this chunk is counted in DONE. That is why a worker which slept through a hundred jobs needs no care at
-# all: it finds other generations. A worker remembers the last job it has seen to its end, since one that is over looks
-# like any other. A caller that finds the pool busy (two Python threads call at once) runs all its programs itself as
-# worker 0: programs do not depend on each other, so the bits are the same.
+# A chunk is claimed by exchanging the word of its range for one of this job that has the chunk behind. The exchange
+# succeeds only if nothing changed since the word was read. A word of this generation says which chunk is next. One of
+# an earlier generation says that nobody has claimed from this range of this job, so that its first chunk is next: each
+# range has a chunk, and a job is not over before all are claimed, so that a job which is over leaves no such word. So a
+# claim belongs to the job whose thread limit was checked, whose other fields, written before WORD was, cannot change
+# until the chunk is counted; and a worker which slept through a hundred jobs needs no care at all: it finds later
+# generations. It remembers the last job it has seen to its end, since one that is over looks like any other. A caller
+# that finds the pool busy (two Python threads call at once) runs all its programs itself as worker 0: programs do not
+# depend on each other, so the bits are the same.
 
 # Note [Ranges]
 # A worker begins with its own range, and goes on to those behind it. Threads of one speed thus work on the same part of
 # every tensor of one size, call by call and launch by launch, and find it in their own caches; and they exchange words
-# that no other thread writes meanwhile. Were all claims taken from one word, as many threads would fetch its line for
-# each. Of a range that is spent a thread only reads the word.
+# that no other thread writes meanwhile, and that none has to write for a new job. Were all claims taken from one word,
+# as many threads would fetch its line for each. Of a range that is spent a thread only reads the word.
 
-# Note [Forks]
-# fork() copies memory but not threads. The first call in a child sees another process id and starts over with an empty
-# pool. Only that check costs anything, and only in calls large enough to use the pool.
+# Note [Counts]
+# Were one word to count what all have run, threads that end at once would wait for its line one after the other. Each
+# counts in a line of its own, and the caller adds them up: it asks for all lines at once. It sleeps on FINISHED, which
+# a worker advances where it finds, after its count, that somebody waits; the caller looks at the counts after it said
+# so.
+
+# Note [Moments]
+# Threads of one speed end at about the same time. Who then took from the ranges of others would fetch their lines for
+# nothing, and they would wait for them in the next job: so each waits for a moment before it does. Of few threads the
+# caller does not: it waits longer for a line than it takes to run what is left of a short job.

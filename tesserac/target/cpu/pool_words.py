@@ -4,7 +4,11 @@
     void look()  { spin; else { SLEEPERS += 1; look once more; sleep while EVENT is what it was; SLEEPERS -= 1 } }
 
 Either the one who looks sees what was written, or the one who writes sees a sleeper: both are `seq_cst`. One state for
-a process, in lines of a cache apart (`pool.py`, `pool_tasks.py`).
+a process, in lines of a cache apart (`pool.py`, `pool_tasks.py`, `pool_forks.py`).
+
+    WORD      generation 35 | threads 10 | chunks 19     written once for a job, behind its other fields in one line
+    RANGE i   generation 35 | next chunk 29              a line each; advanced by claims, the first of a job included
+    COUNT i   generation 35 | chunks that were run 29    a line each; advanced by worker i when it leaves a range
 """
 
 from __future__ import annotations
@@ -17,26 +21,27 @@ from tesserac.target.flow import do_while, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I32, I64, PTR, LType, Value, const_i64, const_int
 
-SPINS = 5000
+_SPINS = const_i64(5000)
 """About ten microseconds: longer than the gap between two launches, shorter than a time slice of the scheduler."""
 _NAP_NANOSECONDS = 50_000
 
-THREAD_BITS = 10
-MAX_THREADS = (1 << THREAD_BITS) - 1
+CHUNK_BITS, THREAD_BITS = 19, 10
+MAX_CHUNKS, MAX_THREADS = (1 << CHUNK_BITS) - 1, (1 << THREAD_BITS) - 1
+_THREADS_AT, _GENERATION_AT = CHUNK_BITS, CHUNK_BITS + THREAD_BITS
 
 LINE = 128
 """What one side polls while another writes its neighbour stands in a cache line of its own."""
-WORD = 0
-KERNEL, CONTEXT, PROGRAMS, CHUNK = (LINE + 8 * i for i in range(4))
-DONE, WAITING = 2 * LINE, 2 * LINE + 8
-BUSY, OWNER, CREATED = (3 * LINE + 8 * i for i in range(3))
-EVENT, SLEEPERS = 4 * LINE, 4 * LINE + 8
-THREADS = 5 * LINE
-TASK, TASK_WAITS, TASK_WORKER, TASK_CODE, TASK_CONTEXT = (6 * LINE + 8 * i for i in range(5))
-RANGES = 7 * LINE
+WORD, KERNEL, CONTEXT, PROGRAMS, CHUNK = (8 * i for i in range(5))
+FINISHED, WAITING = LINE, LINE + 8
+BUSY, OWNER, CREATED, WIPED = (2 * LINE + 8 * i for i in range(4))
+EVENT, SLEEPERS = 3 * LINE, 3 * LINE + 8
+THREADS = 4 * LINE
+TASK, TASK_WAITS, TASK_WORKER, TASK_CODE, TASK_CONTEXT = (5 * LINE + 8 * i for i in range(5))
+RANGES = 6 * LINE
 MOST_RANGES = 64
-"""Workers beyond have a range with another one: what is written for each job stays little."""
-STATE_SIZE = RANGES + MOST_RANGES * LINE
+"""Workers beyond have a range and a count with another one: what is looked at for each job stays little."""
+COUNTS = RANGES + MOST_RANGES * LINE
+STATE_SIZE = COUNTS + MOST_RANGES * LINE
 
 
 def at(b: Builder, offset: int) -> Value:
@@ -51,6 +56,48 @@ def internal(module: Module, name: str, result: LType, parameters: list[LType]) 
     return module.function(name, result, parameters, linkage="internal")
 
 
+def _field(b: Builder, word: Value, low: int, bits: int) -> Value:
+    return b.binary("and", b.binary("lshr", word, const_i64(low)), const_i64((1 << bits) - 1))
+
+
+def chunks_of(b: Builder, word: Value) -> Value:
+    return _field(b, word, 0, CHUNK_BITS)
+
+
+def threads_of(b: Builder, word: Value) -> Value:
+    return _field(b, word, _THREADS_AT, THREAD_BITS)
+
+
+def counted(b: Builder, state: Value) -> Value:
+    """The number in the word of a range or a count."""
+    return _field(b, state, 0, _GENERATION_AT)
+
+
+def generation_of(b: Builder, word: Value) -> Value:
+    """Of any word, where it stands in it."""
+    return b.binary("and", word, const_i64(-(1 << _GENERATION_AT)))
+
+
+def next_word(b: Builder, word: Value, threads: Value, chunks: Value) -> Value:
+    """That of the job behind."""
+    job = b.add(generation_of(b, word), const_i64(1 << _GENERATION_AT))
+    return b.binary("or", b.binary("or", job, b.binary("shl", threads, const_i64(_THREADS_AT))), chunks)
+
+
+def ranges_of(b: Builder, word: Value) -> Value:
+    return b.minimum_int(threads_of(b, word), const_i64(MOST_RANGES))
+
+
+def first_of(b: Builder, word: Value, number: Value) -> Value:
+    """The first chunk of a range."""
+    return b.binary("udiv", b.mul(number, chunks_of(b, word)), ranges_of(b, word))
+
+
+def line_of(b: Builder, lines: int, number: Value) -> Value:
+    """One of the lines of ranges, or of counts."""
+    return b.gep(I64, at(b, lines), b.mul(number, const_i64(LINE // 8)))
+
+
 def sleep(b: Builder, address: Value, expected: Value) -> None:
     if has_futex(b.module.triple):
         futex_wait(b, address, expected)
@@ -63,17 +110,17 @@ def wake(b: Builder, address: Value) -> None:
         futex_wake(b, address, 0x7FFFFFFF)
 
 
-def spin_until(b: Builder, condition: Callable[[], Value]) -> Value:
-    """Tests the condition up to SPINS times; gives whether it held at last."""
+def spin_until(b: Builder, condition: Callable[[], Value], spins: Value = _SPINS) -> Value:
+    """Tests the condition so many times at most; gives whether it held at last."""
 
     def test(carried: list[Value]) -> tuple[Value, list[Value]]:
-        pause(b)
         held, left = condition(), b.sub(carried[0], const_i64(1))
-        spent = b.icmp("eq", left, const_i64(0))
-        stop = b.binary("or", held, spent)
-        return b.binary("xor", stop, const_int(I1, 1)), [left, held]
+        stop = b.binary("or", held, b.icmp("eq", left, const_i64(0)))
+        goes_on = b.binary("xor", stop, const_int(I1, 1))
+        if_then(b, goes_on, lambda: pause(b))
+        return goes_on, [left, held]
 
-    return do_while(b, [const_i64(SPINS), const_int(I1, 0)], test)[1]
+    return do_while(b, [spins, const_int(I1, 0)], test)[1]
 
 
 def fall_asleep(b: Builder, finds_work: Callable[[], Value]) -> None:
