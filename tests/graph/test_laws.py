@@ -28,7 +28,7 @@ SIZES = (1, 2, 3, 4, 6)
 def fourier(size: int, sign: int) -> Any:
     root = root_of_unity(size)
     powers = [[root.power((sign * i * j) % size) for j in range(size)] for i in range(size)]
-    scale = Number(1) if sign > 0 else Number(size).power((2**31 - 1) ** 2 - 2)
+    scale = Number(1) if sign > 0 else inverse_of(size)
     return np.array([[entry * scale for entry in row] for row in powers], object)
 
 
@@ -75,6 +75,22 @@ def scaled(a: Any, d: Any, size: int) -> Any:
     return a * d
 
 
+def averaged(total: Any, count: int) -> Any:
+    return total * inverse_of(count)
+
+
+def inverse_of(number: int) -> Number:
+    return Number(number).power((2**31 - 1) ** 2 - 2)
+
+
+def mirrored_back(z: Any) -> Any:
+    """The inverse transform of frequencies whose others are their conjugates, of an even number of points: the first
+    and the last are their own."""
+    inner, ends = z[..., 1:-1], real_parts(z)
+    whole = np.concatenate([ends[..., :1], inner, ends[..., -1:], conjugated(inner[..., ::-1])], axis=-1)
+    return np.dot(whole, fourier(whole.shape[-1], -1))
+
+
 REFERENCES: dict[str, Callable[..., Any]] = {
     "diag": on_diagonal,
     "t": lambda a: np.swapaxes(a, -1, -2),
@@ -92,6 +108,17 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "second_first": lambda a, b, x: np.dot(np.kron(a, b), x),
     "outer_kron": lambda x, y: np.kron(x, y),
     "take": taken,
+    "cut_rows": taken,
+    "cut_columns": lambda a, p: a[:, p],
+    "column": lambda x: x[:, None],
+    "row": lambda x: x[None, :],
+    "outer": lambda x, y: x[:, None] * y[None, :],
+    "sum_all": lambda a: np.sum(a),
+    "row_sums": lambda a: np.sum(a, axis=1),
+    "column_sums": lambda a: np.sum(a, axis=0),
+    "mean_all": lambda a: averaged(np.sum(a), a.size),
+    "row_means": lambda a: averaged(np.sum(a, axis=1), a.shape[1]),
+    "column_means": lambda a: averaged(np.sum(a, axis=0), a.shape[0]),
     "diagonal": lambda a: np.diagonal(square(a)),
     "trace": lambda a: np.trace(square(a)),
     "total": lambda x: np.sum(x),
@@ -101,6 +128,8 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "triu": lambda a: lower(a, lambda i, j: j >= i),
     "fft": lambda x: np.dot(x, fourier(x.shape[-1], 1)),
     "ifft": lambda x: np.dot(x, fourier(x.shape[-1], -1)),
+    "rfft": lambda x: np.dot(x, fourier(x.shape[-1], 1))[..., : x.shape[-1] // 2 + 1],
+    "irfft": mirrored_back,
     "cast": lambda x: x,
 }
 """What each head means."""
@@ -131,6 +160,7 @@ class Sample:
         self._names: dict[str, Term] = {}
         self.values: dict[Value, Any] = {}
         self._transforms = "fft" in law.left
+        self._is_real = "irfft(rfft" in law.left
         self.left = self._term(ast.parse(law.left, mode="eval").body)
 
     def _size(self) -> int:
@@ -158,6 +188,8 @@ class Sample:
         value = Value(TensorType(dims, F32), None, 0, name)  # type: ignore[arg-type]
         is_index = name in ("p", "q")
         array = self._rng.integers(0, 4, size=shape) if is_index else random_numbers(self._rng, shape)
+        if self._is_real:
+            array = real_parts(array)
         self.values[value] = array
         return Term("", (), dims, value)
 
@@ -185,7 +217,11 @@ class Sample:
 
 def random_matrix(rng: np.random.Generator, size: int, is_real: bool) -> Any:
     found = random_numbers(rng, (size, size))
-    return np.vectorize(lambda x: Number(x.re), otypes=[object])(found) if is_real else found
+    return real_parts(found) if is_real else found
+
+
+def real_parts(numbers: Any) -> Any:
+    return np.vectorize(lambda x: Number(x.re), otypes=[object])(numbers)
 
 
 def inverse(matrix: Any) -> Any:
@@ -273,6 +309,12 @@ FALSE_LAWS = (
     Law("every matrix its own inverse", "mm(U, U)", "eye"),
     Law("rows for columns", "mm(U, t(conj(U)))", "eye"),
     Law("a conjugate forgotten", "mm(t(U), U)", "eye"),
+    Law("sum of a product by rows", "sum_all(mm(A, B))", "mm(row_sums(A), column_sums(B))"),
+    Law("mean of a product by sums", "mean_all(mm(A, B))", "mm(column_sums(A), row_sums(B))"),
+    Law("row sums on the wrong side", "row_sums(mm(A, B))", "mm(row_sums(A), B)"),
+    Law("a row for a column", "mm(outer(x, y), z)", "scale(mm(x, z), y)"),
+    Law("rows of the second factor", "cut_rows(mm(A, B), p)", "mm(A, cut_rows(B, p))"),
+    Law("transform of an inverse real transform", "rfft(irfft(x))", "x"),
     Law("difference exchanged", "mm(sub(A, B), x)", "sub(mm(B, x), mm(A, x))"),
 )
 

@@ -28,49 +28,9 @@ from tesserac.pipeline import CALL_PASSES
 from tesserac.types.dims import Dim, parse_dim
 from tesserac.types.dtype import F32
 from tests.support.cpu_kernels import same_bits
+from tests.support.naive_algebra import ARGS, AS_WRITTEN, NAIVE, SIZES
 from tests.support.source_support import check_text, compile_to_forms, library
 
-SIZES = {"N": 6, "M": 4, "P": 3, "K": 2, "R": 5, "B": 2}
-ARGS = (
-    "a: Tensor[N, N, f32], b: Tensor[N, N, f32], c: Tensor[N, N, f32], m: Tensor[M, M, f32], p: Tensor[P, P, f32], "
-    "u: Tensor[N, K, f32], w: Tensor[K, N, f32], v: Tensor[N, f32], d: Tensor[N, f32], z: Tensor[M*P, f32], "
-    "y: Tensor[M*P, R, f32], x: Tensor[B, N, N, f32], q: Tensor[N, i64], h: Tensor[8, c64], s: f32"
-)
-PROGRAMS: dict[str, tuple[str, str, str]] = {
-    # name: (expression, what NumPy computes, the cost after, in products and sums)
-    "chain": ("a @ b @ c @ v", "a @ b @ c @ v", "3*N*N"),
-    "row": ("v @ (a @ b @ c)", "v @ a @ b @ c", "3*N*N"),
-    "trace": ("trace(a @ b)", "np.trace(a @ b)", "N*N"),
-    "trace_of_three": ("trace(a @ u @ w)", "np.trace(a @ u @ w)", "N*N*K + N*K"),
-    "diagonal": ("diagonal(a @ b)", "np.diagonal(a @ b)", "N*N"),
-    "scaled_rows": ("diag(d) @ a", "np.diag(d) @ a", "N*N"),
-    "scaled_columns": ("a @ diag(d)", "a @ np.diag(d)", "N*N"),
-    "diagonals": ("diag(d) @ diag(v) @ v", "d * v * v", "2*N"),
-    "identity": ("eye(N) @ a @ eye(N) @ v", "a @ v", "N*N"),
-    "multiple": ("(s * eye(N) + diag(d)) @ v", "(s + d) * v", "4*N"),
-    "low_rank": ("(diag(d) + u @ w) @ v", "d * v + u @ (w @ v)", "2*N*K + 2*N"),
-    "kronecker": ("kron(m, p) @ z", "np.kron(m, p) @ z", "M*M*P + M*P*P"),
-    "kronecker_right": ("z @ kron(m, p)", "z @ np.kron(m, p)", "M*M*P + M*P*P"),
-    "kronecker_turned": ("kron(m, p).T @ z", "np.kron(m, p).T @ z", "M*M*P + M*P*P"),
-    "kronecker_columns": ("kron(m, p) @ y", "np.kron(m, p) @ y", "M*M*P*R + M*P*P*R"),
-    "kronecker_trace": ("trace(kron(m, p))", "np.trace(m) * np.trace(p)", "M + P + 1"),
-    "mixed_product": ("kron(m, p) @ kron(m, p) @ z", "np.kron(m @ m, p @ p) @ z", "2*M*M*P + 2*M*P*P"),
-    "turned": ("(a @ b @ c).T @ v", "(a @ b @ c).T @ v", "3*N*N"),
-    "twice_turned": ("a.T.T @ v", "a @ v", "N*N"),
-    "batch": ("x @ a @ v", "x @ (a @ v)", "N*N + B*N*N"),
-    "batch_chain": ("x @ x @ x[:, :, :1]", "x @ (x @ x[:, :, :1])", "2*B*N*N"),
-    "batch_turned": ("x @ (x.T @ x[:, :1, :].T)", "x @ (x.mT @ x[:, :1, :].mT)", "2*B*N*N"),
-    "contraction": ('einsum("ij,jk,k->i", a, b, v)', "a @ (b @ v)", "2*N*N"),
-    "contraction_turned": ('einsum("ji,kj,lk,l->i", a, b, c, v)', "a.T @ (b.T @ (c.T @ v))", "3*N*N"),
-    "contraction_bilinear": ('einsum("ij,jk,i,k->", a, b, v, d)', "v @ a @ b @ d", "2*N*N + N"),
-    "rows_taken": ("gather(eye(N), q, axis=0) @ a", "a[q]", "N*N"),
-    "bilinear": ("(v @ a) @ b @ d", "v @ a @ b @ d", "2*N*N + N"),
-    "transform": ("ifft(fft(h))", "h", "0"),
-    "transform_of_two": ("real(ifft2(fft2(complex(a, b))))", "a", "0"),
-    "transforms": ("fft(h) + fft(h * h)", "np.fft.fft(h + h * h)", "136"),
-    "gradient": ("grad(lambda e: sum(diag(e) @ a @ b @ v))(d)", "a @ (b @ v)", "2*N*N + N"),
-    "mapped": ("vmap(lambda e: a @ b @ e)(c)", "(a @ (b @ c.T)).T", "2*N*N*N"),
-}
 HELPERS = """
 struct Model[D]:
     A: Operator[D, D]
@@ -91,7 +51,7 @@ def carried(d: Tensor[N, f32], a: Tensor[N, N, f32], v: Tensor[N, f32]):
     return v
 
 """
-PROGRAMS |= {
+PROGRAMS = NAIVE | {
     # operators that functions, fields, loops, derivatives and maps have taken and given, beside tensors
     "inlined": ("product(product(a, b), c) @ v", "a @ b @ c @ v", "3*N*N"),
     "given": ("used(op.dense(a) ∘ op.dense(b) ∘ op.dense(c), v)", "a @ b @ c @ v", "3*N*N"),
@@ -106,12 +66,6 @@ PROGRAMS |= {
     "structured_trace": ("trace(made(d, u) ∘ op.dense(a))", "np.trace((np.diag(d) + u @ u.T) @ a)",
                          "N*N*K + N*K + 3*N"),
 }  # fmt: skip
-AS_WRITTEN = {
-    "square": ("a @ b @ c", "2*N*N*N"),
-    "unknown": ("a @ u @ w", "2*N*N*K"),
-    "used_twice": ("(a @ b) @ v + sum(a @ b, axis=0)", "N*N*N + N*N"),
-    "row_then_column": ("(a @ v) @ b @ v", "2*N*N + N"),
-}
 
 
 def text() -> str:
@@ -157,7 +111,7 @@ def cost(function: Op) -> int:
             total += 16 * size
         elif name in ELEMENTWISE:
             total += size
-        elif name == "sum":
+        elif name in ("sum", "mean"):
             total += count(tensor_type(op.operands[0]).dims)
     return total
 

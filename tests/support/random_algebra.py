@@ -28,11 +28,14 @@ _FORMS = {
     "matrix": (
         "({matrix} @ {matrix})", "({matrix} @ {matrix} @ {matrix})", "({matrix} + {matrix})", "({matrix} - {matrix})",
         "(2.0 * {matrix})", "({matrix}).T", "inv({regular})", "solve({regular}, {matrix})", "(-{matrix})",
-        "(diag({vector}) @ {matrix})", "({matrix} @ diag({vector}))", "({matrix} / 2.0)",
+        "(diag({vector}) @ {matrix})", "({matrix} @ diag({vector}))", "({matrix} / 2.0)", "outer({vector}, {vector})",
+        "({matrix} @ outer({vector}, {vector}))", "({matrix} * eye(N, dtype=f64))",
     ),
     "vector": (
         "({matrix} @ {vector})", "({matrix} @ {vector})", "({vector} @ {matrix})", "({vector} + {vector})",
         "({vector} * {vector})", "diagonal({matrix})", "solve({regular}, {vector})", "sum({matrix}, axis=0)",
+        "sum({matrix} @ {matrix}, axis=1)", "mean({matrix}, axis=1)", "({matrix} @ {matrix})[1]",
+        "({matrix} @ {matrix})[:, 2]", "(outer({vector}, {vector}) @ {vector})",
     ),
     "grid": (
         f"({_KRON} @ {{grid}})", f"({{grid}} @ {_KRON})", f"({_KRON} @ k)[:, 0]", f"solve({_KRON}, {{grid}})",
@@ -40,6 +43,7 @@ _FORMS = {
     ),
     "number": (
         "trace({matrix})", "trace({matrix} @ {matrix})", "({vector} @ {vector})", "sum({vector})", "det({regular})",
+        "sum({matrix} @ {matrix})", "mean({matrix} @ {matrix})", "({matrix} @ {matrix})[1, 2]",
     ),
 }  # fmt: skip
 KINDS = ("matrix", "vector", "grid", "number")
@@ -66,6 +70,7 @@ def values(seed: int) -> dict[str, Any]:
 
 def in_numpy(text: str, given: dict[str, Any]) -> Any:
     own = {"eye": lambda size, dtype: np.eye(size, dtype=dtype), "N": SIZE, "f64": np.float64}
-    known = {name: getattr(np, name) for name in ("kron", "trace", "diagonal", "diag", "outer", "tril", "triu", "sum")}
+    shared = ("kron", "trace", "diagonal", "diag", "outer", "tril", "triu", "sum", "mean")
+    known = {name: getattr(np, name) for name in shared}
     systems = {name: getattr(np.linalg, name) for name in ("inv", "det", "solve")}
     return eval(text, own | known | systems | given)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 
 from tesserac.graph.algebra.costs import Facts, counted, counted_all, is_polynomial, never_above, total
-from tesserac.graph.algebra.terms import Term
+from tesserac.graph.algebra.terms import Shape, Term
 from tesserac.types.dims import ONE, ZERO, Dim
 
 Tree = int | tuple["Tree", "Tree"]
@@ -26,32 +26,43 @@ LONGEST_FOR_ALL = 40
 def trees(factors: Sequence[Term], expected: Sequence[tuple[str, int]]) -> Sequence[Tree]:
     """Orders that are optimal for sizes of some kind: all alike, or one of them small or large; what is told to expect
     is as large as that in all of them."""
-    rows = _inner(factors[0]) if _is_batch(factors) else _rows(factors[0])
+    batch = _batch(factors)
+    rows = _inner(factors[0]) if batch else _rows(factors[0])
     edges = (rows, *map(_inner, factors[1:]), _columns(factors[-1]))
-    return _trees_of(edges, tuple(map(_per_vector, factors)), tuple(expected))
+    in_batch = tuple(bool(batch) and factor.rank > 2 for factor in factors)
+    weights = tuple(
+        counted_all(factor.shape[-2:]) if own else _per_vector(factor)
+        for factor, own in zip(factors, in_batch, strict=True)
+    )
+    return _trees_of(edges, weights, (in_batch, counted_all(batch)), tuple(expected))
 
 
 @lru_cache(maxsize=2048)
 def _trees_of(
-    edges: tuple[Dim, ...], weights: tuple[Dim, ...], expected: tuple[tuple[str, int], ...]
+    edges: tuple[Dim, ...],
+    weights: tuple[Dim, ...],
+    batch: tuple[tuple[bool, ...], Dim],
+    expected: tuple[tuple[str, int], ...],
 ) -> Sequence[Tree]:
     """By sizes alone, in which the products of one expression are much alike."""
     told = dict(expected)
-    symbols = sorted({name for dim in {*edges, *weights} for name in dim.symbols()})
+    in_batch, count = batch
+    symbols = sorted({name for dim in {*edges, *weights, count} for name in dim.symbols()})
     found: dict[Tree, None] = {}
-    samples = _samples([name for name in symbols if name not in told])
+    samples = samples_of([name for name in symbols if name not in told])
     affordable = max(2, MAX_SAMPLES * LONGEST_FOR_ALL**3 // len(weights) ** 3)
     for sample in samples[:affordable]:
         sizes = {**sample, **told}
-        at = {dim: _at(dim, sizes) for dim in {*edges, *weights}}
-        found[_optimal([at[edge] for edge in edges], [at[weight] for weight in weights])] = None
+        at = {dim: size_at(dim, sizes) for dim in {*edges, *weights, count}}
+        times = [at[count] if each else 1 for each in in_batch]
+        found[_optimal([at[edge] for edge in edges], [at[weight] for weight in weights], times)] = None
     return tuple(found)
 
 
 def may_reassociate(factors: Sequence[Term]) -> bool:
-    """Whether an order means anything: vectors only at the ends, and one batch of all factors, or of the first where no
-    vector meets it."""
-    if _is_batch(factors):
+    """Whether an order means anything: vectors only at the ends, and one batch of some or all factors, or of the first
+    where no vector meets it."""
+    if _batch(factors):
         return True
     vectors = [factor.rank < 2 for factor in factors]
     batches = [factor.rank > 2 for factor in factors]
@@ -60,13 +71,17 @@ def may_reassociate(factors: Sequence[Term]) -> bool:
     return not (vectors[0] and batches[-1])
 
 
-def _is_batch(factors: Sequence[Term]) -> bool:
-    """Whether a chain is one of matrices for each element of a batch: it costs that many times as much in any order."""
-    batch = factors[0].shape[:-2]
-    return bool(batch) and all(factor.shape[:-2] == batch for factor in factors)
+def _batch(factors: Sequence[Term]) -> Shape:
+    """The dims of a batch of chains, in which some matrices may be the same for all elements; those of a batch that
+    only the first factor has are rows of it."""
+    batches = {factor.shape[:-2] for factor in factors[1:] if factor.rank > 2}
+    if len(batches) != 1 or any(factor.rank < 2 for factor in factors):
+        return ()
+    [batch] = batches
+    return batch if factors[0].shape[:-2] in ((), batch) else ()
 
 
-def _samples(symbols: Sequence[str]) -> Sequence[Mapping[str, int]]:
+def samples_of(symbols: Sequence[str]) -> Sequence[Mapping[str, int]]:
     """Few, and the same for equal programs."""
     alike = dict.fromkeys(symbols, MEDIUM)
     if not symbols:
@@ -76,21 +91,23 @@ def _samples(symbols: Sequence[str]) -> Sequence[Mapping[str, int]]:
     return [alike, *larger, *smaller][:MAX_SAMPLES]
 
 
-def _optimal(edges: Sequence[int], weights: Sequence[int]) -> Tree:
+def _optimal(edges: Sequence[int], weights: Sequence[int], times: Sequence[int]) -> Tree:
     """Dynamic programming over all splits; of equal ones the last, which is the order as programs write it. `rows` has
-    the costs of what starts at a factor, `columns` those of what ends at one."""
+    the costs of what starts at a factor, `columns` those of what ends at one; `times` is how many there are of each
+    factor."""
     count = len(weights)
     rows, columns = [[0] for _ in range(count)], [[0] for _ in range(count)]  # the latter from the longest on
     splits: dict[tuple[int, int], int] = {}
     for length in range(2, count + 1):
         for first in range(count - length + 1):
             last = first + length - 1
-            area = edges[first] * edges[last + 1]
+            often = max(times[first : last + 1])
+            area = edges[first] * edges[last + 1] * often
             inner = edges[first + 1 : last + 1]
             parts = zip(rows[first], columns[last], inner, strict=True)
             costs = [before + behind + area * size for before, behind, size in parts]
-            costs[0] += min(weights[first] * edges[last + 1] - area * inner[0], 0)
-            costs[-1] += min(weights[last] * edges[first] - area * inner[-1], 0)
+            costs[0] += min(weights[first] * edges[last + 1] * often - area * inner[0], 0)
+            costs[-1] += min(weights[last] * edges[first] * often - area * inner[-1], 0)
             low = min(costs)
             splits[first, last] = last - 1 - costs[::-1].index(low)
             rows[first].append(low)
@@ -130,6 +147,8 @@ def _per_vector(factor: Term) -> Dim:
             return _per_vector(factor.args[0]) + _per_vector(factor.args[1])
         case "mm":
             return _per_vector(factor.args[0]) + _per_vector(factor.args[1])
+        case "outer":
+            return counted(factor.shape[0]) + counted(factor.shape[1])
         case "kron":
             a, b = factor.args
             return counted_all((*a.shape, b.shape[1])) + counted_all((a.shape[0], *b.shape))
@@ -175,12 +194,12 @@ def _forming(factor: Term) -> Dim:
             return _forming(factor.args[0]) + _forming(factor.args[1]) + factor.own_cost
         case "t" | "neg" | "scale":
             return _forming(factor.args[-1])
-        case "kron":
+        case "kron" | "outer":
             return factor.own_cost
     return ZERO
 
 
-def _at(dim: Dim, sizes: Mapping[str, int]) -> int:
+def size_at(dim: Dim, sizes: Mapping[str, int]) -> int:
     if is_polynomial(dim):
         values = (c * prod([sizes[str(atom)] ** power for atom, power in monomial]) for monomial, c in dim.terms)
         return max(int(sum(values)), 1)

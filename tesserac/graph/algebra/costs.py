@@ -21,6 +21,9 @@ TOLERANCE = 2
 """How many times more a form may cost at some sizes that is without bound cheaper at others: `A @ (B @ v)` is one
 product of vectors dearer than `(A @ B) @ v` where A has one row."""
 
+SLACK = 8
+"""Operations that decide nothing: `A @ x + v * (w @ x)` has one more than `(A + outer(v, w)) @ x` of one row."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -78,12 +81,14 @@ def is_open(one: Dim, two: Dim, facts: Facts) -> bool:
 
 def _surely_beats(new: Dim, old: Dim, facts: Facts) -> bool:
     """Whether a cost is the lower one for all sizes: nowhere above the other, or nowhere far above and without bound
-    below."""
+    below, or nowhere above by more than a few operations and somewhere below by more."""
     if new == old:
         return False
     if new.constant is not None and old.constant is not None:
         return new.constant < old.constant
-    return never_above(new, old, facts) or (never_above(new, old * TOLERANCE, facts) and _outgrows(old, new))
+    if never_above(new, old, facts) or (never_above(new, old * TOLERANCE, facts) and _outgrows(old, new)):
+        return True
+    return never_above(new, old + SLACK, facts) and not never_above(old, new + SLACK, facts)
 
 
 def never_above(low: Dim, high: Dim, facts: Facts) -> bool:

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.algebra.chains import Tree, may_reassociate, trees
+from tesserac.graph.algebra.contractions import by_pairs, contraction_trees
 from tesserac.graph.algebra.costs import Facts, beats, is_open
 from tesserac.graph.algebra.known import undoes
 from tesserac.graph.algebra.laws import rules_for
-from tesserac.graph.algebra.terms import Term, eye, make
+from tesserac.graph.algebra.terms import Term, equation_of, eye, make
 
 ASSOCIATIVITY = "associativity"
+ORDER = "order of a contraction"
 UNDONE = "orthonormal columns"
 MAX_STEPS = 400
 """Of one expression: more only laws that undo each other could need."""
@@ -72,9 +74,14 @@ class Engine:
             return term
         found = self._known.get(term)
         if found is None:
-            found = self._product(term) if term.head == "mm" else self._with_laws(self._inside(term))
-            self._known[term] = found
+            found = self._known[term] = self._of_parts(term)
         return found
+
+    def _of_parts(self, term: Term) -> Term:
+        if term.head == "mm":
+            return self._product(term)
+        inside = self._inside(term)
+        return self._with_laws(inside) if equation_of(term.head) is None else self._contraction(inside)
 
     def _inside(self, term: Term) -> Term:
         args = tuple(map(self._simplified, term.args))
@@ -97,6 +104,17 @@ class Engine:
         return term
 
     # -------------------------------------------------------------------------------------------------- products
+
+    def _contraction(self, term: Term) -> Term:
+        best = term
+        for tree in contraction_trees(term, self._facts.expected):
+            other = by_pairs(term, tree)
+            if beats(other.cost, best.cost, self._facts):
+                self.steps.append(Step(ORDER, best, other))
+                best = other
+            elif is_open(other.cost, best.cost, self._facts):
+                self.choices.append(Choice(best, other))
+        return best
 
     def _product(self, term: Term) -> Term:
         tree, factors = self._opened(term)

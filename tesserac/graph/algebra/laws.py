@@ -43,6 +43,22 @@ def _normal(name: str, left: str, right: str, when: str = "") -> Law:
     return Law(name, left, right, True, when)
 
 
+def _folds(kind: str, whole: str, rows: str, columns: str) -> Iterator[Law]:
+    """Laws that sums and means share: both are linear in the elements."""
+    yield Law(f"{kind} of a product", f"{whole}(mm(A, B))", f"mm({columns}(A), {rows}(B))")
+    yield Law(f"row {kind}s of a product", f"{rows}(mm(A, B))", f"mm(A, {rows}(B))")
+    yield Law(f"column {kind}s of a product", f"{columns}(mm(A, B))", f"mm({columns}(A), B)")
+    yield _normal(f"{kind} of a transpose", f"{whole}(t(A))", f"{whole}(A)")
+    yield _normal(f"row {kind}s of a transpose", f"{rows}(t(A))", f"{columns}(A)")
+    yield _normal(f"column {kind}s of a transpose", f"{columns}(t(A))", f"{rows}(A)")
+    yield Law(f"{kind} of a multiple", f"{whole}(scale(s, A))", f"times(s, {whole}(A))")
+    yield Law(f"row {kind}s of a multiple", f"{rows}(scale(s, A))", f"scale(s, {rows}(A))")
+    yield Law(f"column {kind}s of a multiple", f"{columns}(scale(s, A))", f"scale(s, {columns}(A))")
+    for fold, words in ((whole, kind), (rows, f"row {kind}s"), (columns, f"column {kind}s")):
+        yield Law(f"{words} of a sum", f"{fold}(add(A, B))", f"add({fold}(A), {fold}(B))")
+        yield Law(f"{words} of a difference", f"{fold}(sub(A, B))", f"sub({fold}(A), {fold}(B))")
+
+
 LAWS: tuple[Law, ...] = (
     # ------------------------------------------------------------------------------------------------ transposes
     _normal("double transpose", "t(t(M))", "M"),
@@ -96,6 +112,21 @@ LAWS: tuple[Law, ...] = (
     Law("Kronecker product on the right", "mm(C, kron(A, B))", "t(apply_kron(t(A), t(B), t(C)))"),
     Law("second factor first", "apply_kron(A, B, x)", "second_first(A, B, x)"),
     Law("second factor first on a matrix", "apply_kron(A, B, C)", "second_first(A, B, C)"),
+    # -------------------------------------------------------------------------------------- columns times rows
+    _normal("transpose of an outer product", "t(outer(x, y))", "outer(y, x)"),
+    _normal("conjugate of an outer product", "conj(outer(x, y))", "outer(conj(x), conj(y))"),
+    _normal("multiple of an outer product", "scale(s, outer(x, y))", "outer(scale(s, x), y)"),
+    _normal("negative of an outer product", "neg(outer(x, y))", "outer(neg(x), y)"),
+    _normal("scaled rows of an outer product", "rows(d, outer(x, y))", "outer(times(d, x), y)"),
+    _normal("scaled columns of an outer product", "columns(outer(x, y), d)", "outer(x, times(y, d))"),
+    Law("outer product applied", "mm(outer(x, y), z)", "scale(mm(y, z), x)"),
+    Law("outer product applied from the right", "mm(z, outer(x, y))", "scale(mm(z, x), y)"),
+    Law("outer product on the left", "mm(outer(x, y), A)", "outer(x, mm(y, A))"),
+    Law("outer product on the right", "mm(A, outer(x, y))", "outer(mm(A, x), y)"),
+    # ------------------------------------------------------------------------------------------- parts of products
+    Law("rows of a product", "cut_rows(mm(A, B), p)", "mm(cut_rows(A, p), B)"),
+    Law("columns of a product", "cut_columns(mm(A, B), p)", "mm(A, cut_columns(B, p))"),
+    Law("elements of a product", "cut_rows(mm(A, x), p)", "mm(cut_rows(A, p), x)"),
     # ------------------------------------------------------------------------------------------------------ sums
     Law("sum applied", "mm(add(A, B), x)", "add(mm(A, x), mm(B, x))"),
     Law("difference applied", "mm(sub(A, B), x)", "sub(mm(A, x), mm(B, x))"),
@@ -120,6 +151,10 @@ LAWS: tuple[Law, ...] = (
     _normal("Kronecker product of two identities", "kron(eye, eye)", "eye"),
     _normal("Kronecker product of identities", "kron(eye, diag(d))", "diag(outer_kron(ones, d))", "square"),
     _normal("Kronecker product with the identity", "kron(diag(d), eye)", "diag(outer_kron(d, ones))", "square"),
+    _normal("elements on the diagonal", "times(A, eye)", "diag(diagonal(A))", "square"),
+    _normal("elements on a diagonal", "times(eye, A)", "diag(diagonal(A))", "square"),
+    _normal("multiples of a diagonal", "times(A, diag(d))", "diag(times(diagonal(A), d))"),
+    _normal("a diagonal times elements", "times(diag(d), A)", "diag(times(d, diagonal(A)))"),
     # ------------------------------------------------------------------------------------------------- triangles
     _normal("lower triangle twice", "tril(tril(A))", "tril(A)"),
     _normal("upper triangle twice", "triu(triu(A))", "triu(A)"),
@@ -145,6 +180,9 @@ LAWS: tuple[Law, ...] = (
         when="squares",
     ),
     Law("diagonal of a product", "diagonal(mm(A, B))", "row_products(A, B)"),
+    _normal("diagonal of an outer product", "diagonal(outer(x, y))", "times(x, y)", "square outer"),
+    _normal("trace of an outer product", "trace(outer(x, y))", "mm(x, y)", "square outer"),
+    _normal("sum of a diagonal", "total(diagonal(A))", "trace(A)"),
     _normal("trace of a transpose", "trace(t(A))", "trace(A)"),
     _normal("trace of a diagonal", "trace(diag(d))", "total(d)"),
     Law("trace of a multiple", "trace(scale(s, A))", "times(s, trace(A))"),
@@ -154,6 +192,24 @@ LAWS: tuple[Law, ...] = (
     Law("trace of scaled rows", "trace(rows(d, A))", "mm(d, diagonal(A))"),
     Law("trace of scaled columns", "trace(columns(A, d))", "mm(diagonal(A), d)"),
     Law("trace of a product", "trace(mm(A, B))", "sum_products(A, B)"),
+    # --------------------------------------------------------------------------------- sums and means of elements
+    *_folds("sum", "sum_all", "row_sums", "column_sums"),
+    *_folds("mean", "mean_all", "row_means", "column_means"),
+    _normal("row sums of a diagonal", "row_sums(diag(d))", "d"),
+    _normal("column sums of a diagonal", "column_sums(diag(d))", "d"),
+    _normal("sum of a diagonal matrix", "sum_all(diag(d))", "total(d)"),
+    _normal("row sums of the identity", "row_sums(eye)", "ones", "square"),
+    _normal("column sums of the identity", "column_sums(eye)", "ones", "square"),
+    _normal("row sums of an outer product", "row_sums(outer(x, y))", "scale(total(y), x)"),
+    _normal("column sums of an outer product", "column_sums(outer(x, y))", "scale(total(x), y)"),
+    _normal("sum of an outer product", "sum_all(outer(x, y))", "times(total(x), total(y))"),
+    _normal("row sums of a Kronecker product", "row_sums(kron(A, B))", "outer_kron(row_sums(A), row_sums(B))"),
+    _normal(
+        "column sums of a Kronecker product", "column_sums(kron(A, B))", "outer_kron(column_sums(A), column_sums(B))"
+    ),
+    _normal("sum of a Kronecker product", "sum_all(kron(A, B))", "times(sum_all(A), sum_all(B))"),
+    Law("row sums of scaled columns", "row_sums(columns(A, d))", "mm(A, d)"),
+    Law("column sums of scaled rows", "column_sums(rows(d, A))", "mm(d, A)"),
     # ------------------------------------------------------------------------------------------------ transforms
     _normal("inverse transform of a transform", "ifft(fft(x))", "x"),
     _normal("transform of an inverse transform", "fft(ifft(x))", "x"),
@@ -161,6 +217,8 @@ LAWS: tuple[Law, ...] = (
     _normal("transform of inversely transformed rows", "fft(ifft(M))", "M"),
     Law("transforms along two dims", "ifft(t(fft(t(M))))", "t(fft(t(ifft(M))))"),
     Law("inverse transforms along two dims", "fft(t(ifft(t(M))))", "t(ifft(t(fft(M))))"),
+    _normal("inverse transform of a real transform", "irfft(rfft(x))", "x"),
+    _normal("inverse transform of real transformed rows", "irfft(rfft(M))", "M"),
     Law("sum of transforms", "add(fft(x), fft(y))", "fft(add(x, y))"),
     Law("sum of inverse transforms", "add(ifft(x), ifft(y))", "ifft(add(x, y))"),
 )
@@ -169,6 +227,10 @@ LAWS: tuple[Law, ...] = (
 def _square(bound: Mapping[str, Term], term: Term) -> bool:
     matrix = next((arg for arg in (term, *term.args) if arg.rank == 2), term)
     return matrix.rank == 2 and matrix.shape[0] == matrix.shape[1]
+
+
+def _square_outer(bound: Mapping[str, Term], term: Term) -> bool:
+    return bound["x"].shape == bound["y"].shape
 
 
 def _squares(bound: Mapping[str, Term], term: Term) -> bool:
@@ -199,6 +261,7 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
     "": lambda bound, term: True,
     "square": _square,
     "squares": _squares,
+    "square outer": _square_outer,
     "conformal": _conformal,
     "self_adjoint": _self_adjoint,
     "real self_adjoint": lambda bound, term: _self_adjoint(bound, term) and is_real(term),

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from tesserac.graph.algebra.known import best_known, flags_of, held_flags
 from tesserac.graph.algebra.masks import mask_of
-from tesserac.graph.algebra.terms import HEADS, Term, eye, leaf, make, ones, permutation
+from tesserac.graph.algebra.reading_folds import FOLDS, same_element
+from tesserac.graph.algebra.terms import HEADS, Term, contracted, eye, leaf, make, permutation
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_of
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
@@ -19,7 +20,6 @@ from tesserac.ops.create import Eye, Full
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.held import ISOMETRY, UNITARY, Held
 from tesserac.ops.index import Gather
-from tesserac.ops.reduce import Sum
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ONE
 from tesserac.types.ty import TensorType
@@ -94,31 +94,43 @@ def is_structure(term: Term) -> bool:
     return bool(term.head) and HEADS[term.head].structured
 
 
-def _same_element(op: Op, *values: Value) -> bool:
-    result = tensor_type(op.result)
-    return all((ty.dtype, ty.policy) == (result.dtype, result.policy) for ty in map(tensor_type, values))
-
-
 # -------------------------------------------------------------------------------------------------------- products
 
 
 def _matmul(reader: Reader, op: Op, depth: int) -> Term | None:
-    if not _same_element(op, *op.operands):
+    if not same_element(op, *op.operands):
         return None
     return make("mm", reader.operand(op, 0, depth), reader.operand(op, 1, depth))
 
 
 def _einsum(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A trace or a diagonal; or matrices and vectors, each multiplied with what stands before it over the only letter
-    that both have."""
+    """A trace or a diagonal; a column times a row; matrices and vectors, each multiplied with what stands before it
+    over the only letter that both have; or any other contraction of several tensors."""
     operator = operator_of(op)
     assert isinstance(operator, Einsum)
     terms, output = operator.terms, operator.output
-    if not _same_element(op, *op.operands):
+    if not same_element(op, *op.operands):
         return None
     if terms == ["ii"] and output in ("", "i"):
         return make("diagonal" if output else "trace", reader.operand(op, 0, depth))
-    if len(terms) < 2 or any(len(term) > 2 or len(set(term)) < len(term) for term in terms):
+    if len(terms) == 2 and "".join(terms) == output and len(output) == len(set(output)) == 2:
+        return make("outer", reader.operand(op, 0, depth), reader.operand(op, 1, depth))
+    if len(terms) < 2 or any(len(set(term)) < len(term) for term in terms):
+        return None
+    return _chain(reader, op, operator, depth) or _contraction(reader, op, operator, depth)
+
+
+def _contraction(reader: Reader, op: Op, operator: Einsum, depth: int) -> Term | None:
+    """Of two tensors there is one order."""
+    count = len(operator.terms)
+    if count < 3:
+        return None
+    return make(contracted(operator.equation), *(reader.operand(op, place, depth) for place in range(count)))
+
+
+def _chain(reader: Reader, op: Op, operator: Einsum, depth: int) -> Term | None:
+    terms, output = operator.terms, operator.output
+    if any(len(term) > 2 for term in terms):
         return None
     found, letters = reader.operand(op, 0, depth), terms[0]
     for place in range(1, len(terms)):
@@ -154,7 +166,7 @@ def _where(reader: Reader, op: Op, depth: int) -> Term | None:
     """What a mask over places keeps: `where(i == j, d, 0)` is a diagonal, `where(j <= i, a, 0)` a triangle."""
     kept, other = op.operands[1:]
     ty, result = tensor_type(kept), tensor_type(op.result)
-    if result.rank != 2 or not _same_element(op, kept, other) or not is_zero(other):
+    if result.rank != 2 or not same_element(op, kept, other) or not is_zero(other):
         return None
     mask = mask_of(op.operands[0])
     if mask == "diag" and ty.dims == (result.dims[1],) and result.dims[0] == result.dims[1]:
@@ -249,7 +261,12 @@ def _sum_of_two(head: str) -> Callable[[Reader, Op, int], Term | None]:
 
 def _mul(reader: Reader, op: Op, depth: int) -> Term | None:
     """A multiple of a matrix, where it is the factor of a product or has a known structure, or of a vector between two
-    products; other products of elements are no linear algebra."""
+    products; a column times a row; what a diagonal leaves of a matrix. Other products of elements are no linear
+    algebra."""
+    if tensor_type(op.result).rank == 2:
+        found = _outer(reader, op, depth) or _on_diagonal(reader, op, depth)
+        if found is not None:
+            return found
     for scalar, other in (op.operands, op.operands[::-1]):
         number = _number(scalar)
         if number is not None and tensor_type(other).rank in (1, 2):
@@ -258,6 +275,39 @@ def _mul(reader: Reader, op: Op, depth: int) -> Term | None:
             counts = known or (_is_factor(op) if found.rank == 2 else _innermost(found).head == "mm")
             return make("scale", reader.atom(number), found) if counts else None
     return None
+
+
+def _outer(reader: Reader, op: Op, depth: int) -> Term | None:
+    """`x[:, None] * y[None, :]`, in whichever order."""
+    sides = [value.defining_op for value in op.operands]
+    if not same_element(op, *op.operands) or any(side is None or side.name != PREFIX + "reshape" for side in sides):
+        return None
+    vectors = [side.operands[0] for side in sides if side is not None]
+    if any(tensor_type(vector).rank != 1 for vector in vectors):
+        return None
+    first, second = vectors
+    m, n = (tensor_type(vector).dims[0] for vector in vectors)
+    dims = tuple(tensor_type(value).dims for value in op.operands)
+    if dims == ((ONE, m), (n, ONE)):
+        first, second = second, first
+    elif dims != ((m, ONE), (ONE, n)):
+        return None
+    return make("outer", reader.term(first, depth), reader.term(second, depth))
+
+
+def _on_diagonal(reader: Reader, op: Op, depth: int) -> Term | None:
+    """A matrix times a diagonal one, element by element."""
+    dims = tensor_type(op.result).dims
+    if any(tensor_type(value).dims != dims for value in op.operands) or not any(map(_may_be_diagonal, op.operands)):
+        return None
+    terms = [reader.term(value, depth) for value in op.operands]
+    return make("times", *terms) if any(term.head in ("eye", "diag") for term in terms) else None
+
+
+def _may_be_diagonal(value: Value) -> bool:
+    """As far as is seen without reading what leads to it."""
+    op = value.defining_op
+    return op is not None and op.name in (PREFIX + Eye.name, PREFIX + "where")
 
 
 def _number(value: Value) -> Value | None:
@@ -284,37 +334,7 @@ def _neg(reader: Reader, op: Op, depth: int) -> Term | None:
     return make("neg", found) if is_structure(found) and found.head != "t" else None
 
 
-# --------------------------------------------------------------------------------------- diagonals and transforms
-
-
-def _diagonal(reader: Reader, op: Op, depth: int) -> Term | None:
-    found = reader.operand(op, 0, depth)
-    return make("diagonal", found) if found.rank == 2 else None
-
-
-def _sum(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A trace; or the rows or columns of a diagonal matrix, each of one element."""
-    operator = operator_of(op)
-    assert isinstance(operator, Sum)
-    inner = op.operands[0].defining_op
-    if operator.keep or inner is None or not _same_element(op, op.operands[0]):
-        return None
-    ty = tensor_type(op.operands[0])
-    if inner.name == PREFIX + "diagonal" and ty.rank == 1:
-        found = reader.operand(op, 0, depth)
-        return make("trace", found.args[0]) if found.head == "diagonal" else None
-    if ty.rank == 2 and len(operator.axes) == 1:
-        found = reader.operand(op, 0, depth)
-        return found.args[0] if found.head == "diag" else ones(found.shape[0]) if found.head == "eye" else None
-    return None
-
-
-def _transform(head: str) -> Callable[[Reader, Op, int], Term | None]:
-    def read(reader: Reader, op: Op, depth: int) -> Term | None:
-        found = reader.operand(op, 0, depth)
-        return make(head, found if _same_element(op, op.operands[0]) else make("cast", found))
-
-    return read
+# ---------------------------------------------------------------------------------------- what changes nothing
 
 
 def _conj(reader: Reader, op: Op, depth: int) -> Term | None:
@@ -345,10 +365,7 @@ _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
         "sub": _sum_of_two("sub"),
         "mul": _mul,
         "neg": _neg,
-        "diagonal": _diagonal,
-        "sum": _sum,
-        "fft": _transform("fft"),
-        "ifft": _transform("ifft"),
+        **FOLDS,
         "conj": _conj,
         "wide": _same,
         "cast": _same,
@@ -358,12 +375,21 @@ _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
 }
 
 _TRANSFORMS = frozenset((PREFIX + "fft", PREFIX + "ifft"))
-_ROOTS = _TRANSFORMS | {PREFIX + name for name in ("matmul", "einsum", "diagonal", "sum", "permute", "conj")}
+_PRODUCTS = frozenset((PREFIX + "matmul", PREFIX + "einsum"))
+_ROOTS = _TRANSFORMS | _PRODUCTS
+_ROOTS |= {PREFIX + name for name in ("diagonal", "sum", "mean", "irfft", "permute", "conj")}
+_INSIDE = {
+    PREFIX + "add": (all, _TRANSFORMS),
+    PREFIX + "mul": (any, frozenset((PREFIX + Eye.name,))),
+    PREFIX + "cut": (all, _PRODUCTS),
+}
+"""What is read from an operation only where all or any of its operands are made by one of these: what else it adds,
+multiplies or cuts is read for itself."""
 
 
 def is_root(op: Op) -> bool:
-    """Whether expressions are read from here. A sum of elements is one only of transforms: what else it adds is read
-    for itself."""
-    if op.name != PREFIX + "add":
+    """Whether expressions are read from here."""
+    if op.name not in _INSIDE:
         return op.name in _ROOTS
-    return all(v.defining_op is not None and v.defining_op.name in _TRANSFORMS for v in op.operands)
+    which, names = _INSIDE[op.name]
+    return which(v.defining_op is not None and v.defining_op.name in names for v in op.operands)

@@ -80,14 +80,16 @@ def _kronecker(a: Term, b: Term) -> Structure | None:
 
 
 def _update(call: Op, term: Term) -> Structure | None:
-    """A diagonal matrix and a product of two others, added or subtracted."""
+    """A diagonal matrix and a product of two others, or of a column and a row, added or subtracted."""
     first, second = term.args
-    if term.head == "add" and first.head == "mm":
+    if term.head == "add" and first.head in ("mm", "outer"):
         first, second = second, first
-    if first.head not in ("diag", "eye") or second.head != "mm":
+    if first.head not in ("diag", "eye") or second.head not in ("mm", "outer"):
         return None
     diagonal = first.args[0] if first.head == "diag" else ones(first.shape[0])
     u, v = second.args
+    if second.head == "outer":
+        u, v = make("column", u), make("row", v)
     if u.rank != 2 or v.rank != 2:
         return None
     parts = (diagonal, make("neg", u) if term.head == "sub" else u, v)

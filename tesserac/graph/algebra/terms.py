@@ -7,7 +7,7 @@ it costs, and whether it says something about the structure of a matrix.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 from tesserac.base.dataclass import dataclass
@@ -17,7 +17,7 @@ from tesserac.graph.dialect import PREFIX
 from tesserac.ir.core import Value
 from tesserac.ops.contract import MatMul
 from tesserac.ops.create import Full
-from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import F32
 from tesserac.types.ty import TensorType
 
@@ -123,6 +123,14 @@ def _product_cost(term: Term) -> Dim:
     return counted_all(term.shape) * counted(term.args[0].shape[-1])
 
 
+def _folded(term: Term) -> Dim:
+    return counted_all(term.args[0].shape)
+
+
+def _real_transform_cost(term: Term) -> Dim:
+    return _FFT * _size(term)
+
+
 def _pair_cost(term: Term) -> Dim:
     """Every element of the first operand meets one of the second."""
     return counted_all(term.args[0].shape)
@@ -159,11 +167,67 @@ def _turned(a: Term) -> Shape:
 _FFT = Dim.const(16)
 """Of one element of a transform: about what the steps of a few thousand points take."""
 
-HEADS: dict[str, Head] = {
+_EINSUM = "einsum "
+
+
+def contracted(equation: str) -> str:
+    """The head of a contraction by letters."""
+    return _EINSUM + equation
+
+
+def equation_of(head: str) -> str | None:
+    return head.removeprefix(_EINSUM) if head.startswith(_EINSUM) else None
+
+
+def needed_letters(letters: str, by: str) -> str:
+    """Those that others have, each once."""
+    return "".join(dict.fromkeys(letter for letter in letters if letter in by))
+
+
+def _letters_of(equation: str, args: Sequence[Term]) -> dict[str, Dim]:
+    terms = equation.partition("->")[0].split(",")
+    return dict(pair for term, arg in zip(terms, args, strict=True) for pair in zip(term, arg.shape, strict=True))
+
+
+def _contraction_shape(equation: str, args: Sequence[Term]) -> Shape:
+    dims = _letters_of(equation, args)
+    return tuple(dims[letter] for letter in equation.partition("->")[2])
+
+
+def _contraction_cost(equation: str, term: Term) -> Dim:
+    """Of tensors that are contracted from left to right."""
+    dims = {letter: counted(dim) for letter, dim in _letters_of(equation, term.args).items()}
+    operands, _, output = equation.partition("->")
+    first, *rest = operands.split(",")
+    costs = []
+    for place, letters in enumerate(rest):
+        costs.append(product(dims[letter] for letter in dict.fromkeys(first + letters)))
+        first = needed_letters(first + letters, output + "".join(rest[place + 1 :]))
+    return total(costs)
+
+
+class _Heads(dict[str, "Head"]):
+    """The table, and a head for every contraction by letters."""
+
+    def __missing__(self, head: str) -> Head:
+        equation = equation_of(head)
+        if equation is None:
+            raise KeyError(head)
+        places = ", ".join("{}" for _ in equation.partition("->")[0].split(","))
+        self[head] = Head(
+            lambda *args: _contraction_shape(equation, args),
+            lambda term: _contraction_cost(equation, term),
+            f'einsum("{equation}", {places})',
+        )
+        return self[head]
+
+
+HEADS: dict[str, Head] = _Heads({
     "eye": Head(lambda: (), _size, "eye", structured=True),
     "diag": Head(lambda d: (d.shape[0], d.shape[0]), _size, "diag({})", structured=True),
     "perm": Head(lambda p: (), _size, "eye[{}]", structured=True),
     "kron": Head(_kronecker_shape, _size, "kron({}, {})", structured=True),
+    "outer": Head(lambda x, y: (*x.shape, *y.shape), _size, "outer({}, {})", structured=True),
     "tril": Head(lambda a: a.shape, _size, "tril({})", structured=True),
     "triu": Head(lambda a: a.shape, _size, "triu({})", structured=True),
     "t": Head(_turned, _free, "{}.T"),
@@ -180,16 +244,28 @@ HEADS: dict[str, Head] = {
     "second_first": Head(_applied_shape, _second_first_cost, "kron({}, {}), its second factor first, applied to {}"),
     "outer_kron": Head(lambda x, y: (x.shape[0] * y.shape[0],), _size, "kron({}, {})"),
     "take": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _size, "{}[{}]"),
+    "cut_rows": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _free, "rows of {}"),
+    "cut_columns": Head(lambda a, p: (a.shape[0], p.shape[0]), _free, "columns of {}"),
+    "column": Head(lambda x: (*x.shape, ONE), _free, "{}[:, None]"),
+    "row": Head(lambda x: (ONE, *x.shape), _free, "{}[None, :]"),
     "diagonal": Head(lambda a: (a.shape[0],), _size, "diagonal({})"),
     "trace": Head(lambda a: (), lambda term: counted(term.args[0].shape[0]), "trace({})"),
-    "total": Head(lambda x: (), lambda term: counted(term.args[0].shape[0]), "sum({})"),
+    "total": Head(lambda x: (), _folded, "sum({})"),
+    "sum_all": Head(lambda a: (), _folded, "sum({})"),
+    "row_sums": Head(lambda a: a.shape[:1], _folded, "sum({}, axis=1)"),
+    "column_sums": Head(lambda a: a.shape[1:], _folded, "sum({}, axis=0)"),
+    "mean_all": Head(lambda a: (), _folded, "mean({})"),
+    "row_means": Head(lambda a: a.shape[:1], _folded, "mean({}, axis=1)"),
+    "column_means": Head(lambda a: a.shape[1:], _folded, "mean({}, axis=0)"),
     "sum_products": Head(lambda a, b: (), _pair_cost, "sum({} * {}.T)"),
     "row_products": Head(lambda a, b: (a.shape[0],), _pair_cost, "sum({} * {}.T, axis=1)"),
     "fft": Head(lambda x: x.shape, lambda term: _FFT * _size(term), "fft({})"),
     "ifft": Head(lambda x: x.shape, lambda term: _FFT * _size(term), "ifft({})"),
+    "rfft": Head(lambda x: (*x.shape[:-1], x.shape[-1].floor_div(2) + 1), _real_transform_cost, "rfft({})"),
+    "irfft": Head(lambda z: (*z.shape[:-1], 2 * z.shape[-1] - 2), _real_transform_cost, "irfft({})"),
     "cast": Head(lambda x: x.shape, _size, "{}"),
     "ones": Head(lambda: (), _size, "ones"),
-}
+})  # fmt: skip
 
 
 def eye(size: Dim) -> Term:

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tesserac.graph.algebra.terms import Term
+from tesserac.graph.algebra.reading_folds import NOT_NARROW
+from tesserac.graph.algebra.terms import Term, equation_of
+from tesserac.graph.dialect import operator_of
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
-from tesserac.types.dims import ONE
+from tesserac.ops.shape import Slice
+from tesserac.types.dims import ONE, ZERO
 from tesserac.types.ty import TensorType
-
-NOT_NARROW = 32
-"""Bits of a type that sums are held in as they are."""
 
 
 class TermWriter:
@@ -35,6 +35,8 @@ class TermWriter:
     def _written(self, term: Term) -> Value:
         writer = _WRITERS.get(term.head)
         args = [self._known[arg] for arg in term.args]
+        if (equation := equation_of(term.head)) is not None:
+            return self.write("einsum", *args, equation=equation)
         return self.write(_OPERATORS[term.head], *args) if writer is None else writer(self, term, *args)
 
     def type(self, term: Term) -> TensorType:
@@ -42,6 +44,9 @@ class TermWriter:
 
     def column(self, vector: Value) -> Value:
         return self.write.reshape(vector, (*tensor_type(vector).dims, ONE))
+
+    def row(self, vector: Value) -> Value:
+        return self.write.reshape(vector, (ONE, *tensor_type(vector).dims))
 
 
 _OPERATORS = {
@@ -102,7 +107,7 @@ def _rows(w: TermWriter, term: Term, d: Value, a: Value) -> Value:
 
 
 def _columns(w: TermWriter, term: Term, a: Value, d: Value) -> Value:
-    return w.write("mul", a, w.write.reshape(d, (ONE, *tensor_type(d).dims)))
+    return w.write("mul", a, w.row(d))
 
 
 _KRON_STEPS = {
@@ -127,12 +132,43 @@ def _apply_kron(w: TermWriter, term: Term, a: Value, b: Value, x: Value) -> Valu
 
 
 def _outer_kron(w: TermWriter, term: Term, x: Value, y: Value) -> Value:
-    row = w.write.reshape(y, (ONE, *tensor_type(y).dims))
-    return w.write.reshape(w.write("mul", w.column(x), row), term.shape)
+    return w.write.reshape(w.write("mul", w.column(x), w.row(y)), term.shape)
 
 
 def _take(w: TermWriter, term: Term, a: Value, index: Value) -> Value:
     return w.write("gather", a, index, axis=0)
+
+
+def _outer(w: TermWriter, term: Term, x: Value, y: Value) -> Value:
+    return w.write("mul", w.column(x), w.row(y))
+
+
+def _part(axis: int) -> Callable[[TermWriter, Term, Value, Value], Value]:
+    def written(w: TermWriter, term: Term, a: Value, cut: Value) -> Value:
+        """The part of another matrix that an operation has taken of its own."""
+        assert cut.defining_op is not None
+        operator = operator_of(cut.defining_op)
+        assert isinstance(operator, Slice)
+        starts, steps = [ZERO] * term.rank, [1] * term.rank
+        starts[axis], steps[axis] = operator.starts[axis], operator.steps[axis]
+        return w.write("cut", a, starts=tuple(starts), sizes=term.shape, steps=tuple(steps))
+
+    return written
+
+
+def _column(w: TermWriter, term: Term, x: Value) -> Value:
+    return w.column(x)
+
+
+def _row(w: TermWriter, term: Term, x: Value) -> Value:
+    return w.row(x)
+
+
+def _fold(name: str, *axes: int) -> Callable[[TermWriter, Term, Value], Value]:
+    def written(w: TermWriter, term: Term, a: Value) -> Value:
+        return w.write(name, a, axes=axes, keep=False)
+
+    return written
 
 
 def _trace(w: TermWriter, term: Term, a: Value) -> Value:
@@ -174,6 +210,17 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "second_first": _apply_kron,
     "outer_kron": _outer_kron,
     "take": _take,
+    "outer": _outer,
+    "cut_rows": _part(0),
+    "cut_columns": _part(1),
+    "column": _column,
+    "row": _row,
+    "sum_all": _fold("sum", 0, 1),
+    "row_sums": _fold("sum", 1),
+    "column_sums": _fold("sum", 0),
+    "mean_all": _fold("mean", 0, 1),
+    "row_means": _fold("mean", 1),
+    "column_means": _fold("mean", 0),
     "trace": _trace,
     "total": _total,
     "sum_products": _sum_products,

@@ -1,0 +1,108 @@
+"""Reads what is left of a matrix: sums and means, its diagonal, some of its rows; and transforms that others undo.
+
+Enters: an operation, and a reader of what leads to it. Leaves: a term; None where it is none of linear algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tesserac.graph.algebra.terms import Term, leaf, make
+from tesserac.graph.dialect import PREFIX, operator_of
+from tesserac.ir.core import Op, Value
+from tesserac.ir.forms import tensor_type
+from tesserac.ops.reduce import Mean, Sum
+from tesserac.ops.shape import Slice
+from tesserac.types.dims import ZERO
+
+if TYPE_CHECKING:
+    from tesserac.graph.algebra.reading import Reader
+
+NOT_NARROW = 32
+"""Bits of a type in which sums are held as they are: of others a sum of a sum would be rounded twice."""
+_SUMS = {(0, 1): "sum_all", (1,): "row_sums", (0,): "column_sums"}
+_MEANS = {(0, 1): "mean_all", (1,): "row_means", (0,): "column_means"}
+
+
+def same_element(op: Op, *values: Value) -> bool:
+    result = tensor_type(op.result)
+    return all((ty.dtype, ty.policy) == (result.dtype, result.policy) for ty in map(tensor_type, values))
+
+
+def _diagonal(reader: Reader, op: Op, depth: int) -> Term | None:
+    found = reader.operand(op, 0, depth)
+    return make("diagonal", found) if found.rank == 2 else None
+
+
+def _sum(reader: Reader, op: Op, depth: int) -> Term | None:
+    """A trace, or the sum of the elements of a matrix, of its rows or its columns."""
+    inner = op.operands[0].defining_op
+    if inner is not None and inner.name == PREFIX + "diagonal" and same_element(op, op.operands[0]):
+        found = reader.operand(op, 0, depth)
+        return make("trace", found.args[0]) if found.head == "diagonal" and not op.attrs["keep"] else None
+    return _fold(reader, op, depth)
+
+
+def _fold(reader: Reader, op: Op, depth: int) -> Term | None:
+    """Of a matrix that linear algebra made."""
+    operator = operator_of(op)
+    assert isinstance(operator, Sum | Mean)
+    ty = tensor_type(op.operands[0])
+    if operator.keep or ty.rank != 2 or ty.dtype.bits < NOT_NARROW or not same_element(op, op.operands[0]):
+        return None
+    found = reader.operand(op, 0, depth)
+    heads = _SUMS if isinstance(operator, Sum) else _MEANS
+    return make(heads[operator.axes], found) if found.head else None
+
+
+def _cut(reader: Reader, op: Op, depth: int) -> Term | None:
+    """Rows or columns of a product, or both; which, the operation itself says: it stands in the term as a leaf."""
+    operator = operator_of(op)
+    assert isinstance(operator, Slice)
+    found, dims = reader.operand(op, 0, depth), tensor_type(op.result).dims
+    if found.head != "mm" or found.rank not in (1, 2):
+        return None
+    for axis, head in enumerate(("cut_rows", "cut_columns")[: found.rank]):
+        if (operator.starts[axis], operator.steps[axis], dims[axis]) != (ZERO, 1, found.shape[axis]):
+            found = make(head, found, leaf(op.result, dims[axis : axis + 1]))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------ transforms
+
+
+def _transform(head: str) -> Callable[[Reader, Op, int], Term | None]:
+    def read(reader: Reader, op: Op, depth: int) -> Term | None:
+        found = reader.operand(op, 0, depth)
+        return make(head, found if same_element(op, op.operands[0]) else make("cast", found))
+
+    return read
+
+
+def _irfft(reader: Reader, op: Op, depth: int) -> Term | None:
+    """The inverse of a transform of real numbers, of that alone: what is between them is complex."""
+    inner = _unpadded(op.operands[0]).defining_op
+    if inner is None or inner.name != PREFIX + "rfft" or inner.operands[0].type != op.result.type:
+        return None
+    return Term("irfft", (make("rfft", reader.operand(inner, 0, depth)),), tensor_type(op.result).dims)
+
+
+def _unpadded(value: Value) -> Value:
+    """What a value is behind padding by nothing."""
+    while (op := value.defining_op) is not None and op.name == PREFIX + "pad":
+        if (op.attrs["before"], op.attrs["after"]) != (ZERO, ZERO):
+            break
+        value = op.operands[0]
+    return value
+
+
+FOLDS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
+    "diagonal": _diagonal,
+    "sum": _sum,
+    "mean": _fold,
+    "cut": _cut,
+    "fft": _transform("fft"),
+    "ifft": _transform("ifft"),
+    "irfft": _irfft,
+}
