@@ -1,8 +1,9 @@
 """Operators of known structure beside other libraries: `python -m benchmarks.structured [PYTHON [SECONDS]]`.
 
 PYTHON is an interpreter that has NumPy and as many of SciPy, PyTorch, JAX, CoLA, linear_operator and PyLops as are
-wanted; each library runs alone in its process and on a core of its own, those beside it that there are cores for, for
-at most so many seconds, 240 unless said. Those that are not installed have dashes; the extra `operator-peers` has all.
+wanted; each library runs alone in its processes, every one on a core of its own, those beside it that there are cores
+for, for at most so many seconds, 240 unless said. NumPy and the forms by hand run in turns with ours. Those that are
+not installed have dashes; the extra `operator-peers` has all.
 Writes `benchmarks/results/structured-<machine>.md`.
 """
 
@@ -22,7 +23,10 @@ from benchmarks.structured_cases import CASES, LIBRARIES
 Figures = dict[str, tuple[float, str]]
 TIME_LIMIT = int(sys.argv[2]) if len(sys.argv) > 2 else 240
 MEMORY, BY_HAND = "gradient memory", "by hand"
-_MARK = BY_HAND + ": "
+IN_TURNS = (BY_HAND, "numpy")
+"""What runs in the processes of ours, in turns with it; marked by its name in front of that of a case."""
+PROCESSES = {"tessera": 4, "torch": 6, "jax": 2, "cola": 2}
+"""That the cases of a library are dealt to: compiling takes some of them most of the time. Others have one."""
 SAME_PROGRAMS = """\
 Kronecker products, their systems and determinants, circulant operators and `expm(A)` are the programs by
 hand, operation by operation (`tests/graph/test_hand_forms.py`): what differs there is noise. A diagonal and
@@ -30,19 +34,19 @@ a low rank looks at what is left of its system, which the form by hand does not.
 fewest operations that any order has (`tests/graph/test_chain_orders.py`)."""
 
 
-def figures(python: str, library: str) -> Figures:
+def figures(python: str, library: str, share: str) -> Figures:
     """Seconds by case, with the error or what went wrong."""
-    output, _ = run_apart([python, str(ROOT / "benchmarks" / "structured_peers.py"), library], TIME_LIMIT)
+    output, _ = run_apart([python, str(ROOT / "benchmarks" / "structured_peers.py"), library, share], TIME_LIMIT)
     rows = [line.split("\t") for line in output.splitlines() if line.count("\t") == 2]
     return {name: (float(seconds), note) for name, seconds, note in rows}
 
 
-def figures_by_core(python: str, library: str, cores: SimpleQueue[int]) -> Figures:
+def figures_by_core(python: str, library: str, share: str, cores: SimpleQueue[int]) -> Figures:
     """Those on a core that no other library has: a process is held to the cores of the thread that starts it."""
     core = cores.get()
     os.sched_setaffinity(0, [core])
     try:
-        return figures(sys.executable if library == "tessera" else python, library)
+        return figures(sys.executable if library == "tessera" else python, library, share)
     finally:
         cores.put(core)
 
@@ -64,18 +68,23 @@ def main() -> None:
     for core in os.sched_getaffinity(0):
         cores.put(core)
     with ThreadPoolExecutor(cores.qsize()) as pool:
-        runs = {pool.submit(figures_by_core, python, name, cores): name for name in LIBRARIES if name != BY_HAND}
+        shares = [(name, PROCESSES.get(name, 1)) for name in LIBRARIES if name != BY_HAND]
+        every = [(name, f"{part}/{count}") for name, count in shares for part in range(count)]
+        runs = {pool.submit(figures_by_core, python, *one, cores): one[0] for one in every}
         for run in as_completed(runs):
-            found[runs[run]] = run.result()
+            found[runs[run]] = found.get(runs[run], {}) | run.result()
             path.write_text(report(found), encoding="utf-8")
     print(report(found))
 
 
 def with_hand(found: dict[str, Figures]) -> dict[str, Figures]:
-    """In the order of the table, the forms by hand, which run in turns with ours, on their own."""
+    """In the order of the table, what runs in turns with ours on its own."""
     ours = found.get("tessera", {})
-    hand = {name.removeprefix(_MARK): row for name, row in ours.items() if name.startswith(_MARK)}
-    return {name: hand if name == BY_HAND else found.get(name, {}) for name in LIBRARIES}
+    told = {
+        library: {name.removeprefix(mark): row for name, row in ours.items() if name.startswith(mark)}
+        for library, mark in ((name, f"{name}: ") for name in IN_TURNS)
+    }
+    return {name: found.get(name, {}) | told.get(name, {}) for name in LIBRARIES}
 
 
 def report(found: dict[str, Figures]) -> str:
@@ -86,8 +95,8 @@ def report(found: dict[str, Figures]) -> str:
         f"`python -m benchmarks.structured PYTHON {TIME_LIMIT}`, {date.today()}, {platform.machine()}, one core, f32;",
         "microseconds of the processor for a call, the least of many turns, since other work runs on the machine; in",
         "brackets the largest error relative to the largest number of the result in f64; then how many times longer.",
-        "`by hand` is what an expert writes in the same language, in turns with ours; PyTorch and JAX are compiled and",
-        "written naively, NumPy is with SciPy and by hand. An operator is made in each call, as ours is.", "",
+        "`by hand` is what an expert writes in the same language; NumPy is with SciPy and by hand; both run in turns",
+        "with ours. PyTorch and JAX are compiled and naive. An operator is made in each call, as ours is.", "",
         "| program | " + " | ".join(found) + " |", "|---" * (len(found) + 1) + "|",
     ]  # fmt: skip
     for case in CASES:
@@ -99,7 +108,7 @@ def report(found: dict[str, Figures]) -> str:
     lines += ["", f"Peak memory of the gradient of |kron(a, b) x|^2 with sides of 128, in MiB: {told}.",
               "That is beyond what was taken before, compiling included; the matrix of the operator has 1024 MiB.",
               SAME_PROGRAMS,
-              f"What has a dash a library has not, or had no time for: each had {TIME_LIMIT} s in all."]  # fmt: skip
+              f"What has a dash a library has not, or had no time for: each process had {TIME_LIMIT} s."]  # fmt: skip
     if missing:
         lines.append(f"Not on this machine, or without any figure: {', '.join(missing)}.")
     return "\n".join(lines) + "\n"

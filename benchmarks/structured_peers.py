@@ -1,8 +1,8 @@
 """One library on the programs of `structured_cases.py`, alone in its process and on one core:
-`python structured_peers.py LIBRARY` prints for each a name, the processor's seconds of a call, the least of many, and
-the largest error relative to the largest number of the result in f64. It imports nothing of the project but for
-`tessera`. `python structured_peers.py turns TEXT` has the cases whose name has the text in one process, all libraries
-in turns, so that the clock of the processor is the same for all."""
+`python structured_peers.py LIBRARY [0/4]` prints for each, or for every fourth, a name, the processor's seconds of a
+call, the least of many, and the largest error relative to the largest number of the result in f64. It imports nothing
+of the project but for `tessera`. `python structured_peers.py turns TEXT` has the cases whose name has the text in one
+process, all libraries in turns, so that the clock of the processor is the same for all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from typing import Any
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TESSERA_NUM_THREADS"):
     os.environ[_name] = "1"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_PLATFORMS"], os.environ["CUDA_VISIBLE_DEVICES"] = "cpu", ""
+os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])  # JAX takes more threads than it is told to
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -261,24 +262,32 @@ def main(library: str) -> None:
     if library == "turns":
         in_turns(sys.argv[2])
         return
-    memory = gradient_memory(library) if not sys.argv[2:] else None
-    print(f"gradient memory\t{memory if memory is not None else 'nan'}\t0", flush=True)
-    for case in CASES:
+    first, step = map(int, sys.argv[2].split("/")) if sys.argv[2:] else (0, 1)
+    if first == 0:
+        memory = gradient_memory(library)
+        print(f"gradient memory\t{memory if memory is not None else 'nan'}\t0", flush=True)
+    for case in CASES[first::step]:
         code = code_of(library, case)
-        if not code or (sys.argv[2:] and sys.argv[2] not in case.name):
+        if not code:
             continue
         try:
-            call = MAKERS[library](code, case)
-            error = error_of(call, case)
-            if library == "tessera" and case.hand:
-                hand = of_tessera(case.hand, case)
-                ours, theirs = best_times(call, hand)
-                print(f"{case.name}\t{ours:.9f}\t{error:.3g}", flush=True)
-                print(f"by hand: {case.name}\t{theirs:.9f}\t{error_of(hand, case):.3g}", flush=True)
-                continue
-            print(f"{case.name}\t{best_times(call)[0]:.9f}\t{error:.3g}", flush=True)
+            calls = {"": MAKERS[library](code, case)} | (beside_ours(case) if library == "tessera" else {})
+            errors = [error_of(call, case) for call in calls.values()]
+            for name, seconds, error in zip(calls, best_times(*calls.values()), errors, strict=True):
+                print(f"{name}{case.name}\t{seconds:.9f}\t{error:.3g}", flush=True)
         except Exception as problem:  # one that fails leaves the others their figures
             print(f"{case.name}\tnan\t{type(problem).__name__}: {str(problem)[:200]!r}", flush=True)
+
+
+def beside_ours(case: Case) -> dict[str, Callable[[], Any]]:
+    """What runs in turns with ours: forms by hand, in our language and in NumPy, where that has what they need."""
+    found = {"by hand: ": of_tessera(case.hand, case)} if case.hand else {}
+    try:
+        call = of_numpy(code_of("numpy", case) or "missing", case)
+        call()
+        return found | {"numpy: ": call}
+    except (ImportError, NameError):
+        return found
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from tesserac.check.model.library_annotations import (
     LOWER,
     ORTHONORMAL,
     POSITIVE,
+    PRODUCT,
     UPDATE,
     UPPER,
 )
@@ -95,6 +96,7 @@ _WORDS = {
     UPDATE: "a diagonal one and a product",
     ORTHONORMAL: "unitary",
     POSITIVE: "positive semidefinite",
+    PRODUCT: "a product of square ones",
 }
 
 

@@ -19,7 +19,7 @@ from tesserac.graph.algebra.engine import Engine
 from tesserac.graph.algebra.terms import Term, make
 from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
-from tesserac.graph.passes.choose_forms import by_structure
+from tesserac.graph.passes.choose_forms import Chosen, by_structure
 from tesserac.graph.passes.inline import inline
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import TensorType, tensor_type
@@ -254,6 +254,18 @@ SOLVES: dict[str, tuple[str, str]] = {
     "inverse_columns": ("inv(a) @ b", f"{S}(a, b)"),
     "inverse_diagonal": ("inv(diag(d)) @ v", "v / d"),
     "inverse_kronecker": ("inv(kron(m, p)) @ z", f"{S}({K}, z)"),
+    "inverse_turned": ("inv(a).T @ v", f"{S}(a.T, v)"),
+    "inverse_turned_right": ("v @ inv(a).T", f"{S}(a, v)"),
+    "inverse_in_chain": ("inv(a) @ b @ v", f"{S}(a, b @ v)"),
+    "product": ("solve(f @ f, k)", f"{S}(f @ f, k)"),
+    "product_of_three": ("solve(a @ diag(d) @ tril(a), v)", f"{S}(a @ np.diag(d) @ np.tril(a), v)"),
+    "product_used": ("(lambda x: solve(x, k) + x[0])(f @ f)", f"{S}(f @ f, k) + (f @ f)[0]"),
+    "det_of_product": ("det(a @ (a / 9.0))", f"{D}(a @ (a / 9))"),
+    "logdet_of_product": ("slogdet(f @ f.T)[1]", f"{L}(f @ f.T)[1]"),
+    "product_slope": (
+        "grad(lambda x: det(x @ (a / 9.0)) + slogdet(x @ a)[1])(a)",
+        f"np.linalg.inv(a).T * (1 + {D}(a @ (a / 9)))",
+    ),
     "inverse_update": ("inv(diag(e) + g @ g.T) @ k", f"{S}(np.diag(e) + g @ g.T, k)"),
     "det": (
         "det(diag(d)) + det(tril(a)) + det(kron(m, p))",
@@ -308,7 +320,10 @@ TAKEN = {
     "diagonal": "diagonal", "diagonal_columns": "diagonal", "multiple": "diagonal", "lower": "lower", "upper": "upper",
     "lower_turned": "upper", "kronecker": "kronecker", "kronecker_columns": "kronecker", "update": "update",
     "update_minus": "update", "update_zero": "", "inverse": "applied", "inverse_right": "applied",
-    "inverse_columns": "applied", "inverse_diagonal": "diagonal", "inverse_kronecker": "kronecker",
+    "inverse_columns": "applied", "inverse_diagonal": "applied diagonal", "inverse_kronecker": "applied kronecker",
+    "inverse_turned": "applied", "inverse_turned_right": "applied", "inverse_in_chain": "applied", "product": "product",
+    "product_of_three": "product lower", "product_used": "", "det_of_product": "product",
+    "logdet_of_product": "product", "product_slope": "product product",
     "inverse_update": "applied update", "det": "kronecker lower diagonal", "det_update": "update",
     "logdet": "diagonal kronecker", "logdet_update": "update", "gradient": "update", "mapped": "diagonal",
 }  # fmt: skip
@@ -320,7 +335,11 @@ def test_structure_is_seen() -> None:
     entries = {function.symbol for function in checked.module.functions}
     module = run_passes(build_module(list(checked.functions.values()), entries), [inline], verify=True)
     found: dict[str, list[str]] = {name: [] for name in SOLVES}
-    by_structure(module, lambda taken: found[taken.function.removeprefix("m.f_")].append(taken.structure))
+    chosen: list[Any] = []
+    by_structure(module, chosen.append)
+    for taken in chosen:
+        if isinstance(taken, Chosen):
+            found[taken.function.removeprefix("m.f_")].append(taken.structure)
     assert {name: " ".join(names) for name, names in found.items()} == TAKEN
 
 

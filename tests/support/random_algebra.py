@@ -28,6 +28,7 @@ _FORMS = {
     "matrix": (
         "({matrix} @ {matrix})", "({matrix} @ {matrix} @ {matrix})", "({matrix} + {matrix})", "({matrix} - {matrix})",
         "(2.0 * {matrix})", "({matrix}).T", "inv({regular})", "solve({regular}, {matrix})", "(-{matrix})",
+        "(inv({regular}).T @ {matrix})", "(inv({regular}) @ {matrix} @ {matrix})",
         "(diag({vector}) @ {matrix})", "({matrix} @ diag({vector}))", "({matrix} / 2.0)", "outer({vector}, {vector})",
         "({matrix} @ outer({vector}, {vector}))", "({matrix} * eye(N, dtype=f64))",
     ),
@@ -35,7 +36,8 @@ _FORMS = {
         "({matrix} @ {vector})", "({matrix} @ {vector})", "({vector} @ {matrix})", "({vector} + {vector})",
         "({vector} * {vector})", "diagonal({matrix})", "solve({regular}, {vector})", "sum({matrix}, axis=0)",
         "sum({matrix} @ {matrix}, axis=1)", "mean({matrix}, axis=1)", "({matrix} @ {matrix})[1]",
-        "({matrix} @ {matrix})[:, 2]", "(outer({vector}, {vector}) @ {vector})",
+        "({matrix} @ {matrix})[:, 2]", "(inv({regular} @ {regular}) @ {vector})",
+        "(outer({vector}, {vector}) @ {vector})",
     ),
     "grid": (
         f"({_KRON} @ {{grid}})", f"({{grid}} @ {_KRON})", f"({_KRON} @ k)[:, 0]", f"solve({_KRON}, {{grid}})",
@@ -44,6 +46,7 @@ _FORMS = {
     "number": (
         "trace({matrix})", "trace({matrix} @ {matrix})", "({vector} @ {vector})", "sum({vector})", "det({regular})",
         "sum({matrix} @ {matrix})", "mean({matrix} @ {matrix})", "({matrix} @ {matrix})[1, 2]",
+        "det({regular} @ {regular})",
     ),
 }  # fmt: skip
 KINDS = ("matrix", "vector", "grid", "number")

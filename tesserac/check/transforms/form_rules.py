@@ -7,6 +7,7 @@ replaced by once the structure is known. A form takes the parts of the matrix an
     lower       the matrix, of which only the lower triangle is read; likewise upper
     kronecker   a[M, M] and b[P, P], of kron(a, b)
     update      d[N], u[N, K] and v[K, N], of diag(d) + u @ v
+    product     a[N, N] and b[N, N], of a @ b
     unitary     the matrix, whose inverse is its adjoint
     positive    the matrix, which is self-adjoint and has no negative eigenvalue
     applied     the matrix and x[N, R]: what f of the matrix, which is a matrix, is times x
@@ -28,6 +29,7 @@ from tesserac.check.model.library_annotations import (
     LOWER,
     ORTHONORMAL,
     POSITIVE,
+    PRODUCT,
     UPDATE,
     UPPER,
 )
@@ -53,11 +55,11 @@ def with_forms(body: Body, call: typed.Call, ref: FunctionRef) -> typed.Call:
 
 
 def _may_have_forms(body: Body, call: typed.Call) -> bool:
-    """Calls inside the library have none, but that which applies an inverse: a form that called what has forms would
-    have one of each structure again, for ever larger types."""
+    """Calls inside the library have none, but those which apply an inverse or take a product apart: another form that
+    called what has forms would have one of each structure again, for ever larger types."""
     if not of_library(call.span.file):
         return True
-    return body.rules.has_form(APPLIED, body.name)
+    return any(body.rules.has_form(structure, body.name) for structure in (APPLIED, PRODUCT))
 
 
 def _bind(body: Body, call: typed.Call, matrix: TensorType, structure: str, ref: FunctionRef) -> typed.Form | None:
@@ -114,6 +116,7 @@ _PARTS: dict[str, Callable[[TensorType], list[Type]]] = {
     UPPER: _whole,
     ORTHONORMAL: _whole,
     POSITIVE: _whole,
+    PRODUCT: lambda a: [a, a],
     KRONECKER: lambda a: [_like(a, *(Dim.sym(name),) * 2) for name in (ROWS_OF_FIRST, ROWS_OF_SECOND)],
     UPDATE: lambda a: [_like(a, a.dims[0]), _like(a, a.dims[0], Dim.sym(RANK)), _like(a, Dim.sym(RANK), a.dims[0])],
     APPLIED: lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))],

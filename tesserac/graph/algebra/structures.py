@@ -14,6 +14,7 @@ from tesserac.check.model.library_annotations import (
     LOWER,
     ORTHONORMAL,
     POSITIVE,
+    PRODUCT,
     UPDATE,
     UPPER,
 )
@@ -23,6 +24,7 @@ from tesserac.graph.algebra.engine import Engine
 from tesserac.graph.algebra.known import best_known, flags_of, held_flags
 from tesserac.graph.algebra.reading import Reader
 from tesserac.graph.algebra.terms import Term, leaf, make, ones
+from tesserac.graph.dialect import CALL
 from tesserac.ir.core import Op
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.held import PSD, UNITARY
@@ -70,6 +72,8 @@ def _made_of(call: Op, term: Term) -> Structure | None:
             return _kronecker(*term.args)
         case Term(head="add" | "sub"):
             return _update(call, term)
+        case Term(head="mm"):
+            return _product(call, *term.args)
     return None
 
 
@@ -77,6 +81,25 @@ def _kronecker(a: Term, b: Term) -> Structure | None:
     if a.shape[0] != a.shape[1] or b.shape[0] != b.shape[1]:
         return None
     return Structure(KRONECKER, (a, b), ((ROWS_OF_FIRST, a.shape[0]), (ROWS_OF_SECOND, b.shape[0])))
+
+
+def _product(call: Op, a: Term, b: Term) -> Structure | None:
+    """Of square matrices: two systems have half of the operations of a product and one, and lose fewer digits. Where
+    others need the product, too, it is there."""
+    is_needed = any(user.name != CALL for user, _ in call.operands[0].uses)
+    if is_needed or any(part.rank != 2 or part.shape[0] != part.shape[1] for part in (a, b)):
+        return None
+    size, columns = counted(a.shape[0]), _columns_of(call)
+    one = size * size * size
+    return Structure(PRODUCT, (a, b), (), 2 * one + 2 * size * size * columns, 4 * one + size * size * columns)
+
+
+def _columns_of(call: Op) -> Dim:
+    """How many systems a call solves."""
+    columns = ONE
+    for value in call.operands[1:]:
+        columns = counted_all(tensor_type(value).dims[1:])
+    return columns
 
 
 def _update(call: Op, term: Term) -> Structure | None:
@@ -100,8 +123,6 @@ def _update(call: Op, term: Term) -> Structure | None:
 def _update_costs(call: Op, size: Dim, rank: Dim) -> tuple[Dim, Dim]:
     """Of a system of the rank of the update, the residual of whose solution is looked at, and of one of the size of the
     matrix."""
-    columns = ONE
-    for value in call.operands[1:]:
-        columns = counted_all(tensor_type(value).dims[1:])
+    columns = _columns_of(call)
     whole = size * size * size + size * size * columns
     return size * rank * rank + rank * rank * rank + 4 * size * rank * columns, whole

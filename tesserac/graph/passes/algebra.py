@@ -64,14 +64,14 @@ def algebra(module: Module) -> Module:
 
 def by_laws(module: Module, observe: Observe | None) -> Module:
     """The pass; `observe` is told of every expression that a law changed, or would change for some sizes."""
-    kernels = _kernels(module)
+    kernels = kernels_of(module)
     for function in module.ops:
         if function.symbol not in kernels:
-            _rewrite_function(function, observe)
+            rewrite_function(function, observe)
     return module
 
 
-def _kernels(module: Module) -> set[str]:
+def kernels_of(module: Module) -> set[str]:
     """Kernels, what they do block by block, and functions that kernels implement to the bit."""
     found: set[str] = set()
     for function in module.ops:
@@ -81,7 +81,7 @@ def _kernels(module: Module) -> set[str]:
     return found
 
 
-def _rewrite_function(function: Op, observe: Observe | None) -> None:
+def rewrite_function(function: Op, observe: Observe | None) -> None:
     by_applications(function, observe)
     roots = [op for op in function.walk() if is_root(op)]
     if not roots:

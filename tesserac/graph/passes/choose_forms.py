@@ -38,6 +38,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.check.model.library_annotations import APPLIED, POSITIVE, UPDATE
 from tesserac.check.transforms.form_rules import COLUMNS
+from tesserac.graph.algebra.applications import Spared
 from tesserac.graph.algebra.costs import Facts, beats, facts_of, is_open
 from tesserac.graph.algebra.structures import Structure, structures_of
 from tesserac.graph.algebra.writing import TermWriter
@@ -45,6 +46,7 @@ from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.batching.dialect import VMAP
 from tesserac.graph.dialect import AS, CALL, CUSTOM, FORMS, NUMERICS, PREFIX, expected_sizes
+from tesserac.graph.passes.algebra import Rewrite, kernels_of, rewrite_function
 from tesserac.graph.passes.inline import erase_unreached, inline_call, stays
 from tesserac.graph.substitute import replace_op
 from tesserac.ir.builder import Builder
@@ -59,7 +61,7 @@ from tesserac.ir.types import Type
 from tesserac.ops.calculus import Writer
 from tesserac.types.dims import ONE, Dim
 
-MATMUL = PREFIX + "matmul"
+MATMUL, PERMUTE = PREFIX + "matmul", PREFIX + "permute"
 BRANCHES = (UPDATE, POSITIVE)
 """Structures whose forms look at what they found, and solve the whole system where that is not enough."""
 MAX_FORMS = 64
@@ -92,7 +94,7 @@ class Left:
     whole: Dim
 
 
-Observe = Callable[[Chosen | Left], None]
+Observe = Callable[[Chosen | Left | Rewrite | Spared], None]
 
 
 @pass_(GRAPH, GRAPH, "choose_forms")
@@ -105,12 +107,20 @@ def by_structure(module: Module, observe: Observe | None) -> Module:
     functions = list(module.ops)
     if not any(op.name == CALL for function in functions for op in function.walk()):
         return module
+    kernels = kernels_of(module)
     for function in functions:
+        if function.symbol not in kernels and any(_is_applied(op) for op in function.walk()):
+            rewrite_function(function, observe)
         _Chooser(module, function, observe).run()
     erase_unreached(module)
     while erase_dead(module):
         pass
     return module
+
+
+def _is_applied(op: Op) -> bool:
+    """Whether the order of products around a call decides what is computed: `inv(a) @ (b @ v)` has one system."""
+    return op.name == CALL and APPLIED in _forms(op)
 
 
 class _Chooser:
@@ -131,7 +141,7 @@ class _Chooser:
 
     def _resolve(self, op: Op) -> None:
         forms = _forms(op)
-        if self._taken < MAX_FORMS and (self._by_structure(op, forms) or self._applied(op, forms)):
+        if self._taken < MAX_FORMS and (self._applied(op, forms) or self._by_structure(op, forms)):
             self._taken += 1
             return
         callee = self._module.lookup(str(op.attrs["callee"]))
@@ -159,16 +169,18 @@ class _Chooser:
         return True
 
     def _applied(self, op: Op, forms: Mapping[str, Attr]) -> bool:
-        """A matrix that is only multiplied with something is not made."""
-        user = _only_user(op)
+        """A matrix that is only multiplied with something is not made; what is turned is the one of a turned matrix."""
+        turned = _turned(op)
+        made = op if turned is None else turned
+        user = _only_user(made)
         if APPLIED not in forms or user is None or not self._may_assert(op, forms[APPLIED]) or not _may_move(op, user):
             return False
         self._tell(op, Structure(APPLIED, ()), forms)
         write = _writer(user, op)
-        on_left = user.operands[0] is op.results[0]
+        on_left = user.operands[0] is made.result
         matrix, other = op.operands[0], user.operands[1 if on_left else 0]
         is_vector = tensor_type(other).rank == 1
-        if not on_left:
+        if on_left == (turned is not None):
             matrix = write.permute(matrix, (1, 0))
         if is_vector:
             other = write.reshape(other, (*tensor_type(other).dims, ONE))
@@ -182,8 +194,9 @@ class _Chooser:
         elif not on_left:
             result = _writer(user, op).permute(result, (1, 0))
         user.result.replace_all_uses(result)
-        user.erase()
-        op.erase()
+        for gone in (user, turned, op):
+            if gone is not None:
+                gone.erase()
         return True
 
     def _may_assert(self, op: Op, form: Attr) -> bool:
@@ -245,8 +258,16 @@ def _writer(at: Op, op: Op) -> Writer:
     return writer(Builder.before(at), {} if mode is None else {NUMERICS: mode})
 
 
+def _turned(op: Op) -> Op | None:
+    """The transpose that alone needs the matrix that a call gives."""
+    users = [user for user, _ in op.results[0].uses] if len(op.results) == 1 else []
+    if len(users) != 1 or users[0].name != PERMUTE or users[0].parent is not op.parent:
+        return None
+    return users[0] if users[0].attrs["order"] == (1, 0) else None
+
+
 def _only_user(op: Op) -> Op | None:
-    """The product that alone needs the matrix that a call gives."""
+    """The product that alone needs a matrix."""
     users = [user for user, _ in op.results[0].uses] if len(op.results) == 1 else []
     if len(users) != 1 or users[0].name != MATMUL or users[0].parent is not op.parent:
         return None
