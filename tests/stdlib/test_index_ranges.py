@@ -1,5 +1,5 @@
-"""Integers that name no place: which functions count negative ones from the end, which leave them out, and that all others
-end the call, as PyTorch and SciPy do."""
+"""Integers that name no place: which functions count negative ones from the end, which leave them out, and that all
+others end the call, as PyTorch and SciPy do."""
 
 from __future__ import annotations
 
