@@ -33,6 +33,7 @@ from tesserac.schedule.access import access_through, keeps_memory, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
 from tesserac.schedule.gathered import gather_below_map
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.map_parts import compute_by_parts
 from tesserac.schedule.parts import merge_behind, put_part_by_part
 from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, respace_reduce, squeeze, squeeze_gather
 from tesserac.types.dtype import DType
@@ -63,6 +64,7 @@ def _normalise_block(block: Block, machine: Machine) -> None:
         put_part_by_part(op)
     for op in [op for op in block.ops if op.name == "form.assemble"]:
         merge_behind(op)
+    compute_by_parts(block)
     for op in list(block.ops):
         if op.name == "form.contract":
             _normalise_contract(op, machine)
