@@ -9,7 +9,10 @@ import pytest
 
 import tessera
 from tesserac.graph.interp import run_function
+from tesserac.graph.passes.place_kernels import placed_kernels
+from tesserac.schedule.machine import SM_90A
 from tests.support.source_support import compile_to_forms, normal
+from tests.tile.test_user_kernels import levels
 
 PROGRAM = """
 @kernel(implements=attention)
@@ -130,3 +133,12 @@ def test_a_kernel_alone_has_no_derivative() -> None:
     with pytest.raises(tessera.TesseraError) as caught:
         tessera.compile(ALONE).f(np.ones((2, 3), "f4"))
     assert "E0702" in str(caught.value) and "implements=" in str(caught.value)
+
+
+def test_a_kernel_with_leading_dims_runs_as_tiles_beside_its_derivative() -> None:
+    """Its own body is a loop over programs, of which the derivative of what it implements computes nothing."""
+    text = "def f(x: Tensor[B, S, 8, f32], c: Tensor[S, 4, f32], s: Tensor[S, 4, f32]):\n"
+    text += "    y, back = vjp(lambda x: rotary_rows(x, c, s), x)\n    return y, back(x)\n"
+    made = levels(text, SM_90A)
+    assert [why for _, why in placed_kernels(made.forms.lookup("main.f"))] == [""]
+    assert not [op for op in made.schedule.walk() if op.name == "schedule.loop"]

@@ -129,6 +129,12 @@ class Functions:
         callee = self._module.lookup(str(custom.attrs["callee"]))
         return program_of(callee) is not None or bool(alternatives_of(callee))
 
+    def shares_value(self, custom: Op) -> bool:
+        """Whether what a derivative computes of a call may be parts of its value. The body of a kernel with leading
+        dims is a loop over their programs, which no derivative of what it implements has."""
+        program = program_of(self._module.lookup(str(custom.attrs["callee"])))
+        return program is None or not program.leading
+
     def is_plain(self, custom: Op) -> bool:
         """Whether a call has its name only because kernels implement it: its derivative is that of its body."""
         callee = self._module.lookup(str(custom.attrs["callee"]))

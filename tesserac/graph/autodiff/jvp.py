@@ -118,7 +118,8 @@ class Jvp:
         if self._reverse and (REVERSE_RULE in op.attrs or CALLED in op.attrs):
             found = self._pullback(op, [self.tangents[operands[place]] for place in wrt], wrt)
         elif FORWARD_RULE in op.attrs:
-            op.attrs[MEANT] = True  # what the derivative computes of the meaning anyway, the value shares
+            if self._functions.shares_value(op):
+                op.attrs[MEANT] = True  # what the derivative computes of the meaning anyway
             tangents = [self.tangents.get(operand) or self._zero(operand) for operand in operands]
             linear = len(tangents) if self._reverse else 0
             if self._functions.is_open(op.attrs[FORWARD_RULE]):
