@@ -21,7 +21,7 @@ from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below,
 from tesserac.schedule.cuts import cut_places
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
 from tesserac.schedule.line_chains import schedule_chains
-from tesserac.schedule.long_rows import cut_known_rows, cut_rows, has_few_rows, may_be_cut
+from tesserac.schedule.long_rows import cut_columns, cut_known_rows, cut_rows, has_few_rows, idles, may_be_cut, may_idle
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.one_pass import read_once
 from tesserac.schedule.part_chains import schedule_part_chains
@@ -75,8 +75,6 @@ FOLD_COLUMNS = 64
 WIDE_COLUMNS, NARROWEST = 1024, 64
 """Rows side by side where parts of them are programs: memory is read in long runs, shorter ones where many cores would
 have nothing to do."""
-FEW_COLUMNS = 2
-"""Programs of a multiprocessor up to which one that walks columns leaves it waiting for memory."""
 COLUMNS_OF_ALL = 2048
 """Those that all cores together take at once: with twice as many a core of sixteen that comes late is waited for."""
 SHORT_RUN = 256
@@ -259,7 +257,7 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
     if launch_kind(launch) == "rows" and not machine.warps and may_be_cut(launch):
         _walk_rows(plain, machine, power_of_two_below(COLUMNS_OF_ALL / machine.cores, NARROWEST, WIDE_COLUMNS))
         cut_rows(plain, launch)
-    elif machine.warps and may_be_cut(launch) and _leaves_idle(launch, machine):
+    elif machine.warps and may_be_cut(launch) and idles(launch, machine):
         plain.erase()
         cut_known_rows(launch)
     elif machine.warps and may_be_cut(launch) and has_few_rows(launch):
@@ -269,6 +267,9 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
         else:
             _walk_rows(plain, machine, machine.columns)
             cut_rows(plain, launch)
+    elif machine.warps and may_be_cut(launch) and may_idle(launch):
+        _walk_rows(plain, machine, machine.columns)
+        cut_columns(launch, plain, machine)
     elif machine.warps and _is_extreme_of_rows(launch):
         _variant_for_short_rows(launch, plain, machine)
     elif machine.warps and has_unknown_rows(launch) and not _found(launch):
@@ -279,14 +280,6 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
             hold_known_rows(launch)
     if machine.warps:
         read_once(launch, longest_held(machine, ROW_BLOCK))
-
-
-def _leaves_idle(launch: Op, machine: Machine) -> bool:
-    """Whether rows side by side are known to be too few programs to keep memory busy, and long."""
-    *rows, fold = launch_loops(launch)
-    programs = prod((row.size.constant or FEW_COLUMNS * machine.cores) // row.block for row in rows)
-    beside = any(row.block > 1 and row.axes[-1] == len(launch_space(launch)) - 1 for row in rows)
-    return beside and fold.size.constant is not None and programs < FEW_COLUMNS * machine.cores
 
 
 def _is_extreme_of_rows(launch: Op) -> bool:

@@ -9,8 +9,11 @@ A part is a power of two of blocks, hence an aligned subtree of the row's tree: 
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op
-from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops
+from math import prod
+
+from tesserac.ir.core import Op, clone_op
+from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_space
+from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
 from tesserac.schedule.space import computing, yielded_op
@@ -22,8 +25,13 @@ CUT_BLOCKS = 64
 """Blocks of a row that are one program: much more work than a second launch costs."""
 LEAST_PARTS, LEAST_BLOCKS = 4, 2
 """A row of fewer parts is one program; of rows side by side, a row of fewer blocks."""
+LONG_BLOCKS = 4
+"""Blocks of rows side by side, at least, that a GPU cuts where only a run knows their length."""
 FEW = 8
 """Rows that leave most multiprocessors of a GPU idle."""
+
+FEW_COLUMNS = 2
+"""Programs of a multiprocessor up to which one that walks columns leaves it waiting for memory."""
 
 
 def may_be_cut(launch: Op) -> bool:
@@ -62,6 +70,25 @@ def has_few_rows(launch: Op) -> bool:
     return fold.size.constant is None or fold.size.constant >= count * LEAST_PARTS * CUT_BLOCKS * fold.block
 
 
+def idles(launch: Op, machine: Machine) -> bool:
+    """Whether rows side by side are known to be fewer programs than keep memory busy, and long."""
+    *rows, fold = launch_loops(launch)
+    few = FEW_COLUMNS * machine.cores
+    programs = prod((row.size.constant or few) // row.block for row in rows)
+    return _lie_beside(launch) and fold.size.constant is not None and programs < few
+
+
+def may_idle(launch: Op) -> bool:
+    """The same where only a run knows how many or how long they are."""
+    known = all(loop.size.constant is not None for loop in launch_loops(launch))
+    return launch_kind(launch) == "rows" and _lie_beside(launch) and not known
+
+
+def _lie_beside(launch: Op) -> bool:
+    last = len(launch_space(launch)) - 1
+    return any(row.block > 1 and row.axes[-1] == last for row in launch_loops(launch)[:-1])
+
+
 def _cut(launch: Op) -> int:
     """Blocks of a part. Where rows lie side by side, one block of many of them is enough work."""
     return 1 if any(row.block > 1 for row in launch_loops(launch)[:-1]) else CUT_BLOCKS
@@ -77,6 +104,19 @@ def cut_rows(launch: Op, otherwise: Op) -> None:
     launch.attrs["portion"] = cut
     because(launch, f"long rows: {cut * fold.block} elements of each per program")
     select([(Predicate("at_least", fold.size, least), [launch])], [otherwise], otherwise)
+
+
+def cut_columns(launch: Op, clone: Op, machine: Machine) -> None:
+    """Has parts of rows be programs where a run finds that rows side by side are so few programs, and long. `clone` is
+    the same launch."""
+    *rows, fold = launch_loops(launch)
+    enough = FEW_COLUMNS * machine.cores * prod(row.block for row in rows)
+    many = Predicate("at_least", product([row.size for row in rows]), Dim.const(enough))
+    long = Predicate("at_least", fold.size, Dim.const(LONG_BLOCKS * fold.block))
+    whole = clone_op(launch, {})
+    clone.attrs["portion"] = _cut(clone)
+    because(clone, f"few and long rows: {fold.block} elements of each per program")
+    select([(many, [whole]), (long, [clone])], [launch], launch)
 
 
 def cut_known_rows(launch: Op) -> None:

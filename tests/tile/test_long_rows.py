@@ -94,6 +94,7 @@ def test_what_is_cut() -> None:
     assert kernels("softened") == 1, "the row is read again behind its sum"
     assert kernels("summed") == 1, "a row of eight is never long"
     assert kernels("total", SM_80) == 3
+    assert kernels("columns", SM_80) == 3, "parts of few and long columns, those together, and all others"
 
 
 WHOLE = """
@@ -101,6 +102,7 @@ def total(x: Tensor[N, f32]): return sum(x)
 def loss(x: Tensor[M, N, f32], y: Tensor[M, N, f32]): return mean((x - y) ** 2), max(x)
 def known(x: Tensor[9000, f32]): return sum(x * x)
 def some(x: Tensor[N, f32]): return any(x > 3.5), all(x > -9.0)
+def columns(x: Tensor[M, N, f32]): return sum(x, axis=0)
 """
 
 
@@ -121,3 +123,6 @@ def test_all_of_a_tensor_is_work_for_all_of_a_gpu(tmp_path: Path, monkeypatch: p
                 for mine, theirs in pairs:
                     same_bits(np.asarray(mine), np.asarray(theirs))
         same_bits(np.asarray(gpu.known(x)), np.asarray(cpu.known(x)))
+        for shape in ((2047, 17), (2048, 17), (2600, 3)):
+            y = numbers(*shape).astype("f4")
+            same_bits(np.asarray(gpu.columns(y)), np.asarray(cpu.columns(y)))
