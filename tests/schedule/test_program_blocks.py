@@ -1,0 +1,28 @@
+"""Blocks that a GPU takes for tile programs of which nobody has said how large they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tesserac.schedule.dialect import launch_loops
+from tests.schedule.test_horizontal import launches
+
+ACROSS = "tile.load(y, rows=T.n, cols=T.m)"
+KERNELS = {
+    "along memory": ("x: KTile[M, N, f32], b: KTile[N, f32]", "a * exp(a) + tile.load(b, cols=T.n)", [4, 256]),
+    "across": ("x: KTile[M, N, f32], y: KTile[N, M, f32]", f"a + tile.transpose({ACROSS})", [64, 64]),
+    "folded": ("x: KTile[M, N, f32], y: KTile[M, f32]", "a + max(tile.load(y))", [64, 64]),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_programs_that_compute_element_by_element_have_long_rows(name: str) -> None:
+    given, body, blocks = KERNELS[name]
+    text = f"@kernel\ndef k({given}) -> Tile[M, N, f32]:\n    T = tile.context()\n"
+    text += f"    a = tile.load(x, rows=T.m, cols=T.n)\n    return {body}\ndef f({given.replace('KTile', 'Tensor')}): return k({', '.join(_names(given))})\n"
+    program = launches(text, "f", "sm_90a")[0]
+    assert [loop.block for loop in launch_loops(program)[1:3]] == blocks
+
+
+def _names(given: str) -> list[str]:
+    return [part.split()[-1] for part in given.split(":")[:-1]]
