@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 
 from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.core import Value as IRValue
@@ -172,6 +172,10 @@ AT_ONCE = 64
 """Registers of all blocks of a tree up to which all are read before two are combined: memory is waited for once."""
 
 
+MOST_TOGETHER = 16
+"""Of these at most: the rest of them is read one by one."""
+
+
 HELD = 96
 """Sums of a thread beside which as many of another segment have registers."""
 
@@ -187,9 +191,18 @@ def emit_tree(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
         assert known is not None
         assign(ctx, op.results, counter.run_at_once(known))
         return
+    together = _blocks_together(op, len(empty))
+    run = partial(counter.run_together, together) if together > 1 else partial(counter.run, const_i64(0))
     some = ctx.b.icmp("sgt", count, const_i64(0))
-    results = flow.choose(ctx.b, some, lambda: counter.run(count), lambda: empty)
+    results = flow.choose(ctx.b, some, lambda: run(count), lambda: empty)
     assign(ctx, op.results, results)
+
+
+def _blocks_together(tree: Op, registers: int) -> int:
+    """How many blocks are read before two of them are combined, where a run knows how many there are."""
+    if registers > AT_ONCE // 2 or not _only_reads(tree.regions[0].block):
+        return 1
+    return min(MOST_TOGETHER, 1 << (AT_ONCE // registers).bit_length() - 1)
 
 
 def _only_reads(block: Block) -> bool:
@@ -242,9 +255,12 @@ class _Counter:
 
     def run_at_once(self, count: int) -> list[Value]:
         """The same for a number of blocks that is known, in registers."""
+        return self._at_once(const_i64(0), count)
+
+    def _at_once(self, first: Value, count: int) -> list[Value]:
         blocks, slots = list[list[Value]](), dict[int, list[Value]]()
         for number in range(count):
-            self.ctx.indices[self.block.args[0]] = const_i64(number)
+            self.ctx.indices[self.block.args[0]] = self.ctx.b.add(first, const_i64(number))
             blocks.append(flatten(self.ctx, self.emit_block(self.ctx, self.block)))
         for number, values in enumerate(blocks[:-1]):
             level = 0
@@ -256,9 +272,28 @@ class _Counter:
             last = self.combine(slots[level], last) if count - 1 >> level & 1 else last
         return last
 
-    def run(self, count: Value) -> list[Value]:
-        """The last block meets the slots in the same code as those before it, which stands in the kernel once: it is
-        long, and of most sums there is one block."""
+    def run_together(self, size: int, count: Value) -> list[Value]:
+        """Subtrees of so many blocks, a power of two, each read at once, and what is left one by one."""
+        b = self.ctx.b
+        whole = b.binary("and", count, const_i64(-size))
+
+        def subtree(number: Value, _: list[Value]) -> list[Value]:
+            more = b.icmp("slt", b.add(number, const_i64(size)), count)
+            ones = self._ones(b.binary("or", number, const_i64(size - 1)))
+            values = self._at_once(number, size)
+            met = self._met(number, b.select(more, ones, self._levels(number)), values)
+            flow.if_then(b, more, lambda: self._fill(ones, met))
+            return met
+
+        found = flow.for_loop(b, const_i64(0), whole, const_i64(size), self._nothing(), subtree)
+        return flow.choose(b, b.icmp("slt", whole, count), lambda: self.run(whole, count), lambda: found)
+
+    def _nothing(self) -> list[Value]:
+        return [Value(ty, "poison") for ty in self.registers]
+
+    def run(self, first: Value, count: Value) -> list[Value]:
+        """Blocks from `first` on, behind those that slots have. The last one meets the slots in the same code as those
+        before it, which stands in the kernel once: it is long, and of most sums there is one block."""
         b = self.ctx.b
 
         def one(carried: list[Value]) -> tuple[Value, list[Value]]:
@@ -272,8 +307,7 @@ class _Counter:
             flow.if_then(b, more, lambda: self._fill(ones, met))
             return more, [following, *met]
 
-        start = [Value(ty, "poison") for ty in self.registers]
-        _, *last = flow.do_while(b, [const_i64(0), *start], one)
+        _, *last = flow.do_while(b, [first, *self._nothing()], one)
         return last
 
     def push(self, number: Value, values: list[Value]) -> None:
