@@ -19,7 +19,8 @@ KERNELS = {
 def test_programs_that_compute_element_by_element_have_long_rows(name: str) -> None:
     given, body, blocks = KERNELS[name]
     text = f"@kernel\ndef k({given}) -> Tile[M, N, f32]:\n    T = tile.context()\n"
-    text += f"    a = tile.load(x, rows=T.m, cols=T.n)\n    return {body}\ndef f({given.replace('KTile', 'Tensor')}): return k({', '.join(_names(given))})\n"
+    text += f"    a = tile.load(x, rows=T.m, cols=T.n)\n    return {body}\n"
+    text += f"def f({given.replace('KTile', 'Tensor')}): return k({', '.join(_names(given))})\n"
     program = launches(text, "f", "sm_90a")[0]
     assert [loop.block for loop in launch_loops(program)[1:3]] == blocks
 

@@ -139,7 +139,7 @@ def _warps_resident(kernel: Op, arch: str) -> int:
 
 
 def _warps_of_held_rows(kernel: Op, wide: bool, words: int, arch: str) -> int:
-    if _longest_body(kernel) > SHORT_BODY:
+    if _longest_body(kernel, of_blocks=not wide) > SHORT_BODY:
         return HOLDING_MORE if wide and words <= WORDS_OF_A_ROW else 1
     if wide and words <= WORDS_OF_A_ROW:
         return TOGETHER if any(len(fragment(op.result).shape) > 1 for op in _loads(kernel)) else HOLDING
@@ -156,9 +156,11 @@ def _warps_of_teams(words: int, most: int, arch: str) -> int:
     return HALVES if words <= most and arch in NEWEST else 1
 
 
-def _longest_body(kernel: Op) -> int:
-    """Operations that the longest map does for a number."""
-    return max((body_work(op) for op in kernel.walk() if op.name == "gpu.map"), default=0)
+def _longest_body(kernel: Op, of_blocks: bool = False) -> int:
+    """Operations that the longest map does for a number. Of narrow rows, of whose numbers two share a register while
+    something is computed for the whole row, it is the longest of those that blocks have."""
+    maps = [op for op in kernel.walk() if op.name == "gpu.map"]
+    return max((body_work(op) for op in maps if fragment(op.result).shape or not of_blocks), default=0)
 
 
 def _loads(op: Op) -> list[Op]:

@@ -45,7 +45,7 @@ def _writes_rows(kernel: Op) -> bool:
     names = {op.name for op in kernel.body.ops}
     stored = [op for op in kernel.body.ops if op.name == "gpu.store" and memory(op.operands[1]).space == "global"]
     held = "gpu.team" in names or bool(row_parts(kernel))
-    return held and bool(stored) and all(fragment(op.operands[0]).shape for op in stored)
+    return held and any(fragment(op.operands[0]).shape for op in stored)
 
 
 def _is_of_program(load: Op, program: Value) -> bool:
