@@ -124,6 +124,9 @@ def conv1d(body: Body, callee: Callee, given: Given) -> typed.Expr:
     return body.error(callee.span) if size is None else pool.value(Conv1d(taps, size), callee.span)
 
 
+_LOW_RANK = "`op.low_rank(left, right)` is left @ right.H: both have a column for each rank"
+
+
 def low_rank(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
     left, right = tensor_leaf(pool, given["left"], 2), tensor_leaf(pool, given["right"], 2)
@@ -131,7 +134,7 @@ def low_rank(body: Body, callee: Callee, given: Given) -> typed.Expr:
         return body.error(callee.span)
     ranks = [type_.dims[1] for leaf in (left, right) if isinstance(type_ := pool.types[leaf.index], TensorType)]
     what = "`left` has {wanted} columns and `right` has {found}"
-    fits = require_fit(body, callee, (ranks[0], ranks[1]), given["left"], given["right"], what)
+    fits = require_fit(body, callee, (ranks[0], ranks[1]), given["left"], given["right"], what, _LOW_RANK)
     return pool.value(LowRank(left, right), callee.span) if fits else body.error(callee.span)
 
 

@@ -23,11 +23,16 @@ from tesserac.diag.codes.operators import E0801, E0802, E0803, E0804, E0805
 from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf, Tree
 from tesserac.types.dims import Dim
-from tesserac.types.ty import ErrorType, FunctionType, OperatorType, TensorType
+from tesserac.types.ty import ErrorType, FloatType, FunctionType, IntType, OperatorType, RunIntType, TensorType
 
 _TRANSFORMS = {"fft": False, "ifft": True}
 _HOMES = (BUILT_IN, "stdlib.fft.transforms")
 """Where those names are transforms: the operators, and the functions of the library that give them options."""
+
+
+_NUMBERS = (IntType, RunIntType, FloatType)
+_MADE_BY = "an operator is made by `op.dense(matrix)`, `op.diag(vector)`, `op.fft(N)`, ..."
+_ON_DIAGONAL = "a number times the identity is an operator: `A + 0.1 * op.eye(N)`"
 
 
 def read(pool: Pool, value: typed.Expr, callee: Callee) -> Kind | None:
@@ -42,7 +47,8 @@ def read(pool: Pool, value: typed.Expr, callee: Callee) -> Kind | None:
     if not isinstance(type_, ErrorType):
         problem = f"`{callee.name}` takes an operator; this is {type_text(type_)}"
         draft = pool.body.sink.error(E0802, at=value.span, problem=problem)
-        draft.remark("an operator is made by `op.dense(matrix)`, `op.diag(vector)`, `op.fft(N)`, ...")
+        is_added = callee.name in ("+", "-") and isinstance(type_, _NUMBERS)
+        draft.remark(_ON_DIAGONAL if is_added else _MADE_BY)
     return None
 
 
@@ -91,15 +97,23 @@ def _sized(tree: Kind, size: Leaf) -> Kind:
 
 
 def require_fit(
-    body: Body, callee: Callee, sizes: tuple[Dim | None, Dim | None], left: typed.Expr, right: typed.Expr, what: str
+    body: Body,
+    callee: Callee,
+    sizes: tuple[Dim | None, Dim | None],
+    left: typed.Expr,
+    right: typed.Expr,
+    what: str,
+    meaning: str = "",
 ) -> bool:
-    """Whether two sizes are one; `what` says of the second operand what the first should be."""
+    """Whether two sizes are one; `what` says of the second operand what the first should be, `meaning` why."""
     wanted, found = sizes
     if wanted is None or found is None or body.facts.same(wanted, found):
         return True
     sizes_text = what.format(wanted=dim_text(wanted), found=dim_text(found))
     draft = body.sink.error(E0801, at=callee.at, name=callee.name, sizes=sizes_text)
     note_operands(body, draft, left, right)
+    if meaning:
+        draft.remark(meaning)
     _suggest_adjoint(body, draft, wanted, found, left)
     if isinstance(left.type, OperatorType) and _has_rows_of(body, right, wanted):
         draft.remark("its rows have that size: `x @ A.T` takes them, and so does `apply(A, x, axis=-1)`")

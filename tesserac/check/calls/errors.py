@@ -16,6 +16,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, storage_text, type_text
 from tesserac.check.model.specs import ListSpec, OptionalSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.names.cascades import DECLARED
+from tesserac.check.names.foreign_operators import ITS_MATRIX
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import trace
 from tesserac.check.state.arguments import Callee
@@ -27,7 +28,7 @@ from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0307, E0308, E0311
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import FloatType, IntType, RunIntType, TensorType
+from tesserac.types.ty import FloatType, IntType, OperatorType, RunIntType, TensorType
 from tesserac.types.unify import Conflict
 
 
@@ -101,6 +102,8 @@ def explain_misfit(
         draft = body.sink.error(E0210, at=argument.span, expected=expected, found=type_text(misfit.found))
         if isinstance(spec, TensorSpec) and isinstance(misfit.found, FloatType | IntType):
             draft.remark("a number becomes a tensor without dims by `cast`, which says its dtype: `cast(0.5, f32)`")
+        if isinstance(spec, TensorSpec) and isinstance(misfit.found, OperatorType):
+            draft.remark(ITS_MATRIX)
     suggest_unit(body, draft, signature, values, misfit.parameter)
     suggest_operator(body, draft, spec, argument)
     suggest_tensor(body, draft, argument, spec)

@@ -8,6 +8,7 @@ type was written. JAX prints `f32[8, 16]`, jaxtyping has `Float[Array, "b n"]`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from tesserac.base.dataclass import dataclass
@@ -46,6 +47,8 @@ _SHAPED = {
     "UInt": "u32",
 }
 """Heads of jaxtyping that leave the width open; its others are spellings of a dtype."""
+_OPERATORS = ("LinearOperator", "LinOp", "AbstractLinearOperator")
+_OPERATOR_FORM = "the type of an operator is `Operator[N, M]`, from N to M entries"
 _ARRAYS = {
     "Array": "",
     "ArrayLike": "",
@@ -109,6 +112,9 @@ def foreign_type(node: ast.Expr) -> Foreign | None:
             return _shaped(node, text, width)
         case [_, *_] if dtype is not None:
             return _dims_of(node, entries, dtype.name, f"`{name}` is a dtype, which has no dims", evident=True)
+        case [_, *_] if name in _OPERATORS and isinstance(node, ast.Subscript):
+            meant = replace(node, value=ast.Name(head.span, "Operator"))
+            return Foreign(head.span, f"`{name}` is not a type", _OPERATOR_FORM, (Edit(head.span, "Operator"),), meant)
         case [_, *_] if name in _ARRAYS:
             return _dims_of(node, entries, _ARRAYS[name], f"`{name}` is not a type", evident=name == "Tensor")
     return _generic(node, name, entries)

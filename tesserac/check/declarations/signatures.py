@@ -147,7 +147,7 @@ def read_signature(
     unbound: tuple[str, ...] = ()
     if node.returns is not None:
         shared = [name for size in module_sizes.values() for name in size.symbols()]
-        result, unbound = _result(reader, node.returns, merged, (*symbols, *shared), names, sink)
+        result, unbound = _result(reader, node, node.returns, merged, (*symbols, *shared), names, sink)
     given = frozenset(names.spans) | frozenset(ints)
     facts = tuple(fact for clause in node.where for link in _links(clause) if (fact := _fact(reader, link, sink)))
     _check_facts(node, names, given, unbound, sink)
@@ -205,6 +205,7 @@ def _check_twice(node: ast.FunctionDef, sink: Sink) -> None:
 
 def _result(
     reader: AnnotationReader,
+    function: ast.FunctionDef,
     node: ast.Expr,
     merged: dict[Dim, Dim],
     symbols: tuple[str, ...],
@@ -221,8 +222,42 @@ def _result(
     for name, span in {name: span for name, span in reversed(unknown) if name not in names.refused}.items():
         draft = sink.error(E0312, at=span, symbol=f'"{name}"')
         draft.did_you_mean(name, symbols, span, quote='"', written=_as_written(span, name))
+        _offer_meaning(draft, function, name, span)
         names.spans.pop(name, None)
     return (ErrorSpec(node.span) if unknown else spec), tuple(name for name, _ in unknown)
+
+
+def _offer_meaning(draft: Draft, function: ast.FunctionDef, name: str, span: Span) -> None:
+    """Where a clause says what the size is, the fix that writes that in its place."""
+    for place, clause in enumerate(function.where):
+        match clause:
+            case (
+                ast.Comparison(first=ast.Name(id=own), links=(ast.ComparisonLink(op="==", operand=meant),))
+                | ast.Comparison(first=meant, links=(ast.ComparisonLink(op="==", operand=ast.Name(id=own)),))
+            ) if own == name and isinstance(meant, ast.Name | ast.IntLiteral):
+                text = meant.id if isinstance(meant, ast.Name) else str(meant.value)
+                edits = [Edit(use, text) for use in _uses(function, name) if use not in _within(clause)]
+                draft.fix(f"write {text} where it stands", *edits, Edit(_clause_and_comma(function, place), ""))
+                return
+
+
+def _uses(function: ast.FunctionDef, name: str) -> list[Span]:
+    return [use.span for use in descendants(function) if isinstance(use, ast.Name) and use.id == name]
+
+
+def _within(clause: ast.Expr) -> list[Span]:
+    return [clause.span, *(part.span for part in descendants(clause))]
+
+
+def _clause_and_comma(function: ast.FunctionDef, place: int) -> Span:
+    """A clause with what separates it from the others, or with `where` if it is the only one."""
+    clauses, own = function.where, function.where[place].span
+    assert function.returns is not None
+    if place:
+        return own._replace(start=clauses[place - 1].span.end)
+    if len(clauses) == 1:
+        return own._replace(start=function.returns.span.end)
+    return own._replace(end=clauses[1].span.start)
 
 
 def _as_written(span: Span, name: str) -> str:

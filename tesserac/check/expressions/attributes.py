@@ -194,6 +194,10 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     if here is not None:
         draft.remark(here)
         return
+    if isinstance(type_, TupleType):
+        names = ", ".join("xyzuvw"[: len(type_.items)])
+        draft.remark(f"a tuple is taken apart by place: `{names} = ...`, or `[0]` behind it")
+        return
     if isinstance(type_, TensorType) and node.name.endswith("_"):
         draft.remark("nothing changes a tensor in place: bind the name again, `x = x + y` or `x += y`")
         return

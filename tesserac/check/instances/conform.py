@@ -29,6 +29,7 @@ from tesserac.check.model.specs import (
     TypeSpec,
 )
 from tesserac.check.model.struct_uses import field_specs, says_more_than_sizes
+from tesserac.check.names.foreign_operators import ITS_MATRIX
 from tesserac.check.operators.apply import meet_storage
 from tesserac.check.provenance.declared import dims_behind, is_cast, show_declared, show_dtypes
 from tesserac.check.provenance.origins import trace
@@ -117,6 +118,8 @@ def _wrong_kind(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
     draft = body.sink.error(E0210, at=value.span, expected=f"`{expected}`", found=type_text(value.type))
     draft.note(spec.span, "declared here")
     suggest_tensor(body, draft, value, spec)
+    if isinstance(spec, TensorSpec) and isinstance(value.type, OperatorType):
+        draft.remark(ITS_MATRIX)
     return body.error(value.span)
 
 

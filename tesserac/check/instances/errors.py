@@ -7,12 +7,14 @@ message names the argument that it does not take, and where in the library that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model import typed
+from tesserac.check.model.message_text import dim_text
 from tesserac.check.model.specs import ScalarSpec
 from tesserac.check.names.foreign_operators import for_operators
 from tesserac.check.names.refs import FunctionRef
@@ -27,9 +29,10 @@ from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, I32, DType
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import BoolType, FloatType, IntType, RunIntType, TensorType, Type, holds_operator
+from tesserac.types.ty import BoolType, FloatType, IntType, OperatorType, RunIntType, TensorType, Type, holds_operator
 
 _SHAPES = "E03"
+_QUOTED = re.compile('"([^"]*)"')
 _NUMBERS = (IntType, RunIntType, FloatType, BoolType)
 
 
@@ -56,13 +59,30 @@ def report_instance(
     if not errors:
         return
     named = body.rules.recheck(ref.owner, ref.name, types)
-    cause = _cause(next((d for d in named if d.severity is Severity.ERROR), errors[0]))
+    found = _cause(next((d for d in named if d.severity is Severity.ERROR), errors[0]))
+    cause = replace(found, text=_in_words_of_caller(found.text, types, [value.type for value in values]))
     if body.rules.library(ref.name) == ref:
         _report_argument(body, ref, cause, types, values, callee)
         return
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause.text)
     draft.note(cause.span, cause.label or "here")
     show_declared(body, draft, *values)
+
+
+def _in_words_of_caller(text: str, own: Sequence[Type], given: Sequence[Type]) -> str:
+    """A message in which sizes have the names that they have in the call, not those of the function."""
+    names = dict(pair for pairs in map(_sizes_of, own, given) for pair in pairs)
+    return _QUOTED.sub(lambda match: names.get(match[1], match[0]), text)
+
+
+def _sizes_of(own: Type, given: Type) -> Iterator[tuple[str, str]]:
+    """Names of sizes of a parameter, and what the argument has there."""
+    match own, given:
+        case TensorType(), TensorType() if own.rank == given.rank:
+            yield from ((str(name), dim_text(dim)) for name, dim in zip(own.dims, given.dims, strict=True))
+        case OperatorType(), OperatorType() if len(own.leaves) == len(given.leaves):
+            for pairs in map(_sizes_of, own.leaves, given.leaves):
+                yield from pairs
 
 
 def _cause(first: Diagnostic) -> _Cause:

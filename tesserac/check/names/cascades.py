@@ -48,7 +48,7 @@ def all_said(source: SourceFile, syntax: Sequence[Diagnostic], checked: Iterable
         unread = unread_of(source, syntax)
         checked = [d for d in checked if not unread.explains(d)]
         syntax = one_per_line(source, syntax)
-    return _of_values([*syntax, *_sizes_together(_calls_together(list(checked)))])
+    return _of_values([*syntax, *_sizes_together(_calls_together(_failures_together(list(checked))))])
 
 
 def _of_values(said: list[Diagnostic]) -> list[Diagnostic]:
@@ -102,6 +102,19 @@ def _calls_together(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
         elif others:
             kept[first.code, first.primary.span] = _showing(first, others, "so is this", "call")
     return list(kept.values())
+
+
+def _failures_together(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+    """Of calls of one function that fail for the same reason and with the same arguments, the first, which shows the
+    others."""
+    groups: dict[tuple[object, ...], list[Diagnostic]] = {}
+    for diagnostic in diagnostics:
+        if diagnostic.code == E0217.id:
+            reasons = (*diagnostic.secondary, *diagnostic.because)
+            groups.setdefault((diagnostic.title, diagnostic.primary.text, reasons), []).append(diagnostic)
+    shown = {id(first): _showing(first, others, "nor here", "call") for first, *others in groups.values() if others}
+    gone = {id(other) for _, *others in groups.values() for other in others}
+    return [shown.get(id(d), d) for d in diagnostics if id(d) not in gone]
 
 
 def _sizes_together(diagnostics: list[Diagnostic]) -> list[Diagnostic]:

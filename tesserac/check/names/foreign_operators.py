@@ -12,6 +12,8 @@ _SAID = "said where the operator is made: `op.dense(M, psd=True)`, `self_adjoint
 _QUADRATIC = "`sum(b * solve(A, b))` and `logdet(A)`"
 _LARGEST = "`lanczos(A, count=k)`, or `spectral(A)` for all"
 
+ITS_MATRIX = "`to_dense(A)` is the matrix of an operator"
+
 CONSTRUCTORS = {
     "BlockDiag": "`op.direct_sum(A, B)`",
     "Dense": "`op.dense(M)`",
@@ -45,6 +47,7 @@ CONSTRUCTORS = {
     "ZeroLinearOperator": "`op.zero(N, M)`",
     "aslinearoperator": "`op.dense(M)`",
     "block_diag": "`op.direct_sum(A, B)`",
+    "column_stack": _BLOCKS,
     "coo_matrix": "`op.coo(rows, columns, values, N)`",
     "csr_matrix": "`op.csr(starts, columns, values, N)`",
     "identity": "`op.eye(N)`",
@@ -69,6 +72,9 @@ ATTRIBUTES = {
     "add_diagonal": "`A + op.diag(d)`",
     "add_jitter": "`A + 1e-4 * op.eye(N)`",
     "conjugate": "`conj(A)`",
+    "dot": "`A @ x`",
+    "evaluate": "`to_dense(A)`",
+    "inv_matmul": "`solve(A, b)`",
     "inv_quad_logdet": _QUADRATIC,
     "mT": "`A.T`",
     "matmat": "`A @ X`",
@@ -77,6 +83,8 @@ ATTRIBUTES = {
     "mv": "`A @ x`",
     "rmatmat": "`A.H @ Y`",
     "rmatvec": "`A.H @ y`",
+    "t": "`A.T`",
+    "to_tensor": "`to_dense(A)`",
     "toarray": "`to_dense(A)`",
     "todense": "`to_dense(A)`",
 }

@@ -15,7 +15,7 @@ from tesserac.check.guards.guarding import require_guard
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, noun, type_text
 from tesserac.check.model.operator_use import Use
-from tesserac.check.names.foreign_operators import for_operators
+from tesserac.check.names.foreign_operators import ITS_MATRIX, for_operators
 from tesserac.check.operators.complex_operands import with_complex
 from tesserac.check.operators.mismatch import explain
 from tesserac.check.operators.precision import check_precision
@@ -54,7 +54,7 @@ def apply_operator(
             draft = body.sink.error(E0210, at=operand.span, expected="a tensor", found=type_text(operand.type))
             draft.note(at, f"needed by {noun(op.name)}")
             if isinstance(operand.type, OperatorType):
-                draft.remark(for_operators(op.name) or "`to_dense(A)` is the matrix of an operator")
+                draft.remark(for_operators(op.name) or ITS_MATRIX)
             return body.error(span)
     if not any(isinstance(operand.type, TensorType) for operand in operands) and operands:
         return apply_to_scalars(body, op, operands, at, span)

@@ -294,6 +294,8 @@ def _explain_rank(body: Body, use: Use, position: int) -> None:
     draft = body.sink.error(E0311, at=use.at, problem=problem)
     draft.note(operand.span, f"this is {dims_text(operand.type.dims)}")
     show_declared(body, draft, operand)
+    if operation == "diagonal" and operand.type.rank == 1:
+        draft.remark("a vector is put on the diagonal of a matrix by `diag(x)`, on that of an operator by `op.diag(x)`")
 
 
 def _dims_count(rank: int) -> str:

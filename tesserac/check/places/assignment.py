@@ -41,6 +41,7 @@ from tesserac.types.ty import (
     ErrorType,
     FloatType,
     IntType,
+    OperatorType,
     RunIntType,
     StructType,
     TensorType,
@@ -211,6 +212,8 @@ def _parts_for(body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Ex
 
 def _say_parts(body: Body, draft: Draft, value: typed.Expr) -> None:
     """What gives the parts of a tensor, or what PyTorch's function of this name gives beside it."""
+    if isinstance(value.type, OperatorType) and value.type.tree.is_spectral:
+        draft.remark("its parts have names: `.U`, `.S` and `.V`")
     if not isinstance(value.type, TensorType):
         return
     text = body.rules.text(value.span)

@@ -15,6 +15,7 @@ from tesserac.base.source import Span
 from tesserac.check.guards.guarding import require_guard, require_position
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
+from tesserac.check.names.foreign_operators import ITS_MATRIX
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.scaled import refuse_scaled
 from tesserac.check.provenance.declared import show_declared
@@ -32,7 +33,7 @@ from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, ONE, ZERO, Dim
 from tesserac.types.dtype import BOOL, I64, U64
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import DictType, ErrorType, IntType, ListType, RunIntType, TensorType, TupleType
+from tesserac.types.ty import DictType, ErrorType, IntType, ListType, OperatorType, RunIntType, TensorType, TupleType
 
 INSTEAD_OF_MASK = "use `where(mask, x, y)`; `x[mask] = v` with one v for all is allowed"
 
@@ -70,7 +71,9 @@ def index_value(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Exp
     if isinstance(ty, ListType):
         return _item_of_list(body, value, ty, entries_of(node), node.span)
     if not isinstance(ty, TensorType):
-        body.sink.error(E0210, at=node.value.span, expected="a tensor, a tuple or a dict", found=type_text(ty))
+        draft = body.sink.error(E0210, at=node.value.span, expected="a tensor, a tuple or a dict", found=type_text(ty))
+        if isinstance(ty, OperatorType):
+            draft.remark(ITS_MATRIX)
         return body.error(node.span)
     if ty.is_scaled:
         return refuse_scaled(body, value, "indexing", node.span)

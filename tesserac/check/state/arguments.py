@@ -104,6 +104,8 @@ def sort_arguments(
         draft = body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs {listed}")
         if missing[0].declared.known:
             draft.note(missing[0].declared, "declared here, without a default")
+        elif args:
+            draft.remark(_listed(slots))
         return None
     return given
 
