@@ -335,7 +335,6 @@ CASES: tuple[Case, ...] = (
 )
 
 SLOW: dict[str, str] = {
-    "stft": "frames are written out before they are transformed",
     "scatter_add": "elements of one place are folded by the aligned tree in their order",
     "unique": "one row is sorted by one thread",
 }

@@ -124,6 +124,7 @@ FILES = {
     "operators-x86_64-16": "functions of the library beside PyTorch, 16 threads of an x86 processor",
     "onnx-nodes": "the node tests that ONNX ships, each as a call of the library",
     "peer-extremes": "functions at extreme inputs beside PyTorch, NumPy and SciPy: what differs, and why",
+    "peer-layers": "layers at extreme inputs beside PyTorch: what differs, and why",
     "peer-options": "layers against PyTorch over products of options: differences of values and gradients",
     "pinn": "a physics-informed network against JAX",
     "random-gradients": "gradients of random programs",

@@ -136,10 +136,21 @@ def _call_along(
     signature = operator.parsed[0]
     if operator is Split and operands[0].type == KEY:
         return _split_key(body, given, operands[0], callee)
+    if operator is Split and "parts" in given and isinstance(given["parts"].type, TupleType):
+        return _refuse_list_of_parts(body, given["parts"], callee)
     fields = _fields(body, operator, given, grouped, operands) if _has_axis(body, signature, given, operands) else None
     if fields is None or not _numbers_fit(body, operator(**fields), given, operands):
         return body.error(callee.span)
     return _build_along(body, operator(**fields), operands, given.get("axis"), callee)
+
+
+def _refuse_list_of_parts(body: Body, parts: typed.Expr, callee: Callee) -> typed.Expr:
+    """`split(x, [2, 4])` is parts of these sizes in PyTorch, and in NumPy parts that begin at these places."""
+    expected = "how many equal parts there are (an int)"
+    draft = body.sink.error(E0210, at=parts.span, expected=expected, found=type_text(parts.type))
+    draft.remark("parts of these sizes, as of PyTorch, are `split_with_sizes(x, (2, 4), axis=1)`")
+    draft.remark("parts that begin at these places, as of NumPy, are `tensor_split(x, (2, 4), axis=1)`")
+    return body.error(callee.span)
 
 
 def _split_key(body: Body, given: Mapping[str, typed.Expr], key: typed.Expr, callee: Callee) -> typed.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.tools.onnx.node import CODES, DTYPES, Node, NotInTheLanguage, called, form
+from tests.tools.onnx.node import CODES, DTYPES, Node, NotInTheLanguage, called, form, plain
 
 UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
@@ -77,7 +77,7 @@ def shift(n: Node) -> str:
 
 
 def _target(n: Node) -> str:
-    name = str(n.results[0].dtype)
+    name = str(plain(n.results[0]).dtype)
     if name not in DTYPES:
         raise NotInTheLanguage(f"elements of {'text' if name == 'object' or name[0] in '<|' else name}")
     saturates = DTYPES[name].startswith(("fp8", "fp4")) and n.attr("saturate", 1)
@@ -87,13 +87,23 @@ def _target(n: Node) -> str:
 @form("Cast", "CastLike")
 def cast(n: Node) -> str:
     source, wanted = str(n.inputs[0].dtype), str(n.results[0].dtype)
+    given = "x0" if source not in CODES else f'codes_to_float(x0, "{CODES[source]}")'
     if wanted == "float8_e8m0fnu" and n.attr("round_mode", b"up") != b"nearest":
-        raise NotInTheLanguage("powers of two rounded up or down; ours are the nearest")
-    if wanted in ("int4", "uint4") and n.dtype() not in ("i4", "u4"):
-        low, high = (0, 15) if wanted[0] == "u" else (-8, 7)
-        if n.inputs[0].astype(np.float64).min() < low or n.inputs[0].astype(np.float64).max() > high:
-            raise NotInTheLanguage("numbers beyond the range, which ONNX wraps and we limit")
-    return _to_format(n, "x0" if source not in CODES else f'codes_to_float(x0, "{CODES[source]}")')
+        rounded = "floor" if n.attr("round_mode", b"up") == b"down" else "ceil"
+        given = f"exp2(maximum({rounded}(log2(cast(x0, f64))), -127.0))"
+    elif wanted in WRAPPED and wanted != source:
+        given = _wrapped(f"cast({given}, i32)", wanted)
+    return _to_format(n, given)
+
+
+WRAPPED = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
+"""Bits of integers whose range ONNX leaves by wrapping around, where a `cast` of ours takes the nearest number."""
+
+
+def _wrapped(numbers: str, wanted: str) -> str:
+    bits = WRAPPED[wanted]
+    half = 0 if wanted[0] == "u" else 1 << (bits - 1)
+    return f"((({numbers} + {half}) & {(1 << bits) - 1}) - {half})"
 
 
 def _to_format(n: Node, numbers: str) -> str:

@@ -257,9 +257,8 @@ def bernoulli(n: Node) -> str:
 NOT_TENSORS = {
     "text": ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer", "LabelEncoder"),
     "files of images": ("ImageDecoder",),
-    "graphs inside a node; the language has `if`, `for` and `scan`": ("If", "Loop", "Scan"),
     "sequences and optionals; the language has tuples and None": (
-        "OptionalGetElement", "OptionalHasElement", "SequenceInsert", "SequenceMap", "SplitToSequence",
+        "OptionalGetElement", "OptionalHasElement", "SequenceInsert", "SequenceMap",
     ),
     "trees of decisions": ("TreeEnsemble",),
 }  # fmt: skip

@@ -199,7 +199,8 @@ def quantized(n: Node) -> str:
     zero = "x2" if n.has(2) and n.dtype(2)[0] in "iu" else None
     name = "quantize" if n.op == "QuantizeLinear" else "dequantize"
     scale = "x1" if n.rank(1) != 1 or n.shape(1)[0] != 1 or n.rank() == 0 else "x1[0]"
-    return called(name, "x0", scale, zero, axis=axis, block=block, dtype=dtype_name(n.results[0]))
+    text = called(name, "x0", scale, zero, axis=axis, block=block, dtype=dtype_name(n.results[0]))
+    return {"int2": f"clip({text}, -2, 1)", "uint2": f"clip({text}, 0, 3)"}.get(str(n.results[0].dtype), text)
 
 
 @form("DynamicQuantizeLinear")

@@ -20,6 +20,8 @@ DTYPES = {
 }  # fmt: skip
 # Formats that are no dtypes of the language: bytes, which `float_codes` writes and `codes_to_float` reads.
 CODES = {"float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz"}
+# Integers of two bits: bytes that hold their numbers, which wrap around where a program makes them.
+PAIRS = {"int2": np.int8, "uint2": np.uint8}
 
 
 class NotInTheLanguage(Exception):
@@ -69,8 +71,10 @@ class Node:
 
 
 def plain(array: Any) -> Any:
-    """The array as a program takes it: of a format that is no dtype, its codes."""
+    """The array as a program takes it: of a format that is no dtype, its codes, or its numbers in bytes."""
     array = np.array(array, order="C")
+    if str(array.dtype) in PAIRS:
+        return array.astype(PAIRS[str(array.dtype)])
     return array.view(np.uint8) if str(array.dtype) in CODES else array
 
 

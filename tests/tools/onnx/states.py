@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.tools.onnx.node import Node, called, form
+from tests.tools.onnx.node import Node, NotInTheLanguage, called, form
 
 
 @form("LinearAttention")
@@ -72,3 +72,33 @@ _INSIDE = {
     "Where": "where({0}, {1}, {2})",
 }  # fmt: skip
 """What nodes of such graphs are: a range up to a size is the place along that dim."""
+
+
+BY_HAND = {
+    "test_if": "    y = array([5.0, 4.0, 3.0, 2.0, 1.0])\n    if x0:\n        y = flip(y)\n    return y",
+    "test_loop11": "scan(lambda s, v: (s + v, s + v), x2, array([[1.0], [2.0], [3.0], [4.0], [5.0]]))",
+    "test_scan_sum": "vmap(lambda s, x: scan(lambda s, v: (s + v, s + v), s, x))(x1, x2)",
+    "test_scan9_sum": "scan(lambda s, v: (s + v, s + v), x0, x1)",
+    "test_scan9_scalar": "scan(lambda s, v: (s + v, s + v), x0, x1)",
+    "test_scan9_multi_state": (
+        "    (s, p), y = scan(lambda c, v: ((c[0] + v, c[1] * v), c[0] + v), (x0, x1), x2)\n"
+        "    return s, p, y"
+    ),
+}
+"""Cases whose nodes have a graph inside: the program that says the same."""
+
+
+@form("If", "Loop", "Scan")
+def graphs(n: Node) -> str:
+    if n.name not in BY_HAND:
+        raise NotInTheLanguage("sequences and optionals; the language has tuples and None")
+    return BY_HAND[n.name]
+
+
+@form("SplitToSequence")
+def split_to_sequence(n: Node) -> str:
+    axis, sizes = n.axis(0), n.value(1, 1)
+    if isinstance(sizes, int):
+        sizes = [min(sizes, n.shape()[axis] - i) for i in range(0, n.shape()[axis], sizes)]
+    parts = f"split_with_sizes(x0, {tuple(sizes)}, axis={axis})"
+    return parts if n.attr("keepdims", 1) or n.has(1) else f"unbind(x0, {axis})"
