@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from typing import NamedTuple, TypeAlias
 
 from tessera.artifact import Artifact, read_signature, unreadable
@@ -74,9 +76,16 @@ class GpuArtifact(NamedTuple):
         """Whether there is no code left to make."""
         return not self.program.kernels
 
-    def make_code(self) -> None:
-        """Makes the PTX of all kernels, as far as no call has: waiting for it takes no processor."""
-        side_by_side([kernel.code for kernel in self.program.kernels], MOST_MADE)
+    def make_code(self, tell: Callable[[int, int], object] = lambda done, count: None) -> None:
+        """Makes the PTX of all kernels, as far as no call has: waiting for it takes no processor. Behind each, `tell`
+        has how many are done, and how many there are."""
+        makers, done = [kernel.code for kernel in self.program.kernels], count(1)
+
+        def make(code: Callable[[], str]) -> None:
+            code()
+            tell(next(done), len(makers))
+
+        side_by_side([partial(make, code) for code in makers], MOST_MADE)
 
     def to_bytes(self) -> bytes:
         """With the PTX of all kernels."""

@@ -86,8 +86,11 @@ def _compiled(
 ) -> AnyArtifact:
     if isinstance(target, CpuTarget):
         return session.artifact(source, one.function, target.platform, sizes)
+    from tesserac.commands.counting_bar import CountingBar
+
     made = artifact_for_gpu(session, source, one.function, target.platform, sizes)
-    made.make_code()
+    with CountingBar(f"kernels of {one.interface.name}") as bar:
+        made.make_code(bar.show)
     return made._replace(machines=MACHINES)
 
 

@@ -58,11 +58,11 @@ class Wanted:
 
 def tune_with_bar(session: Session, wanted: Wanted) -> Outcome:
     """The command. Raises ProgramError, UsageMistake."""
-    from tesserac.commands.tuning_bar import TuningBar
+    from tesserac.commands.counting_bar import CountingBar
 
     if not (wanted.place or wanted.imported or wanted.exported):
         raise UsageMistake("there is nothing to tune, import or export")
-    with TuningBar() as bar:
+    with CountingBar("schedules") as bar:
         return tune(session, wanted, bar.show)
 
 

@@ -10,7 +10,9 @@ import pytest
 import tessera
 from tessera import TesseraError, gpu_loading
 from tessera.cuda_driver import Driver
+from tessera.gpu_artifact import GpuArtifact
 from tessera.gpu_program import Condition, GpuProgram, Kernel, Launch, Loop, Select, Steps
+from tessera.returned import VALUE
 from tessera.sizes import Size
 from tesserac.target.compile import CodegenError
 from tesserac.target.nvptx import plan
@@ -60,8 +62,12 @@ def kernel(name: str, *conditions: Condition) -> Kernel:
     return Kernel(name, lambda: name, 32, one, one, (), (), conditions, False, False)
 
 
+def program_of(steps: Steps, *kernels: Kernel) -> GpuProgram:
+    return GpuProgram(None, "sm_90a", (), kernels, (), steps, None)  # type: ignore[arg-type]
+
+
 def expected(steps: Steps, *kernels: Kernel) -> list[str]:
-    program = GpuProgram(None, "sm_90a", (), kernels, (), steps, None)  # type: ignore[arg-type]
+    program = program_of(steps, *kernels)
     return [found.name for found in gpu_loading.expected_kernels(program, {"N": 8})]
 
 
@@ -76,3 +82,10 @@ def test_the_variants_that_sizes_choose_are_expected() -> None:
     arms = ((Launch((0,), ()),), (Launch((1,), ()),))
     assert expected((Select((large,), arms),), *variants) == ["whole"]
     assert expected((Loop("i", eight, n, (Launch((2, 3), ()), Launch((3,), ()))),), *variants) == ["any"]
+
+
+def test_who_waits_for_all_code_is_told_how_far_it_is() -> None:
+    told: list[tuple[int, int]] = []
+    made = GpuArtifact(program_of((), *map(kernel, "abcdefghij")), VALUE)
+    made.make_code(lambda *so_far: told.append(so_far))
+    assert sorted(told) == [(done, 10) for done in range(1, 11)]

@@ -1,4 +1,4 @@
-"""How far tuning is: a bar on a terminal, on standard error, so that the report may be piped."""
+"""How far tuning or building is: a bar on a terminal, on standard error, so that the report may be piped."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from rich import progress
 from rich.console import Console
 
 
-class TuningBar:
-    def __init__(self) -> None:
+class CountingBar:
+    """`counted` is what there are so many of: schedules, kernels."""
+
+    def __init__(self, counted: str) -> None:
         console = Console(file=sys.stderr)
-        columns = (progress.TextColumn("{task.completed}/{task.total} schedules"), progress.BarColumn())
+        columns = (progress.TextColumn(f"{{task.completed}}/{{task.total}} {counted}"), progress.BarColumn())
         self._bar = progress.Progress(*columns, console=console, disable=not console.is_terminal, transient=True)
         self._task: progress.TaskID | None = None
 
