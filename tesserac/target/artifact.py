@@ -76,11 +76,10 @@ def build_artifact(
     many = dict[str, Making]()
 
     def begin(written: Module) -> None:
-        for code in (code for code in shared if code not in many and written.is_computing(code)):
+        wanted = (*shared, *written.shared_widely)
+        for code in (code for code in wanted if code not in many and written.is_computing(code)):
             many[code] = shared_code(code, written, machine, workers)
-        text = written.begin(BEGUN, shared)
-        if text is not None:
-            begun.append(workers.start(Job(text, machine)).object)
+        begun.extend(workers.start(Job(text, machine)).object for text in written.begin(BEGUN, wanted))
 
     def begin_loop(written: Module) -> None:
         loops.append(workers.start(Job(str(written), machine, Effort.OPTIMISED)).object)
@@ -95,7 +94,8 @@ def build_artifact(
     if apart is not None:
         begun.append(workers.start(Job(str(apart), replace(machine, level=NO_OPTIMISATION))).object)
     module = host if apart is None else write_kernels(begin)
-    objects = [many.get(code) or shared_code(code, module, machine, workers) for code in shared]
+    wanted = (*shared, *module.shared_widely)
+    objects = [many.get(code) or shared_code(code, module, machine, workers) for code in wanted]
     objects += [*_kernels_begun(module, machine, workers), *begun]
     objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine, workers))
     code = link([made() for made in (*objects, *loops)], host.tables | module.tables)

@@ -38,7 +38,8 @@ def common_objects(module: Module, machine: Machine, workers: Workers) -> list[M
 
 
 def shared_code(name: str, module: Module, machine: Machine, workers: Workers) -> Making:
-    """The object of a kernel whose name says all that it does: one that was made before, or that of the module."""
+    """The object of a kernel or a packing whose name says all that it does: one that was made before, or that of the
+    module."""
     found = shared_object(name, machine)
     if found is not None:
         _only_declared(name, module)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
+from hashlib import sha256
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, LType, Value, array, pointer
@@ -105,6 +106,8 @@ class Module:
         self._named: dict[str, Function] = {}
         self._shared: dict[str, Function] = {}
         self._asked: dict[str, Function] = {}
+        self.shared_widely: dict[str, Function] = {}
+        """Functions whose names say all that they do."""
         self._begun: dict[str, Function] = {}
         """Functions that `begin` has given away, by their names."""
         self._globals: dict[str, str] = {}
@@ -147,6 +150,17 @@ class Module:
             self._functions.append(function)
             self._shared[text] = function
         return self._shared[text]
+
+    def share_widely(self, function: Function, stem: str) -> Function:
+        """The same under a name that says all that it does, so that other programs may have its code; only of a
+        function that refers to nothing."""
+        text = str(function)
+        if text in self._shared or not all(name.startswith("llvm.") for name in _REFERENCE.findall(text)):
+            return self.share(function, "part")
+        function.name = f"{stem}_{sha256(text.encode()).hexdigest()[:32]}"
+        self._functions.append(function)
+        self._named[function.name] = self.shared_widely[function.name] = self._shared[text] = function
+        return function
 
     def tell_control(self, attributes: Sequence[str]) -> None:
         """Gives functions that do not compute the attributes of such."""
@@ -193,6 +207,7 @@ class Module:
     def take(self, name: str) -> str:
         """The text of a module with one function, which calls no other; here it is only declared from now on."""
         function = self._named.pop(name)
+        function.linkage = function.linkage.replace("internal", "hidden")
         self._functions.remove(function)
         self.declare(name, function.result, [arg.type for arg in function.args], visibility="hidden")
         text = str(function)
@@ -272,20 +287,21 @@ class Module:
         parts = [*self._head(), *self._globals.values(), *functions, *declared, *named, *self._nodes()]
         return "\n".join(parts) + "\n"
 
-    def begin(self, size: int, held: Container[str]) -> str | None:
-        """The text of a module with the functions that are complete and that nothing changes any more, once they have
-        `size` characters together; from then on they are only declared here. What does not compute, so far, what many
-        programs have, what is `held` and who refers to a variable of this module stays until the end."""
+    def begin(self, size: int, held: Container[str]) -> list[str]:
+        """The texts of modules with the functions that are complete and that nothing changes any more, once they have
+        `size` characters together, each of about so many; from then on they are only declared here. What does not
+        compute, so far, what many programs have, what is `held` and who refers to a variable of this module stays until
+        the end."""
         ready = {f.name: f for f in self._functions if f.computes and not f.is_common and f.name not in held}
         if self._named_metadata or sum(f.size for f in ready.values()) < size:
-            return None
+            return []
         named = {name: dict.fromkeys(_REFERENCE.findall(str(f))) for name, f in ready.items()}
-        free = [name for name, others in named.items() if not self._defined & others.keys()]
-        if not free:
-            return None
-        texts = self._hidden([ready[name] for name in free])
-        made = self._part(free, texts, named, first=False)
-        self._begun |= {name: ready[name] for name in free}
+        free = {name: ready[name] for name, others in named.items() if not self._defined & others.keys()}
+        sizes = {name: function.size for name, function in free.items()}
+        texts = self._hidden(list(free.values()))
+        bins = _balanced(sizes, set(), max(sum(sizes.values()) // size, 1))
+        made = [self._part(part, texts, named, first=False) for part in bins]
+        self._begun |= free
         self._functions = [f for f in self._functions if f.name not in self._begun]
         return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,25 @@ def test_a_second_program_compiles_no_common_code(tmp_path: Path, monkeypatch: p
         if number == 2:
             common_code._COMMON.clear()
     assert 0 < counts[0] == counts[1] == counts[2]
+
+
+@pytest.mark.one_in(4)
+def test_a_second_product_packs_by_the_code_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def counted(text: str, machine: Machine, effort: Effort) -> bytes:
+        made.extend([text] if re.search(r"define hidden void @pack_\w+\(", text) else [])
+        return emit_apart(text, machine, effort)
+
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path))
+    monkeypatch.setattr(parallel, "emit_apart", counted)
+    a, counts = np.ones((40, 40), np.float32), []
+    for number in (1, 2):
+        common_code._SHARED.clear()
+        source = f"def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):\n    return a @ b * {number}.0\n"
+        assert np.allclose(np.asarray(tessera.compile(source).f(a, a)), 40 * number)
+        counts.append(len(made))
+    assert 0 < counts[0] == counts[1]
 
 
 @pytest.mark.one_in(2)

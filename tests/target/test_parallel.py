@@ -61,13 +61,14 @@ def test_parts_are_the_whole(cores: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_is_begun_before_the_rest_is_written_is_part_of_the_whole() -> None:
     module, machine = example(), host_machine()
-    assert module.begin(100_000, ()) is None, "too little for a thread"
-    begun = module.begin(1, {"f5"})
-    assert begun is not None and "@f4 = alias" in begun and "declare hidden i64 @f5" in begun
-    assert module.begin(1, {"f5"}) is None, "one is held, and one reads a variable"
+    assert module.begin(100_000, ()) == [], "too little for a thread"
+    begun = module.begin(60, {"f5"})
+    assert 1 < len(begun) < 7, "of about 60 characters each"
+    assert all(sum(said in text for text in begun) == 1 for said in ("@f4 = alias", "declare hidden i64 @f5"))
+    assert module.begin(1, {"f5"}) == [], "one is held, and one reads a variable"
     (rest,) = module.parts(100_000, 4)
     assert rest.count("define ") == 2 and "declare hidden i64 @f4" in rest
-    objects = [emit_apart(text, machine) for text in (begun, rest)]
+    objects = [emit_apart(text, machine) for text in (*begun, rest)]
     assert value_of(objects, 2) == value_of([emit_object(str(example()), machine)], 2)
 
 

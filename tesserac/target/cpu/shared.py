@@ -10,7 +10,8 @@
 Enters: an operation with regions, outside of loops over elements, and how its code is written. Leaves: a call. What the
 part reads from around it becomes an argument, and so do the sizes of its memory, which differ from kernel to kernel
 where the code does not; other constants stay what they are. Most parts are known by what they mean and read before
-their code is written: the gradient of a small model has seven hundred, of which a hundred differ.
+their code is written: the gradient of a small model has seven hundred, of which a hundred differ. Packing an operand as
+it is says nothing of the program: other programs have its code from the disk.
 """
 
 from __future__ import annotations
@@ -75,9 +76,16 @@ def _written(frame: Frame, op: Op, emit: Callable[[Frame, Op], None], around: _A
     function.computes = computes(op) and not frame.is_rare
     emit(inner, op)
     function.builder.ret()
-    shared = frame.module.share(function, "part")
+    widely = function.computes and _only_packs(op)
+    shared = frame.module.share_widely(function, "pack") if widely else frame.module.share(function, "part")
     shared.computes |= function.computes
     return shared
+
+
+def _only_packs(op: Op) -> bool:
+    """Whether this is the packing of an operand as it is, which any product may have."""
+    inside = op.body.ops if op.name == "cpu.pack" else []
+    return bool(inside) and all(o.opdef.dialect == "index" or o.name in ("cpu.load", "cpu.yield") for o in inside)
 
 
 class _Around:
