@@ -16,14 +16,13 @@ from tessera.container import image_from_bytes, image_to_bytes
 from tessera.image import Image
 from tessera.returned import VALUE, as_they_come
 from tessera.signature import Binding, Signature, Site, TensorSpec
-from tessera.toolchain import FULL_OPTIMISATION, NO_OPTIMISATION, toolchain_key
+from tessera.toolchain import FULL_OPTIMISATION, toolchain_key
 from tesserac.base.source import Span
 from tesserac.ir.core import Op, Value, attr_tuple, tuple_of
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import memory_of
-from tesserac.target.common_code import Making, common_object, common_objects, shared_code
 from tesserac.target.compile import Machine, data_layout, emit_object
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.host_program import kernel_name
@@ -38,16 +37,8 @@ from tesserac.target.cpu.workspace import BufferBytes
 from tesserac.target.emit import Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, PTR, VOID
-from tesserac.target.parallel import Effort, Job, Workers
+from tesserac.target.objects import Objects
 from tesserac.target.sizes import size_of, solve_symbols
-
-PART, MOST_PARTS = 30_000, 16
-"""Characters of text that are worth a thread, and the most that a program is cut into. Another thread works in memory
-that is new to it: a product of 95,000 characters takes 4 % more of the processor in three parts than in one, and passes
-in three quarters of the time where there are cores for them."""
-
-BEGUN = 40_000
-"""Characters of kernels that go to LLVM while others are written: more than a part, since their number has no end."""
 
 Begin = Callable[[Module], None]
 """Told after each kernel that is written: takes out of the module what need not wait for the others."""
@@ -70,48 +61,29 @@ def build_artifact(
 ) -> Artifact:
     """Links host code and the module that `write_kernels` gives, which holds the kernels' code under their names. The
     last of `functions` is the entry, the others are what it calls; `shared` is code of kernels that many programs have,
-    in the module or made before; `name` is what it is called in messages. Host code that is apart is begun first: its
-    long function is the one thing that cores cannot share, and is ready when the last kernels are."""
-    func, workers, begun, loops = functions[-1], Workers(), list[Making](), list[Making]()
-    many = dict[str, Making]()
-
-    def begin(written: Module) -> None:
-        wanted = (*shared, *written.shared_widely)
-        for code in (code for code in wanted if code not in many and written.is_computing(code)):
-            many[code] = shared_code(code, written, machine, workers)
-        begun.extend(workers.start(Job(text, machine)).object for text in written.begin(BEGUN, wanted))
-
-    def begin_loop(written: Module) -> None:
-        loops.append(workers.start(Job(str(written), machine, Effort.OPTIMISED)).object)
-
+    in the module or made before; `name` is what it is called in messages. Host code that is apart is written first."""
+    func, objects = functions[-1], Objects(machine, shared)
     apart = _host_module(functions, kernels, machine)
-    host = apart or write_kernels(begin)
-    sites = emit_host(host, functions, kernels, buffer_bytes, LoopModules(host.triple, host.layout, begin_loop))
+    host = apart or write_kernels(objects.kernel_written)
+    loops = LoopModules(host.triple, host.layout, objects.loop_written)
+    sites = emit_host(host, functions, kernels, buffer_bytes, loops)
     signature = signature_of(func, name, sites, locate, returns_tuple)
-    taken, takes_out = signature.taken(), signature.takes_out() and not signature.donated
     emit_method(host, name)
-    shapes = Shapes(tuple(_inputs(func)), tuple(_outputs(func)), returns_tuple, tuple(taken.items()), takes_out)
     if apart is not None:
-        begun.append(workers.start(Job(str(apart), replace(machine, level=NO_OPTIMISATION))).object)
-    module = host if apart is None else write_kernels(begin)
-    wanted = (*shared, *module.shared_widely)
-    objects = [many.get(code) or shared_code(code, module, machine, workers) for code in wanted]
-    objects += [*_kernels_begun(module, machine, workers), *begun]
-    objects.append(common_object(stub_text(shapes, module.triple, module.layout), machine, workers))
-    code = link([made() for made in (*objects, *loops)], host.tables | module.tables)
+        objects.host_written(apart)
+    module = host if apart is None else write_kernels(objects.kernel_written)
+    stub = stub_text(_shapes(func, signature), module.triple, module.layout)
+    code = link(objects.all_made(module, stub), host.tables | module.tables)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
     pool = pool_image(replace(machine, level=FULL_OPTIMISATION))  # one for all functions of a process
     return Artifact(signature, code, pool, returned)
 
 
-def _kernels_begun(module: Module, machine: Machine, workers: Workers) -> list[Making]:
-    """Begins with the code of kernels, and of what many programs have of it. This thread only waits for it, so it makes
-    the first part itself."""
-    common = common_objects(module, machine, workers)
-    jobs = [Job(text, machine) for text in module.parts(PART, MOST_PARTS)]
-    for job in jobs[1:]:
-        workers.start(job)
-    return [*common, *(job.object for job in jobs)]
+def _shapes(func: Op, signature: Signature) -> Shapes:
+    """What the stub between Python and the entry depends on."""
+    takes_out = signature.takes_out() and not signature.donated
+    taken = tuple(signature.taken().items())
+    return Shapes(tuple(_inputs(func)), tuple(_outputs(func)), signature.returns_tuple, taken, takes_out)
 
 
 def _host_module(functions: Sequence[Op], kernels: Mapping[str, Op], machine: Machine) -> Module | None:
