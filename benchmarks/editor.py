@@ -65,7 +65,8 @@ class Editor:
             self._arrived.setdefault(params.version or 0, asyncio.Event()).set()
 
     async def start(self) -> None:
-        paths = os.pathsep.join(str(ROOT / part) for part in (".", "runtime", "lsp"))
+        own = [str(ROOT / part) for part in (".", "runtime", "lsp")]
+        paths = os.pathsep.join([*own, os.environ.get("PYTHONPATH", "")])
         await self.client.start_io(sys.executable, "-m", "tessera_lsp", env={**os.environ, "PYTHONPATH": paths})
         await self.client.initialize_async(lsp.InitializeParams(capabilities=lsp.ClientCapabilities()))
         self.client.initialized(lsp.InitializedParams())
