@@ -13,6 +13,7 @@ from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.model.library_annotations import (
     APPLIED,
+    BESIDE,
     DIAGONAL,
     KRONECKER,
     LOWER,
@@ -84,6 +85,8 @@ def told_at(functions: Sequence[TypedFunction], symbol: str, inside: Span) -> li
 
 
 def _seen(structure: str) -> str:
+    if structure == BESIDE:
+        return "a system of the matrix is solved, too"
     known = f"the matrix is {_WORDS[structure]}" if structure in _WORDS else ""
     return "what it is multiplied with is known" if structure == APPLIED else known
 

@@ -266,6 +266,11 @@ SOLVES: dict[str, tuple[str, str]] = {
         "grad(lambda x: det(x @ (a / 9.0)) + slogdet(x @ a)[1])(a)",
         f"np.linalg.inv(a).T * (1 + {D}(a @ (a / 9)))",
     ),
+    "beside": ("solve(f, k) + slogdet(f)[1]", f"{S}(f, k) + {L}(f)[1]"),
+    "beside_slope": (
+        "grad(lambda x: sum(k * solve(x, k)) + slogdet(x)[1])(f)",
+        f"np.linalg.inv(f).T - np.outer({S}(f.T, k), {S}(f, k))",
+    ),
     "inverse_update": ("inv(diag(e) + g @ g.T) @ k", f"{S}(np.diag(e) + g @ g.T, k)"),
     "det": (
         "det(diag(d)) + det(tril(a)) + det(kron(m, p))",
@@ -324,6 +329,7 @@ TAKEN = {
     "inverse_turned": "applied", "inverse_turned_right": "applied", "inverse_in_chain": "applied", "product": "product",
     "product_of_three": "product lower", "product_used": "", "det_of_product": "product",
     "logdet_of_product": "product", "product_slope": "product product",
+    "beside": "beside", "beside_slope": "beside",
     "inverse_update": "applied update", "det": "kronecker lower diagonal", "det_update": "update",
     "logdet": "diagonal kronecker", "logdet_update": "update", "gradient": "update", "mapped": "diagonal",
 }  # fmt: skip
@@ -341,6 +347,19 @@ def test_structure_is_seen() -> None:
         if isinstance(taken, Chosen):
             found[taken.function.removeprefix("m.f_")].append(taken.structure)
     assert {name: " ".join(names) for name, names in found.items()} == TAKEN
+
+
+@pytest.mark.one_in(12)
+def test_a_system_and_its_determinant_are_one_elimination() -> None:
+    both, one = (
+        compile_to_forms(f"def f(a: Tensor[N, N, f32], v: Tensor[N, f32]):\n    return {text}\n")
+        for text in ("solve(a, v) + logdet(a)", "solve(a, v)")
+    )
+    assert len(loops(both)) == len(loops(one))
+
+
+def loops(module: Any) -> list[Op]:
+    return [op for op in module.walk() if op.name == "form.loop"]
 
 
 @pytest.mark.one_in(48)

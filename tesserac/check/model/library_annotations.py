@@ -23,8 +23,8 @@ from tesserac.syntax import ast
 
 FORM_OF, ALSO = "form_of", "also"
 DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED = "diagonal", "lower", "upper", "kronecker", "update", "applied"
-ORTHONORMAL, POSITIVE, PRODUCT = "unitary", "positive", "product"
-STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED, ORTHONORMAL, POSITIVE, PRODUCT)
+ORTHONORMAL, POSITIVE, PRODUCT, BESIDE = "unitary", "positive", "product", "beside"
+STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED, ORTHONORMAL, POSITIVE, PRODUCT, BESIDE)
 ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
 BATCHED, BEHIND_TEXT = "batched", "behind_text"
 PARTS, JOINS = "parts", "joins"

@@ -10,6 +10,7 @@ replaced by once the structure is known. A form takes the parts of the matrix an
     product     a[N, N] and b[N, N], of a @ b
     unitary     the matrix, whose inverse is its adjoint
     positive    the matrix, which is self-adjoint and has no negative eigenvalue
+    beside      the matrix and b[N, R], the right side of a system of this matrix that the program solves, too
     applied     the matrix and x[N, R]: what f of the matrix, which is a matrix, is times x
 """
 
@@ -24,6 +25,7 @@ from tesserac.check.instances.checking import instance_symbol
 from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import (
     APPLIED,
+    BESIDE,
     DIAGONAL,
     KRONECKER,
     LOWER,
@@ -119,6 +121,7 @@ _PARTS: dict[str, Callable[[TensorType], list[Type]]] = {
     PRODUCT: lambda a: [a, a],
     KRONECKER: lambda a: [_like(a, *(Dim.sym(name),) * 2) for name in (ROWS_OF_FIRST, ROWS_OF_SECOND)],
     UPDATE: lambda a: [_like(a, a.dims[0]), _like(a, a.dims[0], Dim.sym(RANK)), _like(a, Dim.sym(RANK), a.dims[0])],
+    BESIDE: lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))],
     APPLIED: lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))],
 }
 """The types of the parts of a structure."""

@@ -127,7 +127,7 @@ def best_known(value: Value, root: Op) -> Value:
     holds of M beside it, too."""
     while value.defining_op is not None and value.defining_op.name == HELD:
         value = value.defining_op.operands[0]
-    names = [value, *(name for name in _names(value) if _stands_before(name, root))]
+    names = [value, *(name for name in _names(value) if stands_before(name, root))]
     found = max(names, key=lambda name: len(held_flags(name)))
     found.name = found.name or value.name
     return found
@@ -140,13 +140,13 @@ def _names(value: Value) -> Iterator[Value]:
             yield from _names(user.result)
 
 
-def _stands_before(value: Value, root: Op) -> bool:
+def stands_before(value: Value, root: Op) -> bool:
     """Whether a value is there where an operation stands."""
     op = value.defining_op
-    assert op is not None and op.parent is not None
+    block = op.parent if op is not None else value.owner
     inner: Op | None = root
     while inner is not None and inner.parent is not None:
-        if inner.parent is op.parent:
-            return op.parent.place(op) < op.parent.place(inner)
+        if inner.parent is block:
+            return op is None or inner.parent.place(op) < inner.parent.place(inner)
         inner = inner.parent.parent_op
     return False

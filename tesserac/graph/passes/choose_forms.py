@@ -36,10 +36,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.model.library_annotations import APPLIED, POSITIVE, UPDATE
+from tesserac.check.model.library_annotations import APPLIED, BESIDE, POSITIVE, UPDATE
 from tesserac.check.transforms.form_rules import COLUMNS
 from tesserac.graph.algebra.applications import Spared
 from tesserac.graph.algebra.costs import Facts, beats, facts_of, is_open
+from tesserac.graph.algebra.known import stands_before
 from tesserac.graph.algebra.structures import Structure, structures_of
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
@@ -132,8 +133,10 @@ class _Chooser:
         self._observe = observe
         self._facts: Facts = facts_of(guards(function), expected_sizes(function))
         self._taken = 0
+        self._right_sides: Mapping[Value, Sequence[Value]] = {}
 
     def run(self) -> None:
+        self._right_sides = _right_sides(self._function)
         while calls := [op for op in self._function.walk() if op.name == CALL]:
             for op in reversed(calls):  # an inverse is looked at once what is applied to it is known
                 if op.parent is not None:
@@ -141,7 +144,8 @@ class _Chooser:
 
     def _resolve(self, op: Op) -> None:
         forms = _forms(op)
-        if self._taken < MAX_FORMS and (self._applied(op, forms) or self._by_structure(op, forms)):
+        ways = (self._applied, self._by_structure, self._beside)
+        if self._taken < MAX_FORMS and any(way(op, forms) for way in ways):
             self._taken += 1
             return
         callee = self._module.lookup(str(op.attrs["callee"]))
@@ -199,6 +203,19 @@ class _Chooser:
                 gone.erase()
         return True
 
+    def _beside(self, op: Op, forms: Mapping[str, Attr]) -> bool:
+        """What is eliminated beside the right side of a system is the system's own elimination: they are one then."""
+        sides = self._right_sides.get(op.operands[0], ()) if BESIDE in forms else ()
+        side = next((value for value in sides if stands_before(value, op)), None)
+        if side is None or not self._may_assert(op, forms[BESIDE]):
+            return False
+        self._tell(op, Structure(BESIDE, ()), forms)
+        if tensor_type(side).rank == 1:
+            side = _writer(op, op).reshape(side, (*tensor_type(side).dims, ONE))
+        sizes = {COLUMNS: tensor_type(side).dims[1]}
+        self._replace(op, op, forms[BESIDE], [op.operands[0], side], sizes)
+        return True
+
     def _may_assert(self, op: Op, form: Attr) -> bool:
         """What asserts needs a place in the order of effects, which the call has."""
         effects = self._module.lookup(_symbol(form)).attrs.get("effects", ())
@@ -235,6 +252,15 @@ class _Chooser:
 
     def _called(self, op: Op) -> str:
         return _told(op, self._module.lookup(str(op.attrs["callee"]))) or ""
+
+
+def _right_sides(function: Op) -> dict[Value, list[Value]]:
+    """By matrix, the right sides of its systems: what calls with forms have beside a matrix."""
+    found: dict[Value, list[Value]] = {}
+    for op in function.walk():
+        if op.name == CALL and _forms(op) and len(op.operands) == 2 and tensor_type(op.operands[1]).rank in (1, 2):
+            found.setdefault(op.operands[0], []).append(op.operands[1])
+    return found
 
 
 def _told(op: Op, callee: Op) -> str | None:
