@@ -42,7 +42,7 @@ from tesserac.schedule.row_lengths import (
 )
 from tesserac.schedule.select import select
 from tesserac.schedule.shifted import shift_windows
-from tesserac.schedule.space import Reach, computing, reaches
+from tesserac.schedule.space import Reach, computing, reaches, shared_loop
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
 from tesserac.types.dims import ONE, ZERO, Dim
@@ -77,6 +77,8 @@ WIDE_COLUMNS, NARROWEST = 1024, 64
 have nothing to do."""
 COLUMNS_OF_ALL = 2048
 """Those that all cores together take at once: with twice as many a core of sixteen that comes late is waited for."""
+SHARING = 4
+"""Indices of a batch that a program of a GPU takes at once, where they read the same table."""
 SHORT_RUN = 256
 """Elements that are neighbours in all memories of a map up to which blocks are as high as wide."""
 TINY_RUN = 32
@@ -155,6 +157,7 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
         because(launch, "one element")
         return
     last, crossing = len(loops) - 1, _crossing_loop(launch, found)
+    shared = shared_loop(launch, found) if machine.warps else None
     unknown = bool(machine.warps and last and loops[last].size.constant is None and LONG_RUNS not in launch.attrs)
     if crossing is not None:
         if unknown:
@@ -164,13 +167,13 @@ def _schedule_map(launch: Op, machine: Machine) -> None:
     if unknown:
         few = _for_short_runs(launch, SHORT_RUN)
         fewest = _for_short_runs(few, TINY_RUN)
-        _walk_elements(few, elements, SQUARE)
-        _walk_elements(fewest, elements, TINY_RUN // 2)
+        _walk_elements(few, elements, SQUARE, shared)
+        _walk_elements(fewest, elements, TINY_RUN // 2, shared)
     if machine.warps and last and (loops[last].size.constant or WIDE_COLUMNS) > LEAST_RUN:
         elements = min(elements, _elements_of_rows(launch))
     several = machine.cheap_rows if last and _is_cheap(launch) else 1
     inner = _even_run(loops[last].size.constant, elements) if machine.warps and last else elements // several
-    _walk_elements(launch, elements, inner)
+    _walk_elements(launch, elements, inner, shared)
 
 
 def _cross(launch: Op, crossing: int, across: int, inner: int, whole: bool = False) -> None:
@@ -212,14 +215,17 @@ def _for_short_runs(launch: Op, most: int) -> Op:
     return few
 
 
-def _walk_elements(launch: Op, elements: int, inner: int) -> None:
-    """Blocks of so many elements, `inner` of them side by side."""
+def _walk_elements(launch: Op, elements: int, inner: int, shared: int | None = None) -> None:
+    """Blocks of so many elements, `inner` of them side by side, and some along a loop of which they share operands."""
     loops = launch_loops(launch)
     last = len(loops) - 1
     inner = _fitting(launch, last, inner)
     split(launch, last, inner)
     left = elements // inner
-    for loop in reversed(range(last)):
+    if shared is not None and left > 1:
+        split(launch, shared, _fitting(launch, shared, min(left, SHARING)))
+        left //= launch_loops(launch)[shared].block
+    for loop in reversed([loop for loop in range(last) if loop != shared]):
         if left > 1:
             split(launch, loop, _fitting(launch, loop, left))
             left //= launch_loops(launch)[loop].block

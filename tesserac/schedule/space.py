@@ -14,7 +14,7 @@ from tesserac.ir.indexed import gather_source
 from tesserac.ir.lines import LINES, lines_out
 from tesserac.ir.types import MemRefType, row_major
 from tesserac.schedule.access import Digits, Dims, access_through, grouped_access, merged_stride, view_source
-from tesserac.schedule.dialect import launch_place, launch_places, launch_space, memory
+from tesserac.schedule.dialect import launch_loops, launch_place, launch_places, launch_space, memory
 from tesserac.types.dims import ONE, ZERO, Dim
 
 TABLES = {"form.gather": 1, "form.runs": 2}
@@ -180,3 +180,12 @@ def yielded_op(value: Value) -> Op:
     op = view_source(value)[0].defining_op
     assert op is not None
     return op
+
+
+def shared_loop(launch: Op, found: list[Reach]) -> int | None:
+    """A loop outside of others along which several programs would read the same of some operand, such as a table for
+    all sequences of a batch."""
+    space, loops = launch_space(launch), launch_loops(launch)
+    inner = [reach for reach in found if reach.stride(loops[-1].axes, space) not in (None, ZERO)]
+    same = (i for i in range(len(loops) - 2) if any(reach.stride(loops[i].axes, space) == ZERO for reach in inner))
+    return next(same, None)
