@@ -37,11 +37,12 @@ _CARRIED, _PART, _WRONG = "carried ", "part", "wrong"
 
 @dataclass(frozen=True)
 class Dependence:
-    """An expression whose value depends on a block, and how."""
+    """An expression whose value depends on a block, and how; `carried` where it reads what a loop has so far."""
 
     at: Span
     block: str
     how: str
+    carried: bool = False
 
 
 def block_dependences(kernel: Kernel, program: typed.TypedFunction, find: Find) -> list[Dependence]:
@@ -63,9 +64,9 @@ class _Blocks(Walk):
         self._turning: list[Dim] = []
         self._at: Span | None = None
 
-    def wrong(self, at: Span, block: str, how: str) -> Marks:
+    def wrong(self, at: Span, block: str, how: str, carried: bool = False) -> Marks:
         """Notes a dependence, at the line of the kernel where it comes from a function called there."""
-        self.found.append(Dependence(self._at or at, block, how))
+        self.found.append(Dependence(self._at or at, block, how, carried))
         return Mark(Problem(at, block, how, kind=_WRONG))
 
     # ------------------------------------------------------------------------------------------- what is cut
@@ -129,7 +130,8 @@ class _Blocks(Walk):
         if name in SHAPED or set(kinds) == {_PART} or _WRONG in kinds:
             return Mark(next((problem for problem in problems if problem.kind == _WRONG), problems[0]))
         first = (carried or problems)[0]
-        return self.wrong(expression.span, first.what, f"reads {first.why}" if carried else first.why)
+        how = f"reads {first.why}" if carried else first.why
+        return self.wrong(expression.span, first.what, how, carried=bool(carried))
 
     def called(self, call: typed.Call, args: Sequence[Marks]) -> Marks:
         function = self.find(call.function)

@@ -126,6 +126,14 @@ def _pinned(kernel: Kernel) -> tuple[tuple[str, int], ...]:
     return tuple((block.symbol or "", size) for block, size in kernel.meant.items() if block in kernel.cuts)
 
 
+WHOLE = "load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`, and add what they give"
+ONLINE = (
+    "an online softmax that no block changes is `p, mc, lc = tile.softmax_online(s)`, then "
+    "`acc, m, l = tile.softmax_accumulate(acc, m, l, p, v, mc, lc)`"
+)
+"""What to do instead, of a loop that goes on from what it has so far and of all else."""
+
+
 def meant_blocks(body: Body, find: Find, pins: frozenset[str]) -> tuple[str, ...] | None:
     """The blocks that a kernel's result depends on, all of which its own schedule must pin; None after a diagnostic. A
     schedule chooses any other."""
@@ -137,7 +145,7 @@ def meant_blocks(body: Body, find: Find, pins: frozenset[str]) -> tuple[str, ...
     shown = code_at(body, free.at)
     draft = body.sink.error(E0511, at=free.at, block=free.block, expression=shown, how=free.how)
     draft.remark("a schedule chooses blocks, and no schedule changes a result")
-    draft.remark("load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`, and add what they give")
+    draft.remark(ONLINE if free.carried else WHOLE)
     pinned = f"Schedule({BLOCK_NAMES[free.block.removeprefix('T.')]}=64)"
     draft.remark(f"or pin {free.block} where the kernel means blocks of one size: `@kernel.schedule({pinned})`")
     return None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
-from tesserac.check.declarations.schedules import check_hints
+from tesserac.check.declarations.schedules import BLOCK_NAMES, check_hints
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.kernels.extents import indices, loaded, within
 from tesserac.check.model import typed
@@ -307,6 +307,10 @@ def block_range(body: Body, callee: Callee, given: Given) -> Dim | None:
     if block is None or block not in kernel.blocks.values():
         draft = body.sink.error(E0502, at=extent.span, of="a kernel")
         draft.remark(f"`tile.{callee.name}` counts blocks of `T.n` or `T.k`, of `T = tile.context()`")
+        if block is not None and block.constant is not None:
+            name = callee.name.removeprefix("range_")
+            pinned = f"@kernel.schedule(Schedule({BLOCK_NAMES[name]}={block}))"
+            draft.remark(f"blocks of one size are `T.{name}`, pinned by `{pinned}`")
         return None
     return block if bind_block(body, kernel, block, size, extent.span) else None
 
