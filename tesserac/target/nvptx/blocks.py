@@ -144,16 +144,19 @@ def _warps_of_held_rows(kernel: Op, wide: bool, words: int, arch: str) -> int:
     if wide and words <= WORDS_OF_A_ROW:
         return TOGETHER if any(len(fragment(op.result).shape) > 1 for op in _loads(kernel)) else HOLDING
     if not row_parts(kernel):
-        return _warps_of_teams(words, WORDS_OF_A_ROUND if wide else WORDS_OF_A_ROW, arch)
+        return _warps_of_teams(words, wide, arch)
     if words > (WORDS_OF_A_WARP if wide else NARROW_WORDS):
         return 1
     return HOLDING_MORE if wide else NARROW
 
 
-def _warps_of_teams(words: int, most: int, arch: str) -> int:
+def _warps_of_teams(words: int, wide: bool, arch: str) -> int:
+    """On the newest architecture softmax of f32 spills 8 bytes where half a warp has a block and 24 warps share."""
     if words <= FEW_WORDS:
         return TOGETHER
-    return HALVES if words <= most and arch in NEWEST else 1
+    if words > (WORDS_OF_A_ROUND if wide else WORDS_OF_A_ROW) or arch not in NEWEST:
+        return 1
+    return LOOPING if wide and arch == NEWEST[-1] else HALVES
 
 
 def _longest_body(kernel: Op, of_blocks: bool = False) -> int:
