@@ -10,8 +10,8 @@ PyTorch as it stands, `torch.compile` (on a GPU Triton), and JAX; the best is na
 GPU times are the device's own. Of several numbers of threads each has a table; JAX has the most of them. `--warm`
 compiles all programs of ours first, on all cores, into the cache. Several of these commands that have one `--lock`
 compile beside each other and time one after the other. `--seconds` is what one process may take: what is behind stays
-out. `copy` is the time of moving what the kernel must read and write at the speed of a copy on the same machine, over
-the time of the kernel; `unit` is what computes our products.
+out. `copy` is the time of a copy that reads and writes as many bytes as the kernel must, on the same machine, over the
+time of the kernel; `unit` is what computes our products.
 """
 
 from __future__ import annotations
@@ -132,27 +132,20 @@ def report(options: argparse.Namespace, found: dict[str, dict[str, Any]], thread
         "| kernel | way | sizes | tiles | meaning | peer | peer is | ratio | copy | unit |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for key, case, name, way, sizes in rows(options):
+    for key, _, name, way, sizes in rows(options):
         times = found.get(f"{key}|{threads}", {})
         peers = {who: times[who] for who in options.peers if who in times}
         best = min(peers, key=lambda who: peers[who], default="-")
         mine = times.get("tiles", float("nan"))
-        copied, unit = found.get(f"copy|{threads}", {}), found.get("unit " + key, {}).get("tiles", "")
+        copied = found.get(f"copy {key}|{threads}", {}).get("tiles")
+        share, unit = f"{copied / mine:.2f}" if copied else "", found.get("unit " + key, {}).get("tiles", "")
         shown = ", ".join(f"{symbol}={size}" for symbol, size in sizes.items())
         lines.append(
             f"| {name} | {way} | {shown} | {mine:.1f} | {times.get('meaning', float('nan')):.1f} | "
             f"{peers.get(best, float('nan')):.1f} | {best} | {peers.get(best, float('nan')) / mine:.2f} | "
-            f"{_of_copy(options, copied, case, way, sizes, mine)} | {unit} |"
+            f"{share} | {unit} |"
         )
     return "\n".join(lines) + "\n"
-
-
-def _of_copy(
-    options: argparse.Namespace, copied: dict[str, Any], case: Case, way: str, sizes: Sizes, mine: float
-) -> str:
-    speed = copied.get("tiles")
-    moved = amount(case.moved, sizes) * (2 if options.dtype == "bf16" else 4)
-    return f"{moved / speed / mine * 1e6:.2f}" if speed and moved and way == "forward" else ""
 
 
 # ------------------------------------------------------------------------------------------------------ in a process
@@ -172,10 +165,10 @@ def inside(options: argparse.Namespace) -> None:
                 tell(f"{key}|{threads}", timer.time(case, name, way, sizes))
                 if timer.unit():
                     tell(f"unit {key}", timer.unit())
+                if options.inside == "tiles" and way == "forward" and case.moved != "0":
+                    tell(f"copy {key}|{threads}", copy_time(timer, amount(case.moved, sizes)))
             except Exception as error:  # a row that one library has not does not cost the others
                 print(key, type(error).__name__, str(error)[:500], file=sys.stderr)
-        if options.inside == "tiles":
-            tell(f"copy|{threads}", copy_speed(timer))
 
 
 def tell(key: str, value: float | str) -> None:
@@ -208,12 +201,13 @@ def least(call: Callable[[], object]) -> float:
     return best * 1e6
 
 
-def copy_speed(timer: Any) -> float:
-    """Bytes that are read and written in a second of a large copy."""
-    size = 2**28 if timer.options.gpu else 2**24
-    text = "def f(x: Tensor[N, f32]):\n    return x + 0.0\n"
-    call = timer.call(text, [np.ones(size, np.float32)])
-    return 8e6 * size / call()
+def copy_time(timer: Any, moved: float) -> float:
+    """Microseconds of a copy that reads half of so many elements, and writes them."""
+    dtype = timer.options.dtype
+    text = f"def f(x: Tensor[N, {dtype}]):\n    return x + 0.0\n"
+    call = timer.call(text, narrowed([np.ones(int(moved) // 2, np.float32)], dtype))
+    with alone(timer.options):
+        return call()
 
 
 @contextmanager
