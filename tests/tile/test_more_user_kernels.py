@@ -180,6 +180,36 @@ def f(x: KTile[S, 16, f32], c: KTile[10, 16, f32]):
     d = sum(t * t, axis=1, keep=True) - 2.0 * tile.dot(t, tile.transpose(y)) + sum(y * y, axis=1)[None, :]
     return argmin(d, axis=1), min(d, axis=1)
 """
+GATED_GRADIENT = """
+@kernel
+def f(dc: KTile[S, L, f32], a: KTile[S, L, f32], b: KTile[S, L, f32]):
+    T = tile.context()
+    d, x, y = (tile.load(v, rows=T.m, cols=T.n) for v in (dc, a, b))
+    t = tanh(0.7978845608 * (x + 0.044715 * x * x * x))
+    slope = 0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * (0.7978845608 * (1.0 + 0.134145 * x * x))
+    return d * y * slope, d * 0.5 * x * (1.0 + t)
+"""
+WEIGHT_GRADIENTS = """
+@kernel
+def f(dy: KTile[L, S, f32], x: KTile[L, S, f32], mu: KTile[L, f32], rstd: KTile[L, f32]):
+    T = tile.context()
+    dw, db = tile.zeros((T.n,), f32), tile.zeros((T.n,), f32)
+    for i in tile.range_n(x, T.m):
+        d, t = tile.load(dy, i, None, cols=T.n), tile.load(x, i, None, cols=T.n)
+        dw += sum(d * ((t - tile.load(mu, i)[:, None]) * tile.load(rstd, i)[:, None]), axis=0)
+        db += sum(d, axis=0)
+    return dw, db
+"""
+DIVERGENCE = """
+@kernel
+def f(guess: KTile[S, L, f32], truth: KTile[S, L, f32]) -> Tile[S, f32]:
+    T = tile.context()
+    acc = tile.zeros((T.m,), f32)
+    for j in tile.range_k(guess, T.n):
+        p, t = tile.load(guess, None, j, rows=T.m), abs(tile.load(truth, None, j, rows=T.m))
+        acc += sum(t * (log(maximum(t, 1e-10)) - p), axis=1)
+    return acc
+"""
 KERNELS: dict[str, tuple[str, Arguments]] = {
     "experts": (
         EXPERTS,
@@ -206,6 +236,9 @@ KERNELS: dict[str, tuple[str, Arguments]] = {
     "rope by halves": (HALVES_TURNED, lambda rng, s, n: floats(rng, *[(s, 16)] * 4)),
     "conv1d of taps": (TAPS, lambda rng, s, n: floats(rng, (s, 48), (4,))),
     "two layers": (PRODUCTS_IN_A_LOOP, lambda rng, s, n: floats(rng, (s, n), (n, 40), (40, 24))),
+    "geglu backward": (GATED_GRADIENT, lambda rng, s, n: floats(rng, *[(s, n)] * 3)),
+    "layernorm weights": (WEIGHT_GRADIENTS, lambda rng, s, n: floats(rng, (n, s), (n, s), (n,), (n,))),
+    "kl divergence": (DIVERGENCE, lambda rng, s, n: floats(rng, (s, n), (s, n))),
     "k-means": (CLUSTERS, lambda rng, s, n: floats(rng, (s, 16), (10, 16))),
 }
 
