@@ -35,11 +35,12 @@ class Objects:
         self._loops: list[Making] = []
 
     def kernel_written(self, kernels: Module) -> None:
-        """Takes out of the module what need not wait for the others."""
-        wanted = self._wanted(kernels)
+        """Takes out of the module what need not wait for the others. The more is begun, the larger parts are: the cores
+        have enough to do, and each part takes some time of its own."""
+        wanted, size = self._wanted(kernels), PART * (1 + len(self._begun) // MOST_PARTS)
         for code in (code for code in wanted if code not in self._many and kernels.is_computing(code)):
             self._many[code] = shared_code(code, kernels, self._machine, self._workers)
-        self._begun += [self._start(Job(text, self._machine)) for text in kernels.begin(PART, wanted)]
+        self._begun += [self._start(Job(text, self._machine)) for text in kernels.begin(size, wanted)]
 
     def loop_written(self, loop: Module) -> None:
         self._loops.append(self._start(Job(str(loop), self._machine, Effort.OPTIMISED)))
