@@ -127,10 +127,7 @@ def _pinned(kernel: Kernel) -> tuple[tuple[str, int], ...]:
 
 
 WHOLE = "load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`, and add what they give"
-ONLINE = (
-    "an online softmax that no block changes is `p, mc, lc = tile.softmax_online(s)`, then "
-    "`acc, m, l = tile.softmax_accumulate(acc, m, l, p, v, mc, lc)`"
-)
+ONLINE = "a loop goes on by sums, maxima and what joins parts of blocks: `tesserac explain E0511` has them all"
 """What to do instead, of a loop that goes on from what it has so far and of all else."""
 
 
