@@ -77,12 +77,14 @@ def _move_into_parts(op: Op) -> None:
     if place is None or uses_position(op):
         return
     maps, ty = operand_maps(op), tensor_type(op.result)
+    if maps[place] != tuple(range(ty.rank)):
+        return
     made, narrow = op.operands[place].defining_op, element_bytes(tensor_type(op.operands[place]).dtype)
     assert made is not None
     boxes = zip(assembled_boxes(made), made.operands, strict=True)
     axes = {axis for box, part in boxes for axis in _cut(box, part, ty)}
     others = [axis for i, dims in enumerate(maps) if i != place for axis in dims]
-    if maps[place] != tuple(range(ty.rank)) or not axes.isdisjoint(others) or element_bytes(ty.dtype) > narrow:
+    if not axes.isdisjoint(others) or element_bytes(ty.dtype) > narrow:
         return
     builder, parts = Builder.before(op), list[Value]()
     for part in made.operands:
