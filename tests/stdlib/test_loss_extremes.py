@@ -27,10 +27,12 @@ def run(dtype: str, name: str, x: list[float], y: list[float]) -> list[np.ndarra
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", KINDS)
-def test_a_probability_of_0_or_1_that_is_right_costs_nothing(dtype: str) -> None:
+def test_a_probability_of_0_or_1_costs_nothing_if_right_and_100_if_wrong(dtype: str) -> None:
     value, slope = run(dtype, "entropy", [0.0, 1.0], [0.0, 1.0])
     assert value == 0.0 and slope.tolist() == [0.5, -0.5]
-    assert run(dtype, "entropy", [0.0], [1.0])[0] == np.inf
+    for probability in (0.0, 1.0):
+        value, slope = run(dtype, "entropy", [probability], [1.0 - probability])
+        assert value == 100.0 and slope.tolist() == [0.0]
 
 
 @pytest.mark.one_in(2)
