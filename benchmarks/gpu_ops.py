@@ -41,6 +41,8 @@ SIZES: dict[str, list[dict[str, int]]] = {
     "transformed": [{"K": 1}, {"K": 9}],
     "transformed_prime": [{"K": 5}],
     "convolved": [{"K": 4}],
+    "convolved_channels": [{"B": 2, "K": 5, "N": 6, "O": 5}, {"B": 1, "K": 14, "N": 14, "O": 48}],
+    "convolved_any": [{"B": b, "C": c, "K": 9, "N": 8, "O": 33} for b, c in ((1, 16), (2, 32), (1, 48), (3, 5))],
     "solved": [{}],
     "embedded": [{"N": 50, "D": 30, "K": 200}],
     "losses": [{"N": 300, "D": 40}, {"N": 3, "D": 5000}],
