@@ -109,7 +109,7 @@ def enter(body: Body, signature: Signature, types: tuple[Type, ...]) -> None:
     body.sizes.static_symbols = frozenset(
         name
         for p, type_ in zip(signature.parameters, types, strict=True)
-        for name in (_int_symbols(type_) if isinstance(p.spec, AnySpec) else static_symbols(p.name, type_))
+        for name in (_int_symbols(type_) if isinstance(p.spec, AnySpec) else _static_symbols(p.name, type_))
     )
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
@@ -138,24 +138,24 @@ def enter(body: Body, signature: Signature, types: tuple[Type, ...]) -> None:
         body.declared.element_spans.append(signature.result.element_span)
 
 
-def static_symbols(name: str, type_: Type) -> Iterator[str]:
-    """Symbols that stand for values known while compiling, where only a call knows them: ints, lengths of lists."""
+def _static_symbols(name: str, type_: Type) -> Iterator[str]:
+    """Symbols that stand for values known while compiling, where only a call knows them: ints, lengths of lists. An
+    int parameter may be given a size, which is no such symbol then; the ints of a struct always are."""
     match type_:
         case IntType(value=value) if value.symbol == name:
             yield name
         case ListType():
             yield from type_.count.symbols()
-            yield from static_symbols(name, type_.item)
-        case StructType(fields=fields):
-            for field, inner in fields:
-                yield from static_symbols(f"{name}.{field}", inner)
+            yield from _static_symbols(name, type_.item)
+        case StructType():
+            yield from _int_symbols(type_)
         case TupleType(items=items):
             for item in items:
-                yield from static_symbols(name, item)
+                yield from _static_symbols(name, item)
 
 
 def _int_symbols(type_: Type) -> Iterator[str]:
-    """The same of an argument whose parameter has no type: its ints go by names of the call's own."""
+    """All ints, by whatever names they go: of structs, and of an argument whose parameter has no type."""
     match type_:
         case IntType(value=value):
             yield from value.symbols()
