@@ -14,11 +14,12 @@ from functools import cache
 
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.syntax import E0109, E0110, E0111, E0112, E0115, E0117
-from tesserac.diag.sink import Sink
+from tesserac.diag.sink import Draft, Sink
 from tesserac.syntax import ast
 from tesserac.syntax.describe import describe_expression, describe_statement
 from tesserac.syntax.lexer import Token
 from tesserac.syntax.literals import Hole, float_value, int_value, is_formatted, string_parts
+from tesserac.syntax.ported_layers import ported_layer
 from tesserac.syntax.tables import load_tables
 
 Part = ast.StringLiteral | ast.Interpolation
@@ -298,7 +299,18 @@ class Builder:
                     E0110, at=_first_line(statement.span, self.source.text), what=what, where="in a struct"
                 )
                 draft.remark("a struct has fields (`name: type`, `name: type = value`) and methods (`def`)")
+                self.declare_field(draft, statement)
         return ast.StructDef(span, name.text, self.span(name), parameters, doc, tuple(fields), tuple(methods))
+
+    def declare_field(self, draft: Draft, statement: ast.Stmt) -> None:
+        """`fc = nn.Linear(D, H)` is `fc: Linear[D, H]`; strides and the like are arguments of its call."""
+        match statement:
+            case ast.Assignment(targets=(ast.Name() as name,), value=value):
+                made = ported_layer(self.source.text[value.span.start : value.span.end])
+                if made is not None:
+                    given = ", ".join(f"`{option}`" for option in made[1])
+                    title = f"a field has a type, and its call is given {given}" if given else "a field has a type"
+                    draft.replace(title, statement.span, f"{name.id}: {made[0]}")
 
     def test_block(
         self, span: Span, name: ast.StringLiteral | ast.FString, body: tuple[ast.Stmt, ...]

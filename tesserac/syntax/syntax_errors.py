@@ -16,6 +16,7 @@ from tesserac.diag.sink import Sink
 from tesserac.syntax.describe import describe_kind, describe_token
 from tesserac.syntax.lalr import SyntaxFailure
 from tesserac.syntax.lexer import Token, vocabulary
+from tesserac.syntax.ported_class import ported_class
 from tesserac.syntax.reserved import RESERVED
 
 MAX_EXPECTED = 4
@@ -71,7 +72,11 @@ def _reserved(site: _Site) -> bool:
         draft = site.sink.error(E0107, at=site.span, feature=f"`{word}` as a name")
         draft.remark("the word is reserved").replace("give it another name", site.span, f"{word}_")
     else:
-        site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
+        draft = site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
+        made = ported_class(site.source.text, site.token.start) if word == "class" else None
+        if made is not None:
+            block = site.source.span(site.token.start, made[0])
+            draft.replace("as a struct, whose `apply` is what calling it does", block, made[1])
     return True
 
 

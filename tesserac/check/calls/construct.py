@@ -57,6 +57,9 @@ def construct(
     """A struct of these sizes, or, where they are None, of those that its fields have. What its declaration leaves
     without a dtype has that of `storage`, or what the fields have."""
     slots = [Slot(field.name, False, True, field.span) for field in decl.fields] + [Slot(SEED, False, True)]
+    if sizes is None and _are_sizes(decl, args):
+        _report_sizes(body, decl, args, callee)
+        return body.error(callee.span)
     given = sort_arguments(body, callee, args, slots)
     if given is None or any(isinstance(value.type, ErrorType) for value in given.values()):
         return body.error(callee.span)
@@ -74,6 +77,20 @@ def construct(
         return body.error(callee.span)
     fields = tuple((field.name, value.type) for field, value in zip(decl.fields, values, strict=True))
     return make_value(StructType(decl.owner, decl.name, known, fields), values, callee.span)
+
+
+def _are_sizes(decl: StructDecl, args: Sequence[Arg]) -> bool:
+    """Whether as many ints without names are given as the struct has sizes."""
+    ints = [arg for arg in args if arg.name is None and isinstance(arg.value.type, IntType)]
+    return bool(ints) and len(ints) == len(decl.parameters) and all(arg in ints or arg.name == SEED for arg in args)
+
+
+def _report_sizes(body: Body, decl: StructDecl, args: Sequence[Arg], callee: Callee) -> None:
+    problem = f"the sizes of `{decl.name}` stand in brackets"
+    sizes = ", ".join(body.rules.text(arg.value.span) for arg in args if arg.name is None)
+    rest = "".join(f"{arg.name}={body.rules.text(arg.value.span)}" for arg in args if arg.name is not None)
+    draft = body.sink.error(E0205, at=callee.at, problem=problem)
+    draft.replace("its fields may follow them", callee.span, f"{decl.name}[{sizes}]({rest})")
 
 
 def _sizes_of_fields(

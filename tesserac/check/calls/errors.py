@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.calls.fixes import suggest_move, suggest_operator, suggest_unit
+from tesserac.check.calls.fixes import suggest_key, suggest_move, suggest_operator, suggest_unit
 from tesserac.check.calls.reasons import show_arguments
 from tesserac.check.instances.binding import Misfit, Reason
 from tesserac.check.model import typed
@@ -107,6 +107,7 @@ def explain_misfit(
     suggest_unit(body, draft, signature, values, misfit.parameter)
     suggest_operator(body, draft, spec, argument)
     suggest_tensor(body, draft, argument, spec)
+    suggest_key(body, draft, spec, argument, callee)
     draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` {DECLARED}")
     show_declared(body, draft, argument, *(value for value in values if value is not argument))
 

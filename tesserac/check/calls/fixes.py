@@ -1,4 +1,4 @@
-"""Fixes for arguments whose shape does not fit: an axis moved, a unit dim dropped.
+"""Fixes for arguments that do not fit: an axis moved, a unit dim dropped, a key by its name.
 
 Enters: a call whose arguments do not fit. Leaves: a fix on the draft, where the argument so changed fits the signature
 together with all others.
@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tesserac.base.source import Span
 from tesserac.check.instances.binding import CallBinding
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dims_text
-from tesserac.check.model.specs import OperatorSpec, Signature, TypeSpec
+from tesserac.check.model.specs import OperatorSpec, ScalarSpec, Signature, TypeSpec
+from tesserac.check.operators.keys import KEY
+from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
+from tesserac.check.values.tuples import tuple_items
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import TensorType
+from tesserac.types.ty import TensorType, TupleType
 
 
 def suggest_move(
@@ -54,6 +59,18 @@ def suggest_operator(body: Body, draft: Draft, spec: TypeSpec, argument: typed.E
     is_matrix = isinstance(argument.type, TensorType) and argument.type.rank == 2
     if is_matrix and isinstance(spec, OperatorSpec) and not spec.is_spectral:
         draft.replace("make an operator of it", argument.span, f"op.dense({body.rules.text(argument.span)})")
+
+
+def suggest_key(body: Body, draft: Draft, spec: TypeSpec, argument: typed.Expr, callee: Callee) -> None:
+    """`normal(k, (M, N))`, as JAX has it, where a key is given by name."""
+    if not isinstance(spec, ScalarSpec) or spec.kind != "Shape" or not isinstance(argument.type, TupleType):
+        return
+    key, *sizes = tuple_items(argument, argument.span) or (argument,)
+    if key.type != KEY or not sizes:
+        return
+    taken = Edit(key.span._replace(end=sizes[0].span.start), "")
+    given = Edit(Span(key.span.file, callee.span.end - 1, callee.span.end - 1), f", key={body.rules.text(key.span)}")
+    draft.fix("a key has a name", taken, given)
 
 
 def _fits(

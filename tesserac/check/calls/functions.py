@@ -405,7 +405,10 @@ def _waits(body: Body, values: Sequence[typed.Expr], callee: Callee) -> bool:
         return True
     if any([body.wants_text(value) for value in values]):
         return True
-    body.sink.error(E0215, at=callee.at, what=f"an argument of `{callee.name}`")
+    ints = [v for v in values if isinstance(v.type, IntType) and v.type.value.constant is None]
+    what = f"`{body.rules.text(ints[0].span)}`, an argument of `{callee.name}`," if len(ints) == 1 else ""
+    draft = body.sink.error(E0215, at=callee.at, what=what or f"an argument of `{callee.name}`")
+    draft.remark("a size is known when the program runs; an `int` parameter, or a number, is while compiling")
     return False
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from tesserac.base.source import Span
-from tesserac.check.declarations.foreign_types import Foreign, foreign_entries, foreign_type
+from tesserac.check.declarations.foreign_types import Foreign, foreign_entries, foreign_type, turned_list
 from tesserac.check.model.operator_types import HEADS, NOTHING_BOUND, read_operator
 from tesserac.check.model.specs import (
     AnyDType,
@@ -171,6 +171,9 @@ class AnnotationReader:
             problem = "`List` takes a number and a type: `List[12, Block[D]]`"
             self._sink.error(E0204, at=node.span, problem=problem)
             return ErrorSpec(node.span)
+        turned = turned_list(node)
+        if turned is not None:
+            return self._foreign(node, turned)
         number, type_ = (argument.value for argument in node.arguments)
         count, item = self.dim_spec(number), self.read(type_, type_.span)
         return ErrorSpec(node.span) if count is None else ListSpec(node.span, count, item)

@@ -18,6 +18,7 @@ from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.syntax.describe import dotted_name
+from tesserac.syntax.ported_layers import STRUCTS
 from tesserac.types import dtype as dtypes
 
 _DTYPE_WORDS = {
@@ -66,7 +67,7 @@ _ARRAYS = {
 }
 """Names of arrays, and the element type that some of them say."""
 _MODULES = ("jax", "jaxtyping", "jnp", "np", "numpy", "tl", "torch", "typing")
-_CONTAINERS = ("Callable", "Iterable", "Sequence", "Tuple", "Union", "dict", "list", "set", "tuple")
+_CONTAINERS = ("Callable", "Iterable", "ModuleList", "Sequence", "Tuple", "Union", "dict", "list", "set", "tuple")
 
 _TENSOR_FORM = "a tensor has its dims and then its dtype: `Tensor[B, N, f32]`"
 _DTYPE_FORM = "dtypes are `f32`, `f64`, `bf16`, `f16`, `i32`, `i64`, `bool` and others"
@@ -102,7 +103,7 @@ def foreign_type(node: ast.Expr) -> Foreign | None:
     head, entries = _applied(node)
     name = _bare(head)
     if name is None:
-        return None
+        return _layer(node, head, entries)
     if entries is None:
         return _alone(node, name)
     dtype = dtypes.lookup(name)
@@ -128,6 +129,18 @@ def foreign_entries(node: ast.Subscript, is_known: Callable[[str], bool]) -> For
     values = [argument.value for argument in node.arguments]
     dtypes_at = [None if is_known(_bare(value) or "") else _dtype_meant(value) for value in values]
     return _dims_together(node, values) or _dtype_first(node, values, dtypes_at) or _dtype_word(node, values, dtypes_at)
+
+
+def turned_list(node: ast.Subscript) -> Foreign | None:
+    """`List[Block[D], L]`: the number is behind the type."""
+    type_, number = (argument.value for argument in node.arguments)
+    word = _word(number)
+    if not isinstance(type_, ast.Subscript) or not word:
+        return None
+    moved = Edit(type_.span._replace(end=type_.span.start), f"{word}, ")
+    gone = Edit(_gap(type_, number)._replace(end=number.span.end), "")
+    meant = replace(node, arguments=node.arguments[::-1])
+    return Foreign(type_.span, "a `List` has its number first", "`List[12, Block[D]]`", (moved, gone), meant)
 
 
 # ------------------------------------------------------------------------------------------------ entries of a tensor
@@ -242,6 +255,17 @@ def _generic(node: ast.Expr, name: str, entries: Sequence[ast.Expr]) -> Foreign 
     if name not in _CONTAINERS:
         return None
     return Foreign(at, problem, _FUNCTION_FORM if name == "Callable" else _MANY_FORM)
+
+
+def _layer(node: ast.Expr, head: ast.Expr, entries: list[ast.Expr] | None) -> Foreign | None:
+    """`nn.Linear[D, H]`, `nn.Linear(D, H)`: a struct of the library."""
+    name = head.name if isinstance(head, ast.Attribute) else ""
+    if name not in STRUCTS or not entries:
+        return None
+    problem, form = f"`{dotted_name(head)}` is not a type", f"the library's layer is `{name}[...]`"
+    arguments = tuple(ast.Argument(entry.span, None, entry.span, entry) for entry in entries)
+    meant = ast.Subscript(node.span, ast.Name(head.span, name), arguments)
+    return Foreign(head.span, problem, form, _around(node, f"{name}[", entries, "]"), meant, evident=False)
 
 
 # ------------------------------------------------------------------------------------------------ parts

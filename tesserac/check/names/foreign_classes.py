@@ -10,13 +10,13 @@ from __future__ import annotations
 from functools import cache
 
 from tesserac.check.names.equivalents import MISSING, Row, by_peer_name
+from tesserac.syntax.ported_layers import LAYERS
 
 WORDS = {
     "DataLoader": "a loop of the program that calls `step`, or `tessera train`",
     "Dataset": "arrays, which are arguments",
-    "Linear": "`x @ w + b`, or `linear(x, w, b)`; `w`, [in, out], is an argument or a field of a struct",
     "Module": "a `struct` of its weights with a method `apply(self, x)`, which `net(x)` calls",
-    "ModuleList": "a field for each, or one struct whose tensors have a dim of layers, and a loop over it",
+    "ModuleList": "a field that is a list of structs: `blocks: List[L, Block[D]]`, with a loop over it",
     "Parameter": "a field of a struct: `w: Tensor[D, H, f32] = normal(D, H)`",
     "Sequential": "one call after the other: `relu(x @ self.w1) @ self.w2`",
     "manual_seed": "`seed=` of each function that draws: `normal(N, seed=1)`",
@@ -37,6 +37,11 @@ def class_here(name: str) -> str | None:
         return f"here it is {WORDS[name]}"
     if name in OPTIMIZERS:
         return f"here it is `{name.lower()}(params, grads, state)`, whose first state is `{OPTIMIZERS[name]}(params)`"
+    if name in LAYERS:
+        layer = LAYERS[name]
+        sizes = [size[:1].upper() for size, given in layer.parameters.items() if given is None]
+        form = f"{layer.struct}[{', '.join(sizes)}]"
+        return f"here it is the struct `{form}`: a field `layer: {form}`, called as `self.layer(x)`"
     row = _layer(name)
     return None if row is None else f"here it is the function `{row.ours}`; options and weights are its arguments"
 

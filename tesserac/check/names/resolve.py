@@ -17,6 +17,7 @@ from tesserac.base.source import Span
 from tesserac.check.model.library_annotations import form_of
 from tesserac.check.names.decorated import implemented, law_of, rule_of
 from tesserac.check.names.decorating import is_transformed, plain_name, taken_apart
+from tesserac.check.names.foreign_names import PACKAGES
 from tesserac.check.names.refs import (
     ALGEBRA,
     BUILTINS,
@@ -108,8 +109,8 @@ class Exports:
 @dataclass(frozen=True)
 class ImportProblem:
     """Why a file cannot be imported, and what is said at the place that is to blame, if there is one. `guess` is what
-    the import may have meant, `remark` how it is done here; `steps` are the imports that lead back to this one, and
-    `cycle` the files they are in."""
+    the import may have meant, `remark` how it is done here, where nothing need be imported; `steps` are the imports
+    that lead back to this one, and `cycle` the files they are in."""
 
     problem: str
     place: Span | None = None
@@ -120,8 +121,8 @@ class ImportProblem:
     steps: tuple[Step, ...] = ()
     cycle: frozenset[str] = frozenset()
 
-    def report(self, at: Span, sink: Sink) -> None:
-        """`at` is where the import names the file."""
+    def report(self, at: Span, sink: Sink, statement: Span | None = None) -> None:
+        """`at` is where the import names the file, `statement` one that imports nothing else."""
         draft = sink.error(self.code, at=at, problem=self.problem)
         if self.place is not None:
             draft.note(self.place, self.said)
@@ -129,6 +130,8 @@ class ImportProblem:
             draft.because(step.text, step.span)
         if self.remark:
             draft.remark(self.remark)
+            if statement is not None:
+                draft.replace("leave it out", statement, "")
         if self.guess:
             draft.replace(f"did you mean `{self.guess}`?", at, self.guess)
 
@@ -269,7 +272,7 @@ class ModuleNames:
                 self._define(test.name, FunctionRef(self.name, test.name), item.name.span)
             case ast.Import():
                 for imported in item.modules:
-                    self._collect_import(imported)
+                    self._collect_import(imported, item)
             case ast.FromImport():
                 self._collect_names(item)
             case ast.StructDef():
@@ -322,13 +325,15 @@ class ModuleNames:
 
     # -------------------------------------------------------------------------------------------------- imports
 
-    def _collect_import(self, imported: ast.ImportedModule) -> None:
+    def _collect_import(self, imported: ast.ImportedModule, item: ast.Import) -> None:
         path = imported.path
         if _is_library(path):
             name = imported.alias.id if imported.alias else path.names[0]
             self._define(name, LibraryRef(), imported.span)
             return
-        module = self._module(path)
+        module = self._module(path, item.span if len(item.modules) == 1 else None)
+        if module is None and _is_of_python(path):
+            return  # what is used of it is told at each place, with what it is here
         if imported.alias is None and len(path.names) != 1:
             problem = "a module in a folder needs a name here"
             named = f"{'.' * path.dots}{'.'.join(path.names)} as {path.names[-1]}" if path.names else "... as name"
@@ -346,7 +351,9 @@ class ModuleNames:
                 self._collect_name(imported, self._exports.lookup(imported.name.id), "the library", known)
             return
         files = {imported.name.id: self._file_below(item.path, imported.name.id) for imported in item.names}
-        module = self._module(item.path) if None in files.values() else None
+        module = self._module(item.path, item.span) if None in files.values() else None
+        if module is None and _is_of_python(item.path):
+            return
         public = list(module.public) if module is not None else []
         for imported in item.names:
             name, file = imported.name.id, files[imported.name.id]
@@ -387,7 +394,7 @@ class ModuleNames:
         draft = self._sink.error(E0209, at=name.span, problem=f"{where} has no `{name.id}`")
         draft.did_you_mean(name.id, known, name.span)
 
-    def _module(self, path: ast.ModulePath) -> ModuleNames | None:
+    def _module(self, path: ast.ModulePath, statement: Span | None) -> ModuleNames | None:
         """Another file; None after a diagnostic."""
         if self._imports is None:
             self._sink.error(E0209, at=path.span, problem="no other file can be imported here")
@@ -396,7 +403,7 @@ class ModuleNames:
         if isinstance(found, ModuleNames):
             self._imported[found.name] = found
             return found
-        found.report(path.span, self._sink)
+        found.report(path.span, self._sink, statement)
         return None
 
 
@@ -417,6 +424,10 @@ Imports = Mapping[ImportPath, ModuleNames | ImportProblem]
 
 def _is_library(path: ast.ModulePath) -> bool:
     return path.dots == 0 and path.names in LIBRARY_PATHS
+
+
+def _is_of_python(path: ast.ModulePath) -> bool:
+    return path.dots == 0 and path.names[:1] != () and path.names[0] in PACKAGES
 
 
 def _names_in(node: ast.Expr, constants: dict[str, ast.ConstDef], seen: frozenset[str]) -> frozenset[str]:

@@ -206,11 +206,11 @@ def _parts_for(body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Ex
         body.sink.error(E0205, at=target.span, problem=problem)
     elif not isinstance(value.type, ErrorType):
         draft = body.sink.error(E0210, at=value.span, expected=f"a tuple of {wanted}", found=type_text(value.type))
-        _say_parts(body, draft, value)
+        _say_parts(body, draft, value, wanted)
     return [body.error(value.span)] * wanted
 
 
-def _say_parts(body: Body, draft: Draft, value: typed.Expr) -> None:
+def _say_parts(body: Body, draft: Draft, value: typed.Expr, wanted: int) -> None:
     """What gives the parts of a tensor, or what PyTorch's function of this name gives beside it."""
     if isinstance(value.type, OperatorType) and value.type.tree.is_spectral:
         draft.remark("its parts have names: `.U`, `.S` and `.V`")
@@ -226,6 +226,8 @@ def _say_parts(body: Body, draft: Draft, value: typed.Expr) -> None:
             draft.replace("ask for both", value.span, both)
     else:
         draft.remark("the parts of a tensor along its first axis are `unbind(x)`")
+        if value.type.dims[:1] == (Dim.const(wanted),):
+            draft.replace("take it apart", value.span, f"unbind({text})")
 
 
 def _unpack_places(

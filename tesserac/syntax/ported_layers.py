@@ -1,0 +1,135 @@
+"""Layers of PyTorch, by what their constructors are given: the library's structs and functions, and what goes where.
+
+Enters: the text of a call, as `nn.Conv2d(3, 64, 7, stride=2)`. Leaves: the type of a field, `Conv2d[3, 64, 7]`, and the
+arguments that its call takes, `stride=2`; None where something in it has no counterpart.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from tesserac.base.dataclass import dataclass
+
+
+class NoCounterpart(Exception):
+    """Something of PyTorch's is not known to have a form here."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The struct for a layer with weights: parameters of PyTorch's constructor, in order, that are its sizes (None) or
+    arguments of its call, by the names that those have here."""
+
+    struct: str
+    parameters: Mapping[str, str | None]
+
+
+_LINE = {"stride": "stride", "padding": "padding", "dilation": "dilation"}
+_KERNEL = {"in_channels": None, "out_channels": None, "kernel_size": None}
+_RECURRENT = {"input_size": None, "hidden_size": None}
+LAYERS = {
+    "Linear": Layer("Linear", {"in_features": None, "out_features": None}),
+    "Embedding": Layer("Embedding", {"num_embeddings": None, "embedding_dim": None}),
+    "LayerNorm": Layer("LayerNorm", {"normalized_shape": None, "eps": "eps"}),
+    "RMSNorm": Layer("RMSNorm", {"normalized_shape": None, "eps": "eps"}),
+    "GroupNorm": Layer("GroupNorm", {"num_groups": "groups", "num_channels": None, "eps": "eps"}),
+    "Conv1d": Layer("Conv1d", {**_KERNEL, **_LINE}),
+    "Conv2d": Layer("Conv2d", {**_KERNEL, **_LINE}),
+    "ConvTranspose2d": Layer("ConvTranspose2d", {**_KERNEL, "stride": "stride", "padding": "padding"}),
+    "LSTM": Layer("LSTM", {**_RECURRENT, "batch_first": "batch_first"}),
+    "GRU": Layer("GRU", {**_RECURRENT, "batch_first": "batch_first"}),
+}
+_POSITIONAL = {"LSTM": 2, "GRU": 2}
+"""How many arguments may stand without a name, where not all."""
+_WITH_MORE = re.compile("Norm|Dropout|Loss|RNN|LSTM|GRU|Transformer|Embedding|Linear|Conv|Attention")
+"""Layers that have weights, or that do another thing while they are trained."""
+STRUCTS = frozenset(layer.struct for layer in LAYERS.values())
+_IN_PLACE = "inplace"
+FILLED = {"zeros": "zeros", "ones": "ones", "randn": "normal", "rand": "uniform"}
+
+
+
+Sizes = Callable[[ast.expr], str]
+"""How a size of weights is written here. Raises NoCounterpart where that is not known."""
+
+
+def ported_layer(text: str) -> tuple[str, tuple[str, ...]] | None:
+    """The type of a layer that a call makes, and what calls of it take besides."""
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+        return layer_of(call, _as_written) if isinstance(call, ast.Call) else None
+    except (NoCounterpart, KeyError, SyntaxError, ValueError):
+        return None
+
+
+def _as_written(value: ast.expr) -> str:
+    return size_text(value, lambda name: name)
+
+
+def layer_of(call: ast.Call, size: Sizes) -> tuple[str, tuple[str, ...]]:
+    """The same of what is parsed."""
+    kind = last_name(call.func)
+    layer = LAYERS.get(kind)
+    if layer is None:
+        raise NoCounterpart
+    given = arguments(call, list(layer.parameters), _POSITIONAL.get(kind))
+    sizes = [size(given[name]) for name, here in layer.parameters.items() if here is None]
+    options = [f"{here}={ast.unparse(given[name])}" for name, here in layer.parameters.items()
+               if here is not None and name in given]  # fmt: skip
+    return f"{layer.struct}[{', '.join(sizes)}]", tuple(options)
+
+
+def size_text(value: ast.expr, named: Callable[[str], str]) -> str:
+    """A size, with the names that it has here; a kernel may be said by two equal numbers."""
+    if isinstance(value, ast.Tuple) and len({ast.unparse(item) for item in value.elts}) == 1:
+        value = value.elts[0]
+    match value:
+        case ast.Constant(value=int()):
+            return ast.unparse(value)
+        case ast.Name(id=name):
+            return named(name)
+        case ast.BinOp(left=left, op=(ast.Mult() | ast.Add()) as op, right=right):
+            sign = "*" if isinstance(op, ast.Mult) else "+"
+            return f"{size_text(left, named)} {sign} {size_text(right, named)}"
+    raise NoCounterpart
+
+
+def arguments(call: ast.Call, names: Sequence[str], positional: int | None = None) -> dict[str, ast.expr]:
+    """What a call gives, by the names of parameters. Raises what is none of these."""
+    places = names[:positional]
+    if len(call.args) > len(places):
+        raise NoCounterpart
+    given = dict(zip(places, call.args, strict=False))
+    for keyword in call.keywords:
+        if keyword.arg is None or keyword.arg not in names or keyword.arg in given:
+            raise NoCounterpart
+        given[keyword.arg] = keyword.value
+    return given
+
+
+def function_of(kind: str) -> str:
+    """The function that a layer without weights is, with its options: PyTorch's has the name of the class in small
+    letters. Nothing is called for one that changes nothing."""
+    if kind == "Identity":
+        return ""
+    if not kind[:1].isupper() or _WITH_MORE.search(kind):
+        raise NoCounterpart
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.replace("LU", "lu")).lower()
+
+
+def options_of(kind: str, call: ast.Call) -> tuple[str, ...]:
+    """What a function is given besides: what its layer was. Flattening begins behind the batch."""
+    options = [ast.unparse(item) for item in (*call.args, *call.keywords)
+               if not (isinstance(item, ast.keyword) and item.arg == _IN_PLACE)]  # fmt: skip
+    return tuple(options or (["1"] if kind == "Flatten" else []))
+
+
+def last_name(node: ast.expr) -> str:
+    """`Linear` of `torch.nn.Linear`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    if isinstance(node, ast.Name):
+        return node.id
+    raise NoCounterpart

@@ -1,0 +1,138 @@
+"""Classes of PyTorch: the struct that each is, by fixes alone, with the numbers that its layers have."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tessera
+from tests.diag.test_growing_lists import mended, offered
+
+NET = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Block(nn.Module):
+    def __init__(self, dim, hidden=32):
+        super().__init__()
+        self.norm = nn.LayerNorm(dim)
+        self.mlp = nn.Sequential(nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.mlp(self.norm(x))
+
+
+class Net(nn.Module):
+    \"\"\"A small one.\"\"\"
+
+    def __init__(self, classes: int = 10, depth: int = 2):
+        super(Net, self).__init__()
+        self.conv = nn.Conv2d(1, 4, kernel_size=3, stride=1, padding=1)
+        self.pool = nn.MaxPool2d(2)
+        self.act = nn.ReLU(inplace=True)
+        self.blocks = nn.ModuleList([Block(4 * 2 * 2, 8) for _ in range(depth)])
+        self.scale = nn.Parameter(torch.ones(1) * 0.5)
+        self.fc = nn.Linear(4 * 2 * 2, classes)
+
+    def forward(self, x):
+        x = self.pool(self.act(self.conv(x)))
+        x = x.view(x.size(0), -1)
+        for block in self.blocks:
+            x = block(x)
+        return F.log_softmax(self.fc(x) * self.scale, dim=1)
+"""
+
+
+@pytest.mark.one_in(4)
+def test_a_network_by_fixes_alone() -> None:
+    """Two classes, their imports, and what the methods call."""
+    text = mended(NET, steps=12)
+    assert '"""A small one."""' in text and "class" not in text.replace("Classes", "")
+    m = tessera.compile(text)
+    net = m.Net(3, 1, seed=0)
+    x = np.random.default_rng(0).standard_normal((2, 1, 4, 4)).astype("f4")
+    h = np.asarray(net.conv.weight), np.asarray(net.conv.bias)
+    framed = np.pad(x[:, 0].astype("f8"), ((0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(framed, (3, 3), (1, 2))
+    y = np.maximum(np.einsum("nhwij,oij->nohw", windows, h[0][:, 0]) + h[1][:, None, None], 0)
+    y = y.reshape(2, 4, 2, 2, 2, 2).max((3, 5)).reshape(2, 16)
+    block = net.blocks[0]
+    centred = (y - y.mean(1, keepdims=True)) / np.sqrt(y.var(1, keepdims=True) + 1e-5)
+    z = _linear(block.mlp_0, centred)
+    y = y + _linear(block.mlp_2, 0.5 * z * (1 + np.vectorize(math.erf)(z / np.sqrt(2))))
+    y = _linear(net.fc, y) * 0.5
+    np.testing.assert_allclose(np.asarray(net(x)), y - np.log(np.exp(y).sum(1, keepdims=True)), atol=2e-5)
+
+
+def _linear(layer: object, x: np.ndarray) -> np.ndarray:
+    return x @ np.asarray(layer.weight, "f8").T + np.asarray(layer.bias, "f8")  # type: ignore[attr-defined]
+
+
+CLASS = "class Net(nn.Module):\n    def __init__(self, d):\n        super().__init__()\n        {line}\n\n{method}"
+FORWARD = "    def forward(self, x):\n        return self.a(x)\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.a = nn.BatchNorm2d(d)",
+        "self.a = nn.Linear(d, 4, bias=False)",
+        "self.a = nn.Conv2d(d, 4, (3, 5))",
+        "self.a = nn.LSTM(d, 4, 2)",
+        "self.a = nn.Linear(d, width)",
+        "self.a = make(d)",
+        "self.heads = d",
+        "for i in range(d): self.a = nn.Linear(d, d)",
+    ],
+)
+def test_what_has_no_counterpart_has_no_fix(line: str) -> None:
+    (said,) = offered(CLASS.format(line=line, method=FORWARD))
+    assert said.code == "E0107" and said.fixes == () and "struct" in " ".join(said.notes)
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ("self.a = nn.Linear(d, 2 * d)", "a: Linear[D, 2 * D]"),
+        ("self.a = torch.nn.Conv2d(3, d, (3, 3), 2)", "a: Conv2d[3, D, 3]"),
+        ("self.a = nn.Embedding(num_embeddings=d, embedding_dim=8)", "a: Embedding[D, 8]"),
+        ("self.a = nn.GRU(d, 8, batch_first=True)", "a: GRU[D, 8]"),
+        ("self.a = nn.Parameter(torch.randn(d, 3) * 0.02)", "a: Tensor[D, 3, f32] = normal(D, 3) * 0.02"),
+    ],
+)
+def test_fields(line: str, field: str) -> None:
+    (said,) = offered(CLASS.format(line=line, method="    def size(self):\n        return 1\n"))
+    (fix,) = said.fixes
+    assert fix.edits[0].replacement == f"struct Net[D]:\n    {field}\n\n    def size(self):\n        return 1"
+
+
+STRUCT = "struct Net[D, L]:\n    {field}\n    w: Tensor[D, L, f32] = zeros(D, L)\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("a = nn.Linear(D, L)", "a: Linear[D, L]"),
+        ("a = Conv2d(3, D, 3, padding=1)", "a: Conv2d[3, D, 3]"),
+        ("a: nn.Linear[D, L]", "a: Linear[D, L]"),
+        ("a: nn.LayerNorm(D)", "a: LayerNorm[D]"),
+        ("a: List[Linear[D, D], L]", "a: List[L, Linear[D, D]]"),
+    ],
+)
+def test_fields_of_structs(written: str, meant: str) -> None:
+    assert mended(STRUCT.format(field=written)) == STRUCT.format(field=meant)
+
+
+def test_sizes_of_a_struct_stand_in_brackets() -> None:
+    text = mended("def f(x: Tensor[B, 8, f32]):\n    layer = nn.Linear(8, 4, seed=1)\n    return layer(x)\n")
+    assert "Linear[8, 4](seed=1)" in text
+    with_key = mended("def f(k: Key):\n    return jax.random.normal(k, (2, 3))\n")
+    assert with_key == "def f(k: Key):\n    return normal((2, 3), key=k)\n"
+
+
+def test_a_tensor_is_taken_apart() -> None:
+    text = mended("def f(edges: Tensor[2, E, i64]):\n    src, dst = edges\n    return src - dst\n")
+    assert "src, dst = unbind(edges)" in text
