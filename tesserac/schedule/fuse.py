@@ -16,7 +16,7 @@ MAX_BODY = 256
 
 def fuse_maps(block: Block, machine: Machine) -> dict[Op, list[str]]:
     """Inlines maps into the maps that read them, where that is cheaper than memory. Returns why, per reader."""
-    reasons: dict[Op, list[str]] = {}
+    reasons: dict[Op, dict[str, None]] = {}  # each once: a chain whose links read the last one twice has many ways
     fuser = Fuser()
     for producer in list(block.ops):
         if producer.name != "form.map":
@@ -28,10 +28,10 @@ def fuse_maps(block: Block, machine: Machine) -> dict[Op, list[str]]:
         why = f"computes %{producer.result.name or 'map'} itself ({body_work(producer)} operations)"
         for consumer in consumers:
             fuser.fuse(consumer, producer)
-            reasons.setdefault(consumer, []).extend([*reasons.get(producer, []), why])
+            reasons.setdefault(consumer, {}).update({**reasons.get(producer, {}), why: None})
         if not producer.result.uses:
             producer.erase()
-    return reasons
+    return {op: list(told) for op, told in reasons.items()}
 
 
 def _reading_maps(producer: Op) -> list[Op]:

@@ -57,8 +57,17 @@ def _is_read_by_maps(view: Op, block: Block | None) -> bool:
 
 def _is_of_memory(value: Value) -> bool:
     """Whether maps compute a value of nothing but what lies in memory."""
-    made = view_source(value)[0].defining_op
-    return made is None or (made.name == "form.map" and all(map(_is_of_memory, made.operands)))
+    seen, waiting = set[Value](), [value]
+    while waiting:  # each value once: chains of maps that read one value twice have many ways through them
+        base = view_source(waiting.pop())[0]
+        made = base.defining_op
+        if base in seen or made is None:
+            continue
+        if made.name != "form.map":
+            return False
+        seen.add(base)
+        waiting += made.operands
+    return True
 
 
 def _lie_apart(views: list[Op]) -> bool:

@@ -53,3 +53,10 @@ def test_parts_have_the_bits_of_the_whole() -> None:
     twice = x * np.float32(2)
     a, b = twice[:, :4], twice[:, 4:]
     same_bits(tessera.compile(program("halves")).f(x), np.concatenate([a - b, b + a], axis=1) + np.float32(1))
+
+
+def test_a_long_chain_is_looked_at_once() -> None:
+    """Each link reads the one before three times: there are 3^40 ways from its end to what lies in memory."""
+    links = "".join("    y = y * y + y\n" for _ in range(40))
+    text = f"def f(x: Tensor[N, 8, f32]):\n    y = x\n{links}    return y[:, :4] * 2.0 + y[:, 4:]\n"
+    assert len(launches(text, "f", "sm_80")) in (1, 2)
