@@ -16,7 +16,7 @@ from tesserac.base.records import Records
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.infer import CheckResult, Imported, check_module
 from tesserac.check.names.cascades import all_said
-from tesserac.check.names.foreign_names import NO_IMPORT, PACKAGES
+from tesserac.check.names.foreign_names import NO_IMPORT, is_of_python
 from tesserac.check.names.resolve import LIBRARY_PATHS, ImportPath, ImportProblem
 from tesserac.diag.check_record import Reads
 from tesserac.diag.codes.projects import E0947
@@ -131,7 +131,7 @@ class Importer:
         shown = "." * wanted.dots + ".".join(wanted.names)
         if path is None:
             said = f"there is no module `{shown}`"
-            foreign = not wanted.dots and wanted.names[0] in PACKAGES
+            foreign = is_of_python(wanted)
             problem = ImportProblem(said, remark=NO_IMPORT) if foreign else ImportProblem(said, guess=place.guess)
             return _problem(place.looked_for[-1], problem)
         if place.others:

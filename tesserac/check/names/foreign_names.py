@@ -12,6 +12,7 @@ from tesserac.check.names.equivalents import MISSING, by_peer_name
 from tesserac.check.names.foreign_classes import class_here
 from tesserac.check.names.foreign_operators import question_here
 from tesserac.check.names.foreign_tiles import TILE_WORDS
+from tesserac.syntax import ast
 
 NAMES = {
     "arccos": "acos",
@@ -140,6 +141,10 @@ PYTHON_METHODS = {
 }
 """Names of methods that mean something to Python."""
 
+
+def is_of_python(path: ast.ModulePath) -> bool:
+    """Whether an import asks for one of `PACKAGES`."""
+    return path.dots == 0 and path.names[:1] != () and path.names[0] in PACKAGES
 
 def called_here(name: str) -> str | None:
     """What to say of a name that something else knows; None for a name that is nobody's."""

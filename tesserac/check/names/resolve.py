@@ -17,7 +17,7 @@ from tesserac.base.source import Span
 from tesserac.check.model.library_annotations import form_of
 from tesserac.check.names.decorated import implemented, law_of, rule_of
 from tesserac.check.names.decorating import is_transformed, plain_name, taken_apart
-from tesserac.check.names.foreign_names import PACKAGES
+from tesserac.check.names.foreign_names import is_of_python
 from tesserac.check.names.refs import (
     ALGEBRA,
     BUILTINS,
@@ -332,7 +332,7 @@ class ModuleNames:
             self._define(name, LibraryRef(), imported.span)
             return
         module = self._module(path, item.span if len(item.modules) == 1 else None)
-        if module is None and _is_of_python(path):
+        if module is None and is_of_python(path):
             return  # what is used of it is told at each place, with what it is here
         if imported.alias is None and len(path.names) != 1:
             problem = "a module in a folder needs a name here"
@@ -352,7 +352,7 @@ class ModuleNames:
             return
         files = {imported.name.id: self._file_below(item.path, imported.name.id) for imported in item.names}
         module = self._module(item.path, item.span) if None in files.values() else None
-        if module is None and _is_of_python(item.path):
+        if module is None and is_of_python(item.path):
             return
         public = list(module.public) if module is not None else []
         for imported in item.names:
@@ -424,10 +424,6 @@ Imports = Mapping[ImportPath, ModuleNames | ImportProblem]
 
 def _is_library(path: ast.ModulePath) -> bool:
     return path.dots == 0 and path.names in LIBRARY_PATHS
-
-
-def _is_of_python(path: ast.ModulePath) -> bool:
-    return path.dots == 0 and path.names[:1] != () and path.names[0] in PACKAGES
 
 
 def _names_in(node: ast.Expr, constants: dict[str, ast.ConstDef], seen: frozenset[str]) -> frozenset[str]:
