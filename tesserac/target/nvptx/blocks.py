@@ -80,17 +80,20 @@ def block_threads(kernel: Op) -> int:
     return kernel_threads(kernel) * programs_beside(kernel)
 
 
-FULL, HOLDING, TOGETHER, HOLDING_MORE, NARROW, HALVES, LOOPING, FOLDING = 64, 40, 36, 28, 32, 24, 20, 24
+FULL, HOLDING, TOGETHER, HOLDING_MORE, NARROW, HALVES = 64, 40, 36, 28, 32, 24
+LOOPING, FOLDING, LOOPING_LONG = 20, 24, 16
 """Warps that a multiprocessor should have at once, of maps, of rows that lie in registers, of several short ones and of
 few narrow numbers, of longer ones that one warp holds, of such rows of narrow numbers, which have code for those that
-stand alone, of rows of which half a warp has a block, of rows that threads go over, and of those of which they write
-numbers only. By ncu, gelu with 28 began an instruction in 61 % of the cycles, and waited for memory in others."""
+stand alone, of rows of which half a warp has a block, of rows that threads go over, of those of which they write
+numbers only, and of those with long bodies. By ncu, gelu with 28 began an instruction in 61 % of the cycles, and waited
+for memory in others."""
 FEW_WORDS, WORDS_OF_A_ROW, WORDS_OF_A_WARP, NARROW_WORDS, WORDS_OF_A_ROUND = 8, 16, 24, 12, 32
 """What a thread of a map or a row reads, at most, of a row that one warp holds, of narrow numbers of such, or of a row
 in one round, in words, where it needs no more registers than so many warps leave it."""
-SHORT_BODY = 28
+SHORT_BODY, LONG_BODY = 28, 40
 """Operations for a number, such as those of a term of a softmax: what a longer body has at once needs registers that so
-many warps do not leave."""
+many warps do not leave; and a body of which that holds for maps of old architectures, and for rows that threads go
+over."""
 WORD_BITS = 32
 MAPS = {"gpu.kernel", "gpu.axis", "gpu.load", "gpu.map", "gpu.cast", "gpu.store", "gpu.return"}
 
@@ -128,14 +131,22 @@ def _warps_resident(kernel: Op, arch: str) -> int:
     if not bits or max(bits) > WORD_BITS:
         return 1
     if names <= MAPS:
-        return FULL if words <= FEW_WORDS else 1
+        beside = FULL if arch in NEWEST or _longest_body(kernel) <= LONG_BODY else HOLDING
+        return beside if words <= FEW_WORDS else 1
     if "gpu.team" not in names and not row_parts(kernel):
         return 1
     wide = bits == {WORD_BITS}
     if names & set(LOOPS):
-        going = LOOPING if _writes_rows(kernel) or _longest_body(kernel) > SHORT_BODY else FOLDING
+        going = _warps_of_loops(kernel)
         return going if wide and max(map(_words, kernel.body.ops)) <= WORDS_OF_A_ROUND else 1
     return _warps_of_held_rows(kernel, wide, words, arch)
+
+
+def _warps_of_loops(kernel: Op) -> int:
+    body = _longest_body(kernel)
+    if _writes_rows(kernel) and body > LONG_BODY:
+        return LOOPING_LONG
+    return LOOPING if _writes_rows(kernel) or body > SHORT_BODY else FOLDING
 
 
 def _warps_of_held_rows(kernel: Op, wide: bool, words: int, arch: str) -> int:
