@@ -66,9 +66,9 @@ def test_shared_code_computes_the_transform(length: int) -> None:
 
 LOOP = """
 def f(x: Tensor[4, f32]):
-    i, x = 0, 2 * irfft(rfft(x), n=4)
+    i, x = 0, 2 * irfft(conj(rfft(x)), n=4)
     while i < 2:
-        i, x = i + 1, 2 * irfft(rfft(x), n=4)
+        i, x = i + 1, 2 * irfft(conj(rfft(x)), n=4)
     return x
 """
 

@@ -433,10 +433,10 @@ class ModuleChecker(ModuleScope):
         return None
 
     def structs(self) -> tuple[StructDecl, ...]:
-        """Every struct that this module can see, its own first."""
-        found = [checker._struct(name) for checker in self.imported() for name in checker.names.structs]
+        """Every struct that this module can see, its own first, the library's last: names of files hide those."""
+        seen = sorted(self.imported(), key=lambda checker: checker.name.startswith("stdlib."))
+        found = [checker._struct(name) for checker in seen for name in checker.names.structs]
         return tuple(decl for decl in found if decl is not None)
-
 
 # Note [Checking on demand]
 # A function is checked when it is defined and when a call needs an instance that does not exist yet; both go through
