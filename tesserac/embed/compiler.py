@@ -94,4 +94,9 @@ def _program_error(session: Session, diagnostics: tuple[Diagnostic, ...]) -> Tes
 
 
 def runtime_compiler() -> EmbeddedCompiler:
+    """Asked for by the first program whose code is not there: what all of them share is begun beside the library."""
+    from tesserac.target.artifact import begun_pool
+    from tesserac.target.compile import host_machine
+
+    begun_pool(host_machine())
     return EmbeddedCompiler()

@@ -23,7 +23,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import MemRefType, element
 from tesserac.schedule.dialect import memory
 from tesserac.schedule.host import memory_of
-from tesserac.target.compile import Machine, data_layout, emit_object
+from tesserac.target.compile import Machine, data_layout
 from tesserac.target.cpu.host import emit_host
 from tesserac.target.cpu.host_program import kernel_name
 from tesserac.target.cpu.launch_functions import WRITTEN_OUT
@@ -38,6 +38,7 @@ from tesserac.target.emit import Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, PTR, VOID
 from tesserac.target.objects import Objects
+from tesserac.target.parallel import Job, Workers
 from tesserac.target.sizes import size_of, solve_symbols
 
 Begin = Callable[[Module], None]
@@ -62,6 +63,7 @@ def build_artifact(
     """Links host code and the module that `write_kernels` gives, which holds the kernels' code under their names. The
     last of `functions` is the entry, the others are what it calls; `shared` is code of kernels that many programs have,
     in the module or made before; `name` is what it is called in messages. Host code that is apart is written first."""
+    pool = begun_pool(machine)
     func, objects = functions[-1], Objects(machine, shared)
     apart = _host_module(functions, kernels, machine)
     host = apart or write_kernels(objects.kernel_written)
@@ -75,8 +77,7 @@ def build_artifact(
     stub = stub_text(_shapes(func, signature), module.triple, module.layout)
     code = link(objects.all_made(module, stub), host.tables | module.tables)
     returned = as_they_come(len(_outputs(func)), several=returns_tuple)
-    pool = pool_image(replace(machine, level=FULL_OPTIMISATION))  # one for all functions of a process
-    return Artifact(signature, code, pool, returned)
+    return Artifact(signature, code, pool(), returned)
 
 
 def _shapes(func: Op, signature: Signature) -> Shapes:
@@ -110,16 +111,27 @@ def unsized_artifact(func: Op, demands: tuple[str, ...], *, name: str) -> Artifa
     return Artifact(signature, NO_CODE, NO_CODE, VALUE, demands=demands)
 
 
+def begun_pool(machine: Machine) -> Callable[[], Image]:
+    """The pool for a machine, one for all functions of a process at any level. Where none is kept a thread makes it,
+    beside what the first program of a compiler needs."""
+    return _begun_pool(replace(machine, level=FULL_OPTIMISATION))
+
+
 @cache
-def pool_image(machine: Machine) -> Image:
-    """The pool for a machine. It is the same for all programs, so it is compiled once and kept on disk."""
+def _begun_pool(machine: Machine) -> Callable[[], Image]:
     kept, key = DiskCache(default_directory()), cache_key(["pool", repr(machine), toolchain_key()])
     try:
-        return image_from_bytes(kept.read(key) or b"")
+        there = image_from_bytes(kept.read(key) or b"")
     except ValueError:
-        image = link([emit_object(str(pool_module(machine.triple, data_layout(machine))), machine)])
-        kept.write(key, image_to_bytes(image))
-        return image
+        job = Workers().start(Job(str(pool_module(machine.triple, data_layout(machine))), machine))
+        return cache(lambda: _kept_pool(job.object(), kept, key))
+    return lambda: there
+
+
+def _kept_pool(made: bytes, kept: DiskCache, key: str) -> Image:
+    image = link([made])
+    kept.write(key, image_to_bytes(image))
+    return image
 
 
 def signature_of(func: Op, name: str, sites: Sequence[HostSite], locate: Locate, returns_tuple: bool) -> Signature:

@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from tessera.loader import LoadedImage
 from tessera.threads import load_pool
-from tesserac.target.artifact import pool_image
+from tesserac.target.artifact import begun_pool
 from tesserac.target.compile import host_machine
 from tesserac.target.cpu.kept_memory import LEAST, MOST
 
 
 @cache
 def pool() -> LoadedImage:
-    return load_pool(pool_image(host_machine()))
+    return load_pool(begun_pool(host_machine())())
 
 
 def take(size: int) -> int:

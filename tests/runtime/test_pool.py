@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tessera.errors import TesseraError
 from tessera.loader import LoadedImage, load_image
 from tessera.threads import get_num_threads, load_pool, resolve_import, resolve_libc, set_num_threads
-from tesserac.target.artifact import pool_image
+from tesserac.target.artifact import _begun_pool, begun_pool
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, data_layout, emit_object, host_machine, parse
 from tesserac.target.cpu.pool import pool_module
 from tesserac.target.cpu.pool_words import MAX_CHUNKS, MAX_THREADS
@@ -72,7 +72,7 @@ done:
 
 @cache
 def pool() -> LoadedImage:
-    return load_pool(pool_image(host_machine()))
+    return load_pool(begun_pool(host_machine())())
 
 
 @cache
@@ -223,7 +223,7 @@ def test_a_wrong_environment_is_an_error(monkeypatch: pytest.MonkeyPatch, text: 
 
 @pytest.mark.parametrize("machine", [X86_64_V3, AARCH64], ids=lambda m: m.triple)
 def test_the_pool_builds_for_every_machine(machine: Machine) -> None:
-    image = pool_image(machine)
+    image = begun_pool(machine)()
     packs = ["freeze", "frozen", "hold_packs", "pack_dropped", "pack_filled", "packed", "release_packs", "thaw"]
     others = ["begin", "end", "give", "poll", "run", "set_threads", "take", "threads"]
     names = sorted(f"pool_{name}" for name in (*packs, *others))
@@ -234,16 +234,16 @@ def test_the_pool_builds_for_every_machine(machine: Machine) -> None:
 @pytest.mark.one_in(2)
 def test_the_pool_is_compiled_once_for_all_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TESSERA_CACHE_DIR", str(tmp_path))
-    expected = pool_image.__wrapped__(AARCH64)
+    expected = _begun_pool.__wrapped__(AARCH64)()
     (entry,) = tmp_path.glob("*/*")
     with monkeypatch.context() as patch:
-        patch.setattr("tesserac.target.artifact.emit_object", None)  # not needed again
-        assert pool_image.__wrapped__(AARCH64) == expected
+        patch.setattr("tesserac.target.artifact.Job", None)  # not needed again
+        assert _begun_pool.__wrapped__(AARCH64)() == expected
     entry.write_bytes(entry.read_bytes()[:-7])
-    assert pool_image.__wrapped__(AARCH64) == expected
+    assert _begun_pool.__wrapped__(AARCH64)() == expected
     with monkeypatch.context() as patch:
-        patch.setattr("tesserac.target.artifact.emit_object", None)
-        assert pool_image.__wrapped__(AARCH64) == expected
+        patch.setattr("tesserac.target.artifact.Job", None)
+        assert _begun_pool.__wrapped__(AARCH64)() == expected
 
 
 def test_a_pool_without_a_futex_works_too() -> None:
