@@ -38,8 +38,14 @@ module.{function}(*args)
 print(json.dumps([time.perf_counter() - start, start - imported]))
 """
 
-PREPARE = "from tesserac.modules.library import load_library; load_library(); print(0)"
-"""A wheel ships the parser's tables and the checked library; a checkout makes them once. No program waits for them."""
+PREPARE = """
+import tesserac.embed.compiler, tesserac.target.cpu.build
+from tesserac.modules.library import load_library
+load_library()
+print(0)
+"""
+"""A wheel ships the parser's tables and the checked library; a checkout makes them once. No program waits for them. The
+file of bytecode is what any earlier process has left."""
 
 IMPORT = """
 import json, time
