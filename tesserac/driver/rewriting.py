@@ -15,11 +15,14 @@ from tesserac.check.model.library_annotations import (
     APPLIED,
     BESIDE,
     DIAGONAL,
+    INVERSE,
     KRONECKER,
     LOWER,
     ORTHONORMAL,
     POSITIVE,
     PRODUCT,
+    RANK_ONE,
+    TURNED,
     UPDATE,
     UPPER,
 )
@@ -85,12 +88,14 @@ def told_at(functions: Sequence[TypedFunction], symbol: str, inside: Span) -> li
 
 
 def _seen(structure: str) -> str:
-    if structure == BESIDE:
-        return "a system of the matrix is solved, too"
-    known = f"the matrix is {_WORDS[structure]}" if structure in _WORDS else ""
-    return "what it is multiplied with is known" if structure == APPLIED else known
+    return _OTHERS[structure] if structure in _OTHERS else f"the matrix is {_WORDS[structure]}"
 
 
+_OTHERS = {
+    BESIDE: "a system of the matrix is solved, too",
+    APPLIED: "what it is multiplied with is known",
+    TURNED: "what its transpose is multiplied with is known",
+}
 _WORDS = {
     DIAGONAL: "diagonal",
     LOWER: "lower triangular",
@@ -100,6 +105,8 @@ _WORDS = {
     ORTHONORMAL: "unitary",
     POSITIVE: "positive semidefinite",
     PRODUCT: "a product of square ones",
+    RANK_ONE: "a diagonal one and an outer product",
+    INVERSE: "an inverse",
 }
 
 

@@ -29,6 +29,7 @@ from tesserac.types.dims import Dim, parse_dim
 from tesserac.types.dtype import F32
 from tests.support.cpu_kernels import same_bits
 from tests.support.naive_algebra import ARGS, AS_WRITTEN, NAIVE, SIZES
+from tests.support.naive_systems import SOLVE_ARGS, SOLVES, TAKEN
 from tests.support.source_support import check_text, compile_to_forms, library
 
 HELPERS = """
@@ -236,64 +237,6 @@ def test_what_is_proven_between_two_numbers_holds_at_each() -> None:
     assert proven > 5
 
 
-K, S, D, L = "np.kron(m, p)", "np.linalg.solve", "np.linalg.det", "np.linalg.slogdet"
-SOLVES: dict[str, tuple[str, str]] = {
-    "diagonal": ("solve(diag(d), v)", "v / d"),
-    "diagonal_columns": ("solve(diag(d), a)", "a / d[:, None]"),
-    "multiple": ("solve(s * eye(N), v)", "v / s"),
-    "lower": ("solve(tril(a), v)", f"{S}(np.tril(a), v)"),
-    "upper": ("solve(triu(a), b)", f"{S}(np.triu(a), b)"),
-    "lower_turned": ("solve(tril(a).T, v)", f"{S}(np.tril(a).T, v)"),
-    "kronecker": ("solve(kron(m, p), z)", f"{S}({K}, z)"),
-    "kronecker_columns": ("solve(kron(m, p), y)", f"{S}({K}, y)"),
-    "update": ("solve(diag(e) + g @ g.T, k)", f"{S}(np.diag(e) + g @ g.T, k)"),
-    "update_minus": ("solve(diag(e) - g @ g.T, l)", f"{S}(np.diag(e) - g @ g.T, l)"),
-    "update_zero": ("solve(diag(e - e) + f + g @ g.T, k)", f"{S}(f + g @ g.T, k)"),
-    "inverse": ("inv(a) @ v", f"{S}(a, v)"),
-    "inverse_right": ("v @ inv(a)", f"{S}(a.T, v)"),
-    "inverse_columns": ("inv(a) @ b", f"{S}(a, b)"),
-    "inverse_diagonal": ("inv(diag(d)) @ v", "v / d"),
-    "inverse_kronecker": ("inv(kron(m, p)) @ z", f"{S}({K}, z)"),
-    "inverse_turned": ("inv(a).T @ v", f"{S}(a.T, v)"),
-    "inverse_turned_right": ("v @ inv(a).T", f"{S}(a, v)"),
-    "inverse_in_chain": ("inv(a) @ b @ v", f"{S}(a, b @ v)"),
-    "product": ("solve(f @ f, k)", f"{S}(f @ f, k)"),
-    "product_of_three": ("solve(a @ diag(d) @ tril(a), v)", f"{S}(a @ np.diag(d) @ np.tril(a), v)"),
-    "product_used": ("(lambda x: solve(x, k) + x[0])(f @ f)", f"{S}(f @ f, k) + (f @ f)[0]"),
-    "det_of_product": ("det(a @ (a / 9.0))", f"{D}(a @ (a / 9))"),
-    "logdet_of_product": ("slogdet(f @ f.T)[1]", f"{L}(f @ f.T)[1]"),
-    "product_slope": (
-        "grad(lambda x: det(x @ (a / 9.0)) + slogdet(x @ a)[1])(a)",
-        f"np.linalg.inv(a).T * (1 + {D}(a @ (a / 9)))",
-    ),
-    "beside": ("solve(f, k) + slogdet(f)[1]", f"{S}(f, k) + {L}(f)[1]"),
-    "beside_slope": (
-        "grad(lambda x: sum(k * solve(x, k)) + slogdet(x)[1])(f)",
-        f"np.linalg.inv(f).T - np.outer({S}(f.T, k), {S}(f, k))",
-    ),
-    "inverse_update": ("inv(diag(e) + g @ g.T) @ k", f"{S}(np.diag(e) + g @ g.T, k)"),
-    "det": (
-        "det(diag(d)) + det(tril(a)) + det(kron(m, p))",
-        f"np.prod(d) + np.prod(np.diag(a)) + {D}({K})",
-    ),
-    "det_update": ("det(diag(e / e) + g @ g.T)", f"{D}(np.eye(16) + g @ g.T)"),
-    "logdet": (
-        "slogdet(kron(m, p))[1] + slogdet(diag(d))[1]",
-        "np.linalg.slogdet(np.kron(m, p))[1] + np.sum(np.log(abs(d)))",
-    ),
-    "logdet_update": ("slogdet(diag(e) + g @ g.T)[1]", f"{L}(np.diag(e) + g @ g.T)[1]"),
-    "gradient": (
-        "grad(lambda x: sum(solve(diag(x) + g @ g.T, k) * k))(e)",
-        "-np.linalg.solve(np.diag(e) + g @ g.T, k) ** 2",
-    ),
-    "mapped": ("vmap(lambda x: solve(diag(d), x))(a)", "a / d[None, :]"),
-}
-SOLVE_ARGS = (
-    ARGS
-    + ", e: Tensor[16, f32], g: Tensor[16, 2, f32], f: Tensor[16, 16, f32], k: Tensor[16, f32], l: Tensor[16, 3, f32]"
-)
-
-
 def solve_text(*names: str) -> str:
     return "\n".join(f"def f_{name}({SOLVE_ARGS}):\n    return {SOLVES[name][0]}\n" for name in names or SOLVES)
 
@@ -319,20 +262,6 @@ def test_systems_of_structure_are_solved_by_it(name: str) -> None:
     found = np.asarray(getattr(module, f"f_{name}")(*args))
     np.testing.assert_allclose(found, eval(SOLVES[name][1], {"np": np, **wide}), rtol=2e-4, atol=2e-5)
     same_bits(found, np.asarray(run_function(forms, f"m.f_{name}", args)[0]))
-
-
-TAKEN = {
-    "diagonal": "diagonal", "diagonal_columns": "diagonal", "multiple": "diagonal", "lower": "lower", "upper": "upper",
-    "lower_turned": "upper", "kronecker": "kronecker", "kronecker_columns": "kronecker", "update": "update",
-    "update_minus": "update", "update_zero": "", "inverse": "applied", "inverse_right": "applied",
-    "inverse_columns": "applied", "inverse_diagonal": "applied diagonal", "inverse_kronecker": "applied kronecker",
-    "inverse_turned": "applied", "inverse_turned_right": "applied", "inverse_in_chain": "applied", "product": "product",
-    "product_of_three": "product lower", "product_used": "", "det_of_product": "product",
-    "logdet_of_product": "product", "product_slope": "product product",
-    "beside": "beside", "beside_slope": "beside",
-    "inverse_update": "applied update", "det": "kronecker lower diagonal", "det_update": "update",
-    "logdet": "diagonal kronecker", "logdet_update": "update", "gradient": "update", "mapped": "diagonal",
-}  # fmt: skip
 
 
 @pytest.mark.one_in(12)
@@ -388,6 +317,13 @@ def test_a_singular_diagonal_is_an_error_of_solve() -> None:
     with pytest.raises(tessera.TesseraError, match="pivot 1 is 0") as caught:
         module.f(np.array([1, 0, 2], "f4"), np.ones(3, "f4"))
     assert "_solve_diagonal" not in str(caught.value)
+
+
+def test_a_singular_matrix_is_an_error_of_its_inverse() -> None:
+    """Where only its determinant is asked for, too."""
+    module = tessera.compile("def f(a: Tensor[N, N, f32]):\n    return logdet(inv(a))\n")
+    with pytest.raises(tessera.TesseraError, match="singular"):
+        module.f(np.ones((3, 3), "f4"))
 
 
 def test_inspect_lists_laws_costs_and_what_was_not_taken(tmp_path: Path) -> None:

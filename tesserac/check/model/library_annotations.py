@@ -22,9 +22,13 @@ from __future__ import annotations
 from tesserac.syntax import ast
 
 FORM_OF, ALSO = "form_of", "also"
-DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED = "diagonal", "lower", "upper", "kronecker", "update", "applied"
-ORTHONORMAL, POSITIVE, PRODUCT, BESIDE = "unitary", "positive", "product", "beside"
-STRUCTURES = (DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, APPLIED, ORTHONORMAL, POSITIVE, PRODUCT, BESIDE)
+DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, RANK_ONE = "diagonal", "lower", "upper", "kronecker", "update", "rank one"
+ORTHONORMAL, POSITIVE, PRODUCT, INVERSE = "unitary", "positive", "product", "inverse"
+BESIDE, APPLIED, TURNED = "beside", "applied", "turned"
+STRUCTURES = (
+    *(DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, RANK_ONE, ORTHONORMAL, POSITIVE, PRODUCT, INVERSE),
+    *(BESIDE, APPLIED, TURNED),
+)
 ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
 BATCHED, BEHIND_TEXT = "batched", "behind_text"
 PARTS, JOINS = "parts", "joins"

@@ -7,11 +7,14 @@ replaced by once the structure is known. A form takes the parts of the matrix an
     lower       the matrix, of which only the lower triangle is read; likewise upper
     kronecker   a[M, M] and b[P, P], of kron(a, b)
     update      d[N], u[N, K] and v[K, N], of diag(d) + u @ v
+    rank one    d[N], u[N] and v[N], of diag(d) + outer(u, v)
     product     a[N, N] and b[N, N], of a @ b
+    inverse     a[N, N], of the inverse of a; that is what a function gives which has this form and gives a matrix
     unitary     the matrix, whose inverse is its adjoint
     positive    the matrix, which is self-adjoint and has no negative eigenvalue
     beside      the matrix and b[N, R], the right side of a system of this matrix that the program solves, too
-    applied     the matrix and x[N, R]: what f of the matrix, which is a matrix, is times x
+    applied     the matrix and x[M, R]: what f of the matrix, which is some y[N, M], is times x
+    turned      the matrix and x[N, R]: what the transpose of that is times x
 """
 
 from __future__ import annotations
@@ -27,11 +30,14 @@ from tesserac.check.model.library_annotations import (
     APPLIED,
     BESIDE,
     DIAGONAL,
+    INVERSE,
     KRONECKER,
     LOWER,
     ORTHONORMAL,
     POSITIVE,
     PRODUCT,
+    RANK_ONE,
+    TURNED,
     UPDATE,
     UPPER,
 )
@@ -57,15 +63,18 @@ def with_forms(body: Body, call: typed.Call, ref: FunctionRef) -> typed.Call:
 
 
 def _may_have_forms(body: Body, call: typed.Call) -> bool:
-    """Calls inside the library have none, but those which apply an inverse or take a product apart: another form that
-    called what has forms would have one of each structure again, for ever larger types."""
+    """Calls inside the library have none, but those of forms that lead to another matrix of the same size: another form
+    that called what has forms would have one of each structure again, for ever larger types."""
     if not of_library(call.span.file):
         return True
-    return any(body.rules.has_form(structure, body.name) for structure in (APPLIED, PRODUCT))
+    return any(body.rules.has_form(structure, body.name) for structure in (APPLIED, TURNED, PRODUCT, INVERSE))
 
 
 def _bind(body: Body, call: typed.Call, matrix: TensorType, structure: str, ref: FunctionRef) -> typed.Form | None:
-    given = [*_PARTS[structure](matrix), *(_resized(arg.type, matrix, structure) for arg in call.args[1:])]
+    if structure in (APPLIED, TURNED) and not _gives_matrix(call):
+        return None
+    parts = [matrix, _applied_to(call, structure)] if structure in (APPLIED, TURNED) else _PARTS[structure](matrix)
+    given = [*parts, *(_resized(arg.type, matrix, structure) for arg in call.args[1:])]
     signature = body.rules.signature(ref.owner, ref.name)
     if len(signature.parameters) != len(given):
         return None
@@ -86,9 +95,22 @@ def _bind(body: Body, call: typed.Call, matrix: TensorType, structure: str, ref:
     return typed.Form(structure, instance_symbol(ref.owner, signature, own), tuple(sorted(sizes.items())))
 
 
+def _gives_matrix(call: typed.Call) -> bool:
+    return isinstance(call.type, TensorType) and call.type.rank == 2
+
+
+def _applied_to(call: typed.Call, structure: str) -> Type:
+    """What the matrix that a call gives, or its transpose, is multiplied with: some columns."""
+    assert isinstance(call.type, TensorType)
+    rows, columns = call.type.dims
+    return replace(call.type, dims=(rows if structure == TURNED else columns, Dim.sym(COLUMNS)))
+
+
 def _wanted(call: typed.Call, matrix: TensorType, structure: str) -> Type:
-    if structure == APPLIED:
-        return TensorType((matrix.dims[0], Dim.sym(COLUMNS)), matrix.dtype, matrix.policy)
+    if structure in (APPLIED, TURNED):
+        assert isinstance(call.type, TensorType)
+        rows, columns = call.type.dims
+        return replace(call.type, dims=(rows if structure == APPLIED else columns, Dim.sym(COLUMNS)))
     return _resized(call.type, matrix, structure)
 
 
@@ -119,9 +141,10 @@ _PARTS: dict[str, Callable[[TensorType], list[Type]]] = {
     ORTHONORMAL: _whole,
     POSITIVE: _whole,
     PRODUCT: lambda a: [a, a],
+    INVERSE: _whole,
+    RANK_ONE: lambda a: [_like(a, a.dims[0])] * 3,
     KRONECKER: lambda a: [_like(a, *(Dim.sym(name),) * 2) for name in (ROWS_OF_FIRST, ROWS_OF_SECOND)],
     UPDATE: lambda a: [_like(a, a.dims[0]), _like(a, a.dims[0], Dim.sym(RANK)), _like(a, Dim.sym(RANK), a.dims[0])],
     BESIDE: lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))],
-    APPLIED: lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))],
 }
 """The types of the parts of a structure."""

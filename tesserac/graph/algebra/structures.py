@@ -15,6 +15,7 @@ from tesserac.check.model.library_annotations import (
     ORTHONORMAL,
     POSITIVE,
     PRODUCT,
+    RANK_ONE,
     UPDATE,
     UPPER,
 )
@@ -47,9 +48,7 @@ def structures_of(call: Op, facts: Facts) -> Iterator[Structure]:
     """Of the first operand of a call: what it is made of, then what is known of it as a whole."""
     matrix = call.operands[0]
     term = Engine(facts).normal(Reader(call, shared=True).term(matrix, 0))
-    made = _made_of(call, term)
-    if made is not None:
-        yield made
+    yield from _made_of(call, term)
     flags = flags_of(term) | held_flags(best_known(matrix, call))
     whole = (leaf(matrix, tensor_type(matrix).dims),)
     if UNITARY in flags:
@@ -58,40 +57,38 @@ def structures_of(call: Op, facts: Facts) -> Iterator[Structure]:
         yield Structure(POSITIVE, whole)
 
 
-def _made_of(call: Op, term: Term) -> Structure | None:
+def _made_of(call: Op, term: Term) -> Iterator[Structure]:
     match term:
         case Term(head="eye"):
-            return Structure(DIAGONAL, (ones(term.shape[0]),))
+            yield Structure(DIAGONAL, (ones(term.shape[0]),))
         case Term(head="diag"):
-            return Structure(DIAGONAL, term.args)
+            yield Structure(DIAGONAL, term.args)
         case Term(head="tril"):
-            return Structure(LOWER, term.args)
+            yield Structure(LOWER, term.args)
         case Term(head="triu"):
-            return Structure(UPPER, term.args)
+            yield Structure(UPPER, term.args)
         case Term(head="kron"):
-            return _kronecker(*term.args)
+            yield from _kronecker(*term.args)
         case Term(head="add" | "sub"):
-            return _update(call, term)
+            yield from _update(call, term)
         case Term(head="mm"):
-            return _product(call, *term.args)
-    return None
+            yield from _product(call, *term.args)
 
 
-def _kronecker(a: Term, b: Term) -> Structure | None:
-    if a.shape[0] != a.shape[1] or b.shape[0] != b.shape[1]:
-        return None
-    return Structure(KRONECKER, (a, b), ((ROWS_OF_FIRST, a.shape[0]), (ROWS_OF_SECOND, b.shape[0])))
+def _kronecker(a: Term, b: Term) -> Iterator[Structure]:
+    if a.shape[0] == a.shape[1] and b.shape[0] == b.shape[1]:
+        yield Structure(KRONECKER, (a, b), ((ROWS_OF_FIRST, a.shape[0]), (ROWS_OF_SECOND, b.shape[0])))
 
 
-def _product(call: Op, a: Term, b: Term) -> Structure | None:
+def _product(call: Op, a: Term, b: Term) -> Iterator[Structure]:
     """Of square matrices: two systems have half of the operations of a product and one, and lose fewer digits. Where
     others need the product, too, it is there."""
     is_needed = any(user.name != CALL for user, _ in call.operands[0].uses)
     if is_needed or any(part.rank != 2 or part.shape[0] != part.shape[1] for part in (a, b)):
-        return None
+        return
     size, columns = counted(a.shape[0]), _columns_of(call)
     one = size * size * size
-    return Structure(PRODUCT, (a, b), (), 2 * one + 2 * size * size * columns, 4 * one + size * size * columns)
+    yield Structure(PRODUCT, (a, b), (), 2 * one + 2 * size * size * columns, 4 * one + size * size * columns)
 
 
 def _columns_of(call: Op) -> Dim:
@@ -102,22 +99,22 @@ def _columns_of(call: Op) -> Dim:
     return columns
 
 
-def _update(call: Op, term: Term) -> Structure | None:
+def _update(call: Op, term: Term) -> Iterator[Structure]:
     """A diagonal matrix and a product of two others, or of a column and a row, added or subtracted."""
     first, second = term.args
     if term.head == "add" and first.head in ("mm", "outer"):
         first, second = second, first
     if first.head not in ("diag", "eye") or second.head not in ("mm", "outer"):
-        return None
+        return
     diagonal = first.args[0] if first.head == "diag" else ones(first.shape[0])
     u, v = second.args
+    u = make("neg", u) if term.head == "sub" else u
     if second.head == "outer":
+        yield Structure(RANK_ONE, (diagonal, u, v), (), *_update_costs(call, counted(u.shape[0]), ONE))
         u, v = make("column", u), make("row", v)
-    if u.rank != 2 or v.rank != 2:
-        return None
-    parts = (diagonal, make("neg", u) if term.head == "sub" else u, v)
-    size, rank = counted(u.shape[0]), counted(u.shape[1])
-    return Structure(UPDATE, parts, ((RANK, u.shape[1]),), *_update_costs(call, size, rank))
+    if u.rank == 2 and v.rank == 2:
+        size, rank = counted(u.shape[0]), counted(u.shape[1])
+        yield Structure(UPDATE, (diagonal, u, v), ((RANK, u.shape[1]),), *_update_costs(call, size, rank))
 
 
 def _update_costs(call: Op, size: Dim, rank: Dim) -> tuple[Dim, Dim]:

@@ -34,12 +34,13 @@ After:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.model.library_annotations import APPLIED, BESIDE, POSITIVE, UPDATE
+from tesserac.check.model.library_annotations import APPLIED, BESIDE, INVERSE, POSITIVE, RANK_ONE, TURNED, UPDATE
 from tesserac.check.transforms.form_rules import COLUMNS
 from tesserac.graph.algebra.applications import Spared
-from tesserac.graph.algebra.costs import Facts, beats, facts_of, is_open
+from tesserac.graph.algebra.costs import Facts, beats, counted, facts_of, is_open
 from tesserac.graph.algebra.known import stands_before
 from tesserac.graph.algebra.structures import Structure, structures_of
 from tesserac.graph.algebra.writing import TermWriter
@@ -60,10 +61,10 @@ from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.types import Type
 from tesserac.ops.calculus import Writer
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 
 MATMUL, PERMUTE = PREFIX + "matmul", PREFIX + "permute"
-BRANCHES = (UPDATE, POSITIVE)
+BRANCHES = (UPDATE, RANK_ONE, POSITIVE)
 """Structures whose forms look at what they found, and solve the whole system where that is not enough."""
 MAX_FORMS = 64
 """In one function: forms may call what has forms again, and each time parts are smaller."""
@@ -144,7 +145,7 @@ class _Chooser:
 
     def _resolve(self, op: Op) -> None:
         forms = _forms(op)
-        ways = (self._applied, self._by_structure, self._beside)
+        ways = (self._of_inverse, self._applied, self._by_structure, self._beside)
         if self._taken < MAX_FORMS and any(way(op, forms) for way in ways):
             self._taken += 1
             return
@@ -159,40 +160,39 @@ class _Chooser:
         return any(self._takes(op, forms, structure) for structure in found)
 
     def _takes(self, op: Op, forms: Mapping[str, Attr], found: Structure) -> bool:
-        if found.name not in forms or not self._may_assert(op, forms[found.name]):
-            return False
         if found.name in BRANCHES and _is_mapped(op):  # both would be computed for all
             return False
-        if not beats(found.cost, found.whole, self._facts):
-            self._tell_left(op, found)
+        if found.name not in forms or not self._may_take(op, forms, found):
             return False
-        self._tell(op, found, forms)
         terms = TermWriter(_writer(op, op), tensor_type(op.operands[0]))
         parts = [terms.value(part) for part in found.parts]
         self._replace(op, op, forms[found.name], [*parts, *op.operands[1:]], dict(found.sizes))
         return True
 
     def _applied(self, op: Op, forms: Mapping[str, Attr]) -> bool:
-        """A matrix that is only multiplied with something is not made; what is turned is the one of a turned matrix."""
+        """A matrix that is only multiplied with something, or turned before that, is not made."""
         turned = _turned(op)
         made = op if turned is None else turned
         user = _only_user(made)
-        if APPLIED not in forms or user is None or not self._may_assert(op, forms[APPLIED]) or not _may_move(op, user):
+        if user is None or not _may_move(op, user):
             return False
-        self._tell(op, Structure(APPLIED, ()), forms)
-        write = _writer(user, op)
         on_left = user.operands[0] is made.result
-        matrix, other = op.operands[0], user.operands[1 if on_left else 0]
+        structure = APPLIED if on_left == (turned is None) else TURNED
+        other = user.operands[1 if on_left else 0]
+        found = Structure(structure, (), (), *_applied_costs(op, other, on_left))
+        if structure not in forms or not self._may_take(op, forms, found):
+            return False
+        write = _writer(user, op)
         is_vector = tensor_type(other).rank == 1
-        if on_left == (turned is not None):
-            matrix = write.permute(matrix, (1, 0))
         if is_vector:
             other = write.reshape(other, (*tensor_type(other).dims, ONE))
         elif not on_left:
             other = write.permute(other, (1, 0))
-        sizes = {COLUMNS: tensor_type(other).dims[1]}
-        like = tensor_type(other)
-        result = self._call(op, user, forms[APPLIED], [matrix, other], sizes, [like])[0]
+        columns = tensor_type(other).dims[1]
+        rows = tensor_type(op.result).dims[structure == TURNED]
+        like = replace(tensor_type(other), dims=(rows, columns))
+        operands = [op.operands[0], other, *op.operands[1:]]
+        result = self._call(op, user, forms[structure], operands, {COLUMNS: columns}, [like])[0]
         if is_vector:
             result = _writer(user, op).reshape(result, tensor_type(user.result).dims)
         elif not on_left:
@@ -201,6 +201,22 @@ class _Chooser:
         for gone in (user, turned, op):
             if gone is not None:
                 gone.erase()
+        return True
+
+    def _of_inverse(self, op: Op, forms: Mapping[str, Attr]) -> bool:
+        """An inverse that nobody else needs is not made. What its form asserts has the place of the inverse."""
+        inverse = op.operands[0].defining_op
+        if INVERSE not in forms or inverse is None or not _is_inverse_for(op, inverse):
+            return False
+        if not self._may_assert(inverse, forms[INVERSE]):
+            return False
+        self._tell(op, Structure(INVERSE, ()), forms)
+        types, operands = [v.type for v in op.results], [inverse.operands[0], *op.operands[1:]]
+        results = self._call(inverse, op, forms[INVERSE], operands, {}, types)
+        for old, new in zip(op.results, results, strict=True):
+            old.replace_all_uses(new)
+        op.erase()
+        inverse.erase()
         return True
 
     def _beside(self, op: Op, forms: Mapping[str, Attr]) -> bool:
@@ -214,6 +230,15 @@ class _Chooser:
             side = _writer(op, op).reshape(side, (*tensor_type(side).dims, ONE))
         sizes = {COLUMNS: tensor_type(side).dims[1]}
         self._replace(op, op, forms[BESIDE], [op.operands[0], side], sizes)
+        return True
+
+    def _may_take(self, op: Op, forms: Mapping[str, Attr], found: Structure) -> bool:
+        if not self._may_assert(op, forms[found.name]):
+            return False
+        if not beats(found.cost, found.whole, self._facts):
+            self._tell_left(op, found)
+            return False
+        self._tell(op, found, forms)
         return True
 
     def _may_assert(self, op: Op, form: Attr) -> bool:
@@ -282,6 +307,23 @@ def _symbol(form: Attr) -> str:
 def _writer(at: Op, op: Op) -> Writer:
     mode = op.attrs.get(NUMERICS)
     return writer(Builder.before(at), {} if mode is None else {NUMERICS: mode})
+
+
+def _applied_costs(op: Op, other: Value, on_left: bool) -> tuple[Dim, Dim]:
+    """Of the systems that are solved and of the product, where what a call gives is not made, and where it is. An
+    inverse has a column for each row; what is beside the matrix is multiplied either way."""
+    rows, made = map(counted, tensor_type(op.result).dims)
+    ty = tensor_type(other)
+    columns = ONE if ty.rank == 1 else counted(ty.dims[1 if on_left else 0])
+    product = rows * made * columns
+    return rows * rows * columns + (product if len(op.operands) > 1 else ZERO), rows * rows * made + product
+
+
+def _is_inverse_for(op: Op, made: Op) -> bool:
+    """Whether an operation gives an inverse that a call alone needs, and may be left to it."""
+    if INVERSE not in _forms(made) or len(made.results[0].uses) > 1 or made.parent is not op.parent:
+        return False
+    return made.attrs.get(NUMERICS) == op.attrs.get(NUMERICS) and _may_move(made, op)
 
 
 def _turned(op: Op) -> Op | None:
