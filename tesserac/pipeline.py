@@ -48,6 +48,7 @@ from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
 from tesserac.schedule.ahead import ahead
 from tesserac.schedule.auto import launch_pass
+from tesserac.schedule.branch_maps import branch_maps
 from tesserac.schedule.build import host_pass
 from tesserac.schedule.column_loops import column_loops
 from tesserac.schedule.horizontal import join_pass
@@ -115,6 +116,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         *((sorted_elements,) if machine.kind == "gpu" else ()),  # what is only put in order needs no places
         short_folds_pass(machine),  # reductions over a few elements are maps, which fusion then takes
         short_products_pass(machine),  # so are products over a few terms that share nothing
+        branch_maps,  # what branches share with their conditions need not be in memory
         sink_views,  # views of what a loop carries go behind its updates, so that these happen in place
         normal_pass(machine),  # the form in which fusion decides
         host_pass(machine),  # groups become launches, values between them buffers

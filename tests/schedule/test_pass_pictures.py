@@ -93,14 +93,20 @@ AHEAD = """def f(p: Tensor[K, N, f32], x: Tensor[400, 64, f32], w: Tensor[64, 64
         x = x @ w
     return p, x
 """
+BRANCHES = """def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
+    size = abs(x)
+    if any(size > y):
+        return size / exp(y)
+    return size * y
+"""
 COMPLEX = """def f(z: Tensor[N, c64]) -> Tensor[N, c64]:
     return z * 2.0
 """
 SHOWN = {
-    "sum_iterations": SUMS, "write_out_folds": WINDOWS, "write_out_products": CHANNELS, "sink_views": UPDATES,
-    "normalise": SUMS, "host": MAPS, "launches": MAPS, "invariant_packs": POWERS, "sequential": RECURRENCE,
-    "row_loops": ROWS, "column_loops": COLUMNS, "ahead": AHEAD, "horizontal": TENSORS, "pairs": COMPLEX,
-    "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
+    "sum_iterations": SUMS, "write_out_folds": WINDOWS, "write_out_products": CHANNELS, "branch_maps": BRANCHES,
+    "sink_views": UPDATES, "normalise": SUMS, "host": MAPS, "launches": MAPS, "invariant_packs": POWERS,
+    "sequential": RECURRENCE, "row_loops": ROWS, "column_loops": COLUMNS, "ahead": AHEAD, "horizontal": TENSORS,
+    "pairs": COMPLEX, "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
 }  # fmt: skip
 SM_80 = gpu.PLATFORMS["sm_80"]
 PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *target_passes(cpu.AARCH64))
@@ -110,7 +116,7 @@ def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
     of_a_cpu = ("invariant_packs", "sequential", "row_loops", "column_loops", "ahead", "pairs")
-    shared = [name for name in list(SHOWN)[1:15] if name not in of_a_cpu]
+    shared = [name for name in list(SHOWN)[1:16] if name not in of_a_cpu]
     own = ["write_out_calls", "near_functions", "sort_folds", "fold_views", "sorted_elements"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 

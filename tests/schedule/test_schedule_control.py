@@ -136,3 +136,44 @@ def test_cond_with_a_view_in_a_branch(flag: bool) -> None:
         func.return(%r)""",
     )
     check(text, [np.asarray(flag), values(F32, (7, 5)), values(F32, (5, 7), 1)])
+
+
+MAP = """{maps = [[0]]} : tensor<[N], %s> {
+          ^(%%p: scalar<f32>):
+            %s
+        }"""
+
+
+def branches_behind(size: str) -> str:
+    """A branch on whether a tensor has a number above 1 whose ways take the tensor as well."""
+    above = "%c = scalar.constant() {value = 1.0} : scalar<f32>\n%s = scalar.lt(%c, %p) : scalar<bool>\n form.yield(%s)"
+    double = "%s = scalar.add(%p, %p) : scalar<f32>\n form.yield(%s)"
+    square = double.replace("add", "mul")
+    return function(
+        "%x: tensor<[N], f32>",
+        f"""%size = form.map(%x) {MAP % ("f32", size)}
+        %above = form.map(%size) {MAP % ("bool", above)}
+        %any = form.reduce(%above) {{accum = dtype<bool>, axes = [0], kind = "max"}} : tensor<[], bool>
+        %r = form.cond(%any) : tensor<[N], f32> {{
+          ^():
+            %1 = form.map(%size) {MAP % ("f32", double)}
+            form.yield(%1)
+        }} {{
+          ^():
+            %2 = form.map(%size) {MAP % ("f32", square)}
+            form.yield(%2)
+        }}
+        func.return(%r)""",
+    )
+
+
+def test_branches_compute_what_costs_little() -> None:
+    cheap = branches_behind("%s = scalar.abs(%p) : scalar<f32>\n form.yield(%s)")
+    dear = branches_behind("%s = scalar.exp(%p) : scalar<f32>\n form.yield(%s)")
+    given = [values(F32, (600,))]
+    whole = "memref<[N], f32, global>"
+    written = [
+        sum(op.name == "schedule.buffer" and str(op.result.type) == whole for op in check(text, given).walk())
+        for text in (cheap, dear)
+    ]
+    assert written == [1, 2], "what is dear is written for the branches, beside the result"

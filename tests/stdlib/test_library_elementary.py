@@ -174,6 +174,16 @@ def test_rests_are_exact_and_have_the_sign_of_the_dividend(kind: str) -> None:
     np.testing.assert_array_equal(np.signbit(result)[numbers_only], np.signbit(expected)[numbers_only])
 
 
+@pytest.mark.one_in(2)
+def test_rests_where_no_quotient_is_long() -> None:
+    points = np.array([1.0, -5.0, 0.0, -0.0, 1e-3, -7.25, NAN], np.float32)
+    divisors = np.array([2.5, INF, -INF, NAN, -0.75, 1e30, 3.0], np.float32)
+    x, y = (part.ravel() for part in np.meshgrid(points, divisors))
+    result, expected = tessera.compile(RESTS).of_f32(x, y), np.fmod(x, y)
+    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(np.signbit(result)[expected == expected], np.signbit(expected)[expected == expected])
+
+
 @pytest.mark.one_in(6)
 def test_rests_of_rows_and_their_slopes() -> None:
     m = tessera.compile(RESTS)
