@@ -30,6 +30,8 @@ _OVER_AN_AXIS = frozenset(
 )  # fmt: skip
 """Operators; functions of the library that run along an axis say so in their signatures."""
 _RENAMED = {"dim": "axis", "keepdim": "keep", "keepdims": "keep"}
+_NOT_AS_IN_PYTORCH = frozenset(("median", "split", "std", "var"))
+"""Functions of which `dim=` has a warning: the word that brings it stays."""
 
 
 def _runs_along_an_axis(function: str) -> bool:
@@ -73,6 +75,8 @@ class Names:
     def argument(self, function: str, name: str) -> str:
         """The name that an argument of a library function should be given by."""
         if name not in _RENAMED or function in self.bound or not _runs_along_an_axis(function):
+            return name
+        if name == "dim" and function in _NOT_AS_IN_PYTORCH:
             return name
         return _RENAMED[name]
 

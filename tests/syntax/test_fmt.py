@@ -79,6 +79,7 @@ def test_every_rule_of_the_grammar_has_a_layout() -> None:
         "def sum(x, dim):\n    pass\n\ny = sum(x, dim=1)\n",
         "y = mine(x, dim=1, keepdim=True)\n",
         "y = sum(x, axis=1, dim=2)\n",
+        "y = std(x, dim=1) + x.var(dim=0) + x.split(3, dim=1)[0]\n",
         'x = "it\'s"\n',
         "x = 'say \"hi\"'\n",
         "x = f'{d[\"k\"]}'\n",

@@ -44,6 +44,7 @@ from tesserac.check.model.specs import (
 )
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import meet_storage
+from tesserac.check.operators.ported_meaning import tell_of_statistics
 from tesserac.check.operators.precision import policy_edits, wider_sum
 from tesserac.check.operators.statics import read_order
 from tesserac.check.operators.unusual import axis_position, check_axis
@@ -88,11 +89,14 @@ def call_function(
     slots = [
         Slot(p.name, p.default is None, p.keyword_only, p.span, others.get(p.name, ())) for p in signature.parameters
     ]
-    named = with_operand_names(slots, args) if of_library(signature.node.span.file) else slots
+    own = of_library(signature.node.span.file)
+    named = with_operand_names(slots, args) if own else slots
     placed = _gather_shape(signature, _behind_text(signature, args), callee)
     given = sort_arguments(body, callee, placed, named)
     if given is None:
         return body.error(callee.span)
+    if own:
+        tell_of_statistics(body, ref.name, args)
     values = _fill_in(body, ref, signature, {**_stored(body, signature, callee), **given})
     if is_kernel(signature.node):
         values = [_merge_leading(p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]

@@ -18,6 +18,7 @@ from tesserac.check.operators.fills import fill, is_fill
 from tesserac.check.operators.join_errors import check_join, suggest_rows
 from tesserac.check.operators.keys import KEY, fold_key
 from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
+from tesserac.check.operators.ported_meaning import tell_of_parts, tell_of_repeats
 from tesserac.check.operators.reshape import check_expand, check_reshape
 from tesserac.check.operators.scaled import refuse_scaled
 from tesserac.check.operators.statics import (
@@ -87,6 +88,7 @@ def _call_repeat(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
     """By a pattern, along an axis, or without one: of all elements, row by row, as NumPy has it."""
     if has_pattern(args):
         return call_pattern(body, args, callee)
+    tell_of_repeats(body, callee, args)
     first, named = args[0].value if args else None, (None, "times", *Repeat.others["times"])
     if len(args) != 2 or first is None or not isinstance(first.type, TensorType) or args[1].name not in named:
         return _call_sorted(body, Repeat, args, callee)
@@ -114,6 +116,8 @@ def _call_sorted(body: Body, operator: type[Operator], args: Sequence[Arg], call
         return body.error(callee.span)
     if is_fill(operator, given):
         return fill(body, operator, given, grouped, callee)
+    if operator is Split:
+        tell_of_parts(body, callee, args, given)
     return _call_along(body, operator, given, grouped, operands, callee)
 
 

@@ -17,6 +17,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
 from tesserac.check.names.foreign_operators import ITS_MATRIX
 from tesserac.check.operators.apply import apply_operator
+from tesserac.check.operators.ported_meaning import tell_of_results
 from tesserac.check.operators.scaled import refuse_scaled
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.state.body import Body
@@ -77,6 +78,7 @@ def index_value(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Exp
         return body.error(node.span)
     if ty.is_scaled:
         return refuse_scaled(body, value, "indexing", node.span)
+    tell_of_results(body, node)
     return _index_tensor(body, value, ty, entries_of(node), node.span)
 
 

@@ -1,0 +1,124 @@
+"""Warns of calls in PyTorch's words that mean something else here: where its meaning and NumPy's differ under one name,
+the library has NumPy's (W0215).
+
+    x.std(dim=1)        divides by N; in PyTorch by N - 1
+    x.median(dim=1)     of an even number is between the two in the middle; in PyTorch the lower one
+    x.max(dim=1)[0]     is the first of the largest; in PyTorch all of them, beside their places
+    x.split(3, dim=1)   is three parts; in PyTorch parts of three
+    x.repeat(2, 1)      repeats elements along axis 1; in PyTorch the whole, twice along axis 0
+
+Only a call that says `dim=` is known to be in PyTorch's words, with `axis=` it is NumPy's; `repeat` of a matrix with
+two numbers may be either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.check.state.arguments import Arg, Callee
+from tesserac.check.state.body import Body
+from tesserac.diag.codes.names import W0215
+from tesserac.diag.diagnostic import Edit
+from tesserac.syntax import ast
+from tesserac.types.ty import IntType, TensorType
+
+OF_PYTORCH = "dim"
+SPREADS = ("std", "var")
+MEDIAN = "median"
+WITH_PLACES = ("max", "min", "median", "sort", "cummax", "cummin")
+"""What has two results in PyTorch: values and their places."""
+DIVISORS = ("ddof", "correction")
+
+
+def tell_of_statistics(body: Body, name: str, args: Sequence[Arg]) -> None:
+    """Of `std` and `var`, unless the call says what they divide by, and of `median`."""
+    word = _word_of_pytorch(args)
+    if word is None or any(arg.name in DIVISORS for arg in args):
+        return
+    if name in SPREADS:
+        draft = body.sink.warning(W0215, at=word.span, difference=f"`{name}` divides by N, in PyTorch by N - 1")
+        behind = Span(word.value.span.file, word.value.span.end, word.value.span.end)
+        draft.fix("divide by N - 1, as PyTorch does", Edit(behind, ", correction=1"))
+        draft.fix("divide by N: `axis` is NumPy's word", Edit(word.span, "axis"))
+    elif name == MEDIAN and not _is_odd(_size_along(args[0].value, word.value)):
+        text = "`median` is between two elements, in PyTorch the lower"
+        draft = body.sink.warning(W0215, at=word.span, difference=text)
+        draft.fix('the lower is `quantile(x, 0.5, axis=, method="lower")`')
+        draft.fix("between the two: `axis` is NumPy's word", Edit(word.span, "axis"))
+
+
+def tell_of_parts(body: Body, callee: Callee, args: Sequence[Arg], given: Mapping[str, typed.Expr]) -> None:
+    """Of `split`, unless both meanings are one."""
+    word, count = _word_of_pytorch(args), _number(given["parts"])
+    size = _size_along(given["x"], given.get("axis"))
+    if word is None or callee.name != "split" or count is None or count < 1 or size == count * count:
+        return
+    text = f"`split` makes {count} equal parts, in PyTorch parts of {count}"
+    draft = body.sink.warning(W0215, at=word.span, difference=text)
+    if size is not None and size % count == 0:
+        title = f"parts of {count}, as in PyTorch: {size // count} of them"
+        draft.fix(title, Edit(given["parts"].span, str(size // count)), Edit(word.span, "axis"))
+    else:
+        draft.fix("parts of given sizes are `split_with_sizes(x, sizes, axis)`")
+    draft.fix(f"`chunk(x, {count}, dim)` is {count} equal parts in both")
+
+
+def tell_of_repeats(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
+    """Of `repeat` with two numbers, which are one for each axis of a matrix in PyTorch."""
+    if len(args) != 3 or any(arg.name is not None for arg in args):
+        return
+    x, times, axis = (arg.value for arg in args)
+    if not isinstance(x.type, TensorType) or x.type.rank != 2 or _number(times) is None or _number(axis) is None:
+        return
+    many, along = _number(times), _number(axis)
+    text = f"`repeat` has each element {many} times, in PyTorch the whole"
+    draft = body.sink.warning(W0215, at=callee.at, difference=text)
+    draft.fix(f"the whole, as in PyTorch, is `tile(x, ({many}, {along}))`")
+    draft.fix(f"each element along axis {along}, as in NumPy", Edit(axis.span, f"axis={along}"))
+
+
+def tell_of_results(body: Body, node: ast.Subscript) -> None:
+    """Of `x.max(dim=1)[0]`."""
+    called, entry = node.value, node.arguments[0].value
+    if not isinstance(called, ast.Call) or not isinstance(entry, ast.IntLiteral) or len(node.arguments) > 1:
+        return
+    name, names = _name_of(called.function), {argument.name: argument for argument in called.arguments}
+    if name not in WITH_PLACES or OF_PYTORCH not in names or entry.value not in (0, 1):
+        return
+    text = f"`{name}` gives values, in PyTorch values and places"
+    draft = body.sink.warning(W0215, at=node.span, difference=text)
+    behind = Span(node.span.file, called.span.end, node.span.end)
+    if entry.value == 0:
+        draft.fix("all values", Edit(behind, ""))
+    elif name in ("max", "min", "sort"):
+        draft.fix(f"their places are `arg{name}`")
+    draft.fix("one row of the values: `axis` is NumPy's word", Edit(names[OF_PYTORCH].name_span, "axis"))
+
+
+def _name_of(function: ast.Expr) -> str:
+    match function:
+        case ast.Attribute(name=name) | ast.Name(id=name):
+            return name
+    return ""
+
+
+def _is_odd(size: int | None) -> bool:
+    return size is not None and size % 2 == 1
+
+
+def _number(value: typed.Expr | None) -> int | None:
+    return value.type.value.constant if value is not None and isinstance(value.type, IntType) else None
+
+
+def _size_along(tensor: typed.Expr, axis: typed.Expr | None) -> int | None:
+    """That of an axis of a tensor, where both are known."""
+    place = _number(axis)
+    if not isinstance(tensor.type, TensorType) or place is None or not -tensor.type.rank <= place < tensor.type.rank:
+        return None
+    return tensor.type.dims[place].constant
+
+
+def _word_of_pytorch(args: Sequence[Arg]) -> Arg | None:
+    return next((arg for arg in args if arg.name == OF_PYTORCH), None)
