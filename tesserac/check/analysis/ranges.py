@@ -2,7 +2,8 @@
 
 Enters: a typed function and what is known of its arguments. Leaves: the ranges of what it returns, and of every
 operator's operands and result to whoever watches. Calls are followed into their bodies, or the function states its
-range (`@within`); a side that moves in an iteration of a loop is given up. Arguments are taken to be finite.
+range (`@within`); a side that moves in an iteration of a loop is given up, and what loops of the library carry has the
+range of its type: algorithms such as an eigenvalue decomposition bound nothing. Arguments are taken to be finite.
 
 Two relations are followed besides, since programs live by them: `x - max(x)` is never positive, `x * x` never negative.
 """
@@ -15,6 +16,7 @@ from functools import cache
 from typing import Protocol
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.resources import of_library
 from tesserac.check.model import typed
 from tesserac.check.sizes.facts import Facts
 from tesserac.numerics import interval
@@ -139,6 +141,7 @@ class Ranges:
     sizes: Mapping[str, Dim] = field(default_factory=dict)
     known: dict[str, dict[object, Value]] = field(default_factory=dict)
     depth: int = 0
+    follows_loops: bool = True
     settled: dict[object, dict[str, Value]] = field(default_factory=dict)
     met: dict[int, Mapping[str, Value]] = field(default_factory=dict)
     """What each loop was met with last."""
@@ -226,6 +229,9 @@ class Ranges:
         with the same ranges, as in every iteration of one around it, that is known. One that is met with others is run
         with what holds all that it was met with: ranges that grow at each level would be as many as the product of
         what each level tries."""
+        if not self.follows_loops:
+            names.update((c.name, of_type(c.type)) for c in carried)
+            return
         start = dict(names)
         met = self.met.get(id(body))
         if met is not None and _loop_key(body, start) not in self.settled:
@@ -369,7 +375,8 @@ class Ranges:
         if key not in known and len(known) >= MAX_CALLS:
             return of_type(call.type)
         if key not in known:
-            inner = Ranges(self.find, self.size_range, None, sizes, self.known, self.depth + 1)
+            follows_loops = not of_library(function.span.file)
+            inner = Ranges(self.find, self.size_range, None, sizes, self.known, self.depth + 1, follows_loops)
             known[key] = inner.function(function, args)
         return known[key]
 
