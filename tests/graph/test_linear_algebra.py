@@ -312,6 +312,19 @@ def test_an_update_is_as_good_as_the_whole_system() -> None:
     np.testing.assert_allclose(solved(d, u, v, np.ones((32, 1), "f4"))[1], [0.5, *[1.0] * 31], rtol=1e-6)
 
 
+@pytest.mark.one_in(48)
+def test_an_update_of_complex_numbers_keeps_its_digits() -> None:
+    """Where b / d is far larger than x, whatever the dtype is."""
+    numbers = "d: Tensor[16, c128], u: Tensor[16, 1, c128], v: Tensor[1, 16, c128], y: Tensor[16, c128]"
+    body = "solve(diag(d) + u @ v, y), solve(diag(d) + outer(u[:, 0], v[0]), y)"
+    solved = tessera.compile(f"def f({numbers}):\n    return {body}\n").f
+    rng = np.random.default_rng(3)
+    d, u, v, y = (rng.standard_normal((*shape, 2)) @ [1, 1j] for shape in ((16,), (16, 1), (1, 16), (16,)))
+    d[0] *= 1e-9
+    for x in solved(d, u, v, y):
+        assert abs((np.diag(d) + u @ v) @ np.asarray(x) - y).max() <= 1e-13 * abs(np.asarray(x)).max()
+
+
 def test_a_singular_diagonal_is_an_error_of_solve() -> None:
     module = tessera.compile("def f(d: Tensor[N, f32], x: Tensor[N, f32]):\n    return solve(diag(d), x)\n")
     with pytest.raises(tessera.TesseraError, match="pivot 1 is 0") as caught:

@@ -52,6 +52,7 @@ SOLVES: dict[str, tuple[str, str]] = {
     "solution_on_right": ("v @ solve(a, u)", f"{S}(a.T, v) @ u"),
     "solution_turned": ("solve(a, u).T @ v", f"{S}(a.T, v) @ u"),
     "solution_turned_on_right": ("l[0] @ solve(f, l).T", f"{S}(f, l @ l[0])"),
+    "solution_is_a_vector": ("solve(f, k) @ l + e @ solve(f, k)", f"{S}(f, k) @ l + e @ {S}(f, k)"),
     "solution_kept": ("solve(f, k[:, None]) @ l[:1]", f"np.outer({S}(f, k), l[0])"),
     "inverse_twice": ("inv(inv(a)) @ v + inv(inv(b))[0]", "a @ v + b[0]"),
     "inverse_system": ("solve(inv(a), v) + solve(inv(a), b)[0]", "a @ v + (a @ b)[0]"),
@@ -76,6 +77,14 @@ SOLVES: dict[str, tuple[str, str]] = {
         "grad(lambda x: sum(solve(diag(x) + g @ g.T, k) * k))(e)",
         "-np.linalg.solve(np.diag(e) + g @ g.T, k) ** 2",
     ),
+    "gradient_of_columns": (
+        "grad(lambda u: sum(solve(diag(e) + u @ g.T, l)))(g)",
+        f"-np.outer({S}(np.diag(e) + g @ g.T, np.ones(16)), np.sum(g.T @ {S}(np.diag(e) + g @ g.T, l), axis=1))",
+    ),
+    "rank_one_slope": (
+        "grad(lambda x: sum(solve(diag(e) + outer(x, e), k)))(k)",
+        f"-{S}((np.diag(e) + np.outer(k, e)).T, np.ones(16)) * (e @ {S}(np.diag(e) + np.outer(k, e), k))",
+    ),
     "mapped": ("vmap(lambda x: solve(diag(d), x))(a)", "a / d[None, :]"),
 }
 SOLVE_ARGS = (
@@ -94,10 +103,12 @@ TAKEN = {
     "beside": "beside", "beside_slope": "beside", "det_beside": "beside", "det_beside_slope": "beside",
     "rank_one": "rank one", "rank_one_minus": "rank one", "solution_applied": "applied",
     "solution_in_chain": "applied", "solution_on_right": "turned", "solution_turned": "turned",
-    "solution_turned_on_right": "applied", "solution_kept": "", "inverse_twice": "inverse inverse",
+    "solution_turned_on_right": "applied", "solution_is_a_vector": "", "solution_kept": "",
+    "inverse_twice": "inverse inverse",
     "inverse_system": "inverse inverse", "inverse_logdet": "inverse inverse kronecker",
     "inverse_det": "inverse inverse", "inverse_slope": "inverse inverse", "inverse_kept": "",
     "norms": "diagonal diagonal diagonal",
     "inverse_update": "applied update", "det": "kronecker lower diagonal", "det_update": "update",
-    "logdet": "diagonal kronecker", "logdet_update": "update", "gradient": "update", "mapped": "diagonal",
+    "logdet": "diagonal kronecker", "logdet_update": "update", "gradient": "update", "gradient_of_columns": "update",
+    "rank_one_slope": "rank one", "mapped": "diagonal",
 }  # fmt: skip

@@ -178,9 +178,10 @@ class _Chooser:
             return False
         on_left = user.operands[0] is made.result
         structure = APPLIED if on_left == (turned is None) else TURNED
+        if structure not in forms:
+            return False
         other = user.operands[1 if on_left else 0]
-        found = Structure(structure, (), (), *_applied_costs(op, other, on_left))
-        if structure not in forms or not self._may_take(op, forms, found):
+        if not self._may_take(op, forms, Structure(structure, (), (), *_applied_costs(op, other, on_left))):
             return False
         write = _writer(user, op)
         is_vector = tensor_type(other).rank == 1
