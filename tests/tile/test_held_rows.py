@@ -29,6 +29,9 @@ def extremes(x: Tensor[M, N, f32]): return sum(x, axis=-1) + max(x * x, axis=-1)
 def known(x: Tensor[M, 1500, f32]): return softmax(x)
 def long(x: Tensor[M, 4096, f32]): return softmax(x)
 def model(x: Tensor[M, 768, bf16]): return softmax(x)
+def plain(x: Tensor[M, N, f32], y: Tensor[M, N, f32]): return sum(x * y, axis=0)
+def across(x: Tensor[M, N, f32], y: Tensor[M, N, f32]): return sum(exp(x) * y, axis=0)
+def three(x: Tensor[M, N, f32], y: Tensor[M, N, f32], z: Tensor[M, N, f32]): return sum(exp(x) * y + z, axis=0)
 """
 LOOPS = ("gpu.for", "gpu.tree", "gpu.scratch")
 BF16 = ml_dtypes.bfloat16
@@ -74,6 +77,15 @@ def test_half_a_warp_has_a_block_of_long_narrow_rows() -> None:
     assert ".minnctapersm 3\n" in text and blocks_resident(longest) == 3 and longest.attrs["warps"] == 8
     assert blocks_resident(longest, "sm_80") == 1, "there they would spill"
     assert text.count("prefetch.global.L2") == 1 and re.search(r"and\.b32\s.*, 1920;", text), "15 lines of 128 bytes"
+
+
+@pytest.mark.one_in(6)
+def test_rows_across_memory_leave_registers_to_a_second_block() -> None:
+    """Where there is something to compute, unless a thread has so many numbers that they would spill."""
+    for name, blocks in (("plain", 1), ("across", 2), ("three", 1)):
+        whole, parts, joined = kernels(name)
+        assert [blocks_resident(kernel) for kernel in (whole, parts, joined)] == [blocks, blocks, 1]
+        assert whole.attrs["warps"] == parts.attrs["warps"] == 8
 
 
 @pytest.mark.parametrize(("name", "reads"), [("softmaxes", 1), ("norms", 3)])

@@ -90,12 +90,17 @@ for memory in others."""
 FEW_WORDS, WORDS_OF_A_ROW, WORDS_OF_A_WARP, NARROW_WORDS, WORDS_OF_A_ROUND = 8, 16, 24, 12, 32
 """What a thread of a map or a row reads, at most, of a row that one warp holds, of narrow numbers of such, or of a row
 in one round, in words, where it needs no more registers than so many warps leave it."""
+ACROSS, NUMBERS_ACROSS, WORK_ACROSS = 16, 96, range(16, 121)
+"""The same of rows that lie across memory, how many numbers of such a thread reads at most, narrow ones as well, since
+with more it would spill, and what it does for one: with more it would spill, too, with less it waits for memory alone,
+which two blocks of a multiprocessor read at twice as many places at a time."""
 SHORT_BODY, LONG_BODY = 28, 40
 """Operations for a number, such as those of a term of a softmax: what a longer body has at once needs registers that so
 many warps do not leave; and a body of which that holds for maps of old architectures, and for rows that threads go
 over."""
 WORD_BITS = 32
 MAPS = {"gpu.kernel", "gpu.axis", "gpu.load", "gpu.map", "gpu.cast", "gpu.store", "gpu.return"}
+FOLDS = MAPS | {"gpu.alloc", "gpu.barrier", "gpu.fold", "gpu.full", "gpu.mask", "gpu.tree", "gpu.yield"}
 
 
 NEWEST = ("sm_90a", "sm_100a")
@@ -134,7 +139,7 @@ def _warps_resident(kernel: Op, arch: str) -> int:
         beside = FULL if arch in NEWEST or _longest_body(kernel) <= LONG_BODY else HOLDING
         return beside if words <= FEW_WORDS else 1
     if "gpu.team" not in names and not row_parts(kernel):
-        return 1
+        return ACROSS if names <= FOLDS and _computes_across(kernel) else 1
     wide = bits == {WORD_BITS}
     if names & set(LOOPS):
         going = _warps_of_loops(kernel)
@@ -147,6 +152,10 @@ def _warps_of_loops(kernel: Op) -> int:
     if _writes_rows(kernel) and body > LONG_BODY:
         return LOOPING_LONG
     return LOOPING if _writes_rows(kernel) or body > SHORT_BODY else FOLDING
+
+
+def _computes_across(kernel: Op) -> bool:
+    return _longest_body(kernel) in WORK_ACROSS and _numbers(kernel) <= NUMBERS_ACROSS
 
 
 def _warps_of_held_rows(kernel: Op, wide: bool, words: int, arch: str) -> int:
@@ -179,6 +188,11 @@ def _longest_body(kernel: Op, of_blocks: bool = False) -> int:
 
 def _loads(op: Op) -> list[Op]:
     return [inner for inner in op.walk() if inner.name == "gpu.load"]
+
+
+def _numbers(op: Op) -> int:
+    """How many a thread reads there."""
+    return sum(fragment(load.result).layout.count for load in _loads(op))
 
 
 def _words(op: Op) -> int:
