@@ -54,9 +54,10 @@ from tesserac.tile.gpu.row_copies import held_rows_layout, is_staged_gather, sta
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar, reduces_by_teams
-from tesserac.types.dims import ONE
+from tesserac.types.dims import ONE, Dim
 
 DimMap = tuple[int | None, ...]
+TWO = Dim.const(2)
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,10 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
             yield op.result, accumulator_layout(unit, (shape[0], shape[1]), across, variant.share)
         elif is_staged_gather(op):
             yield staged_places(op, variant.copying)
+        elif takes_every_second(op) and only_maps(kernel):
+            value = op.result if op.results else op.operands[0]
+            warp_bits = variant.warps.bit_length() - 1
+            yield value, blocked(tile_type(value).shape, VECTOR_BYTES, LANE_BITS, warp_bits, variant.warps)
         elif op.name == "tile.reduce" and (op.attrs["kind"] in ORDERED_KINDS or not variant.share):
             axes = indices(op, "axes")
             if len(axes) != 1:
@@ -269,6 +274,15 @@ def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
     return matrix_unit(variant.unit if is_narrow(dot) else FMA, tile_type(dot.operands[0]).dtype, variant.warps)
 
 
+def takes_every_second(op: Op) -> bool:
+    """Whether a block is a part of numbers of two, such as the real one of complex numbers: its elements make no
+    vectors, and lanes that hold one each reach whole lines of memory."""
+    if op.name not in ("tile.load", "tile.store"):
+        return False
+    first = 1 if op.name == "tile.store" else 0
+    mem, at = memref_type(op.operands[first]), op.operands[first + 1 :]
+    strides = [stride for stride, v in zip(mem.strides, at, strict=True) if isinstance(v.type, AxisType)]
+    return strides[-1:] == [TWO]
 
 
 def lies_across(move: Op) -> bool:
