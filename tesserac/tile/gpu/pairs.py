@@ -14,9 +14,10 @@ from collections import defaultdict
 from tesserac.ir.core import Module, Op, Value, tuple_of
 from tesserac.tile.dialect import kernel_memrefs, memref_type
 from tesserac.tile.gpu.values import kernel_parameters
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 
 PAIRS = "pairs"
+TWO = Dim.const(2)
 
 
 def mark_pairs(module: Module) -> None:
@@ -42,8 +43,8 @@ def is_paired(kernel: Op, parameter: Value) -> bool:
 def _has_parts(value: Value) -> bool:
     """Whether the last dim is that of parts, and all others go by whole numbers."""
     ty = memref_type(value)
-    even = all(stride.constant is not None and stride.constant % 2 == 0 for stride in ty.strides[:-1])
-    return bool(ty.dims) and ty.dims[-1] == Dim.const(2) and ty.strides[-1] == ONE and even
+    even = all(stride.mod(TWO) == ZERO for stride in ty.strides[:-1])
+    return bool(ty.dims) and ty.dims[-1] == TWO and ty.strides[-1] == ONE and even
 
 
 def _is_of_parts(launch: Op, place: int) -> bool:
