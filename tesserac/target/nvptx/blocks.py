@@ -90,14 +90,14 @@ for memory in others."""
 FEW_WORDS, WORDS_OF_A_ROW, WORDS_OF_A_WARP, NARROW_WORDS, WORDS_OF_A_ROUND = 8, 16, 24, 12, 32
 """What a thread of a map or a row reads, at most, of a row that one warp holds, of narrow numbers of such, or of a row
 in one round, in words, where it needs no more registers than so many warps leave it."""
-ACROSS, NUMBERS_ACROSS, WORK_ACROSS = 16, 96, range(16, 121)
-"""The same of rows that lie across memory, how many numbers of such a thread reads at most, narrow ones as well, since
+SHORT_BODY, LONG_BODY, LONGEST_BODY = 28, 40, 120
+"""Operations for a number, such as those of a term of a softmax: what a longer body has at once needs registers that so
+many warps do not leave; a body of which that holds for maps of old architectures, and for rows that threads go over;
+and one of which it holds for all maps, such as that of digamma."""
+ACROSS, NUMBERS_ACROSS, WORK_ACROSS = 16, 96, range(16, LONGEST_BODY + 1)
+"""Warps of rows that lie across memory, how many numbers of such a thread reads at most, narrow ones as well, since
 with more it would spill, and what it does for one: with more it would spill, too, with less it waits for memory alone,
 which two blocks of a multiprocessor read at twice as many places at a time."""
-SHORT_BODY, LONG_BODY = 28, 40
-"""Operations for a number, such as those of a term of a softmax: what a longer body has at once needs registers that so
-many warps do not leave; and a body of which that holds for maps of old architectures, and for rows that threads go
-over."""
 WORD_BITS = 32
 MAPS = {"gpu.kernel", "gpu.axis", "gpu.load", "gpu.map", "gpu.cast", "gpu.store", "gpu.return"}
 FOLDS = MAPS | {"gpu.alloc", "gpu.barrier", "gpu.fold", "gpu.full", "gpu.mask", "gpu.tree", "gpu.yield"}
@@ -136,8 +136,7 @@ def _warps_resident(kernel: Op, arch: str) -> int:
     if not bits or max(bits) > WORD_BITS:
         return 1
     if names <= MAPS:
-        beside = FULL if arch in NEWEST or _longest_body(kernel) <= LONG_BODY else HOLDING
-        return beside if words <= FEW_WORDS else 1
+        return _warps_of_maps(kernel, arch) if words <= FEW_WORDS else 1
     if "gpu.team" not in names and not row_parts(kernel):
         return ACROSS if names <= FOLDS and _computes_across(kernel) else 1
     wide = bits == {WORD_BITS}
@@ -145,6 +144,13 @@ def _warps_resident(kernel: Op, arch: str) -> int:
         going = _warps_of_loops(kernel)
         return going if wide and max(map(_words, kernel.body.ops)) <= WORDS_OF_A_ROUND else 1
     return _warps_of_held_rows(kernel, wide, words, arch)
+
+
+def _warps_of_maps(kernel: Op, arch: str) -> int:
+    body = _longest_body(kernel)
+    if body > LONGEST_BODY:
+        return HOLDING_MORE
+    return FULL if arch in NEWEST or body <= LONG_BODY else HOLDING
 
 
 def _warps_of_loops(kernel: Op) -> int:
