@@ -38,6 +38,7 @@ from tesserac.schedule.machine import REGISTERS, Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.stage import stage
 from tesserac.schedule.reason import because
+from tesserac.schedule.steps import columns_of_steps
 from tesserac.types.dims import ONE, Dim
 
 OWN_BLOCK, LOOP_BLOCK, ROWS_BLOCK = 128, 192, 8
@@ -246,7 +247,9 @@ def _setting(cut: Cut) -> str:
 
 
 def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
-    width = _row_width(kernel, machine)
+    width, columns = _row_width(kernel, machine), columns_of_steps(kernel, machine)
+    if columns is not None:
+        return _sizes(kernel, columns, GPU_BLOCKS[0][1], machine)
     if not machine.warps:
         terms = TERMS_BLOCK if _is_product(kernel, _viewed) and not _is_narrow(kernel) else LOOP_BLOCK
         rows = SUMS_BLOCK if summed_blocks(kernel, machine) else max(ROWS_BLOCK, ROWS_ELEMENTS // (width or 1))

@@ -17,12 +17,14 @@ from itertools import product as places_of
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.forms import COMBINE, Slice, Window, compute_type, indices, tensor_type
+from tesserac.ir.kernels import KERNEL
 from tesserac.ir.passes import FORMS, Pass, function_pass
 from tesserac.ir.types import ScalarType, TensorType
 from tesserac.numerics.order import Blocks
 from tesserac.schedule.access import access_through, view_source
 from tesserac.schedule.cost import body_work
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.steps import step_loops
 from tesserac.schedule.views import sliced_map
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import DType
@@ -41,11 +43,20 @@ def short_folds_pass(machine: Machine) -> Pass:
 
     @function_pass(FORMS, FORMS, "write_out_folds")
     def write_out_folds(func: Op) -> None:
+        stepping = _in_steps(func)
         for op in [inner for inner in func.walk() if inner.name == "form.reduce"]:
-            if _is_short(op, most) and (_count(op) == 1 or (_stands_alone(op.operands[0]) and _is_worth_compiling(op))):
+            alone = op not in stepping and _stands_alone(op.operands[0]) and _is_worth_compiling(op)
+            if _is_short(op, most) and (_count(op) == 1 or alone):
                 _write_out(op)
 
     return write_out_folds
+
+
+def _in_steps(func: Op) -> set[Op]:
+    """What stands in loops of tile programs that go step by step: tiles that these carry are in registers, of which
+    elements at one place are no memory."""
+    kernels = [op for op in func.walk() if op.name == KERNEL]
+    return {op for kernel in kernels for loop in step_loops(kernel) for op in loop.walk()}
 
 
 def _is_short(op: Op, most: int) -> bool:

@@ -37,6 +37,7 @@ from tesserac.tile.program_places import build_assemble, part_of_computed
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.tile.program_scans import build_scan
 from tesserac.tile.program_sizes import Sizes
+from tesserac.tile.program_steps import stepped
 from tesserac.tile.program_stores import store_result
 from tesserac.tile.status import checked_forms, status_type
 from tesserac.types.dims import ONE, ZERO, Dim, product
@@ -67,6 +68,10 @@ class Program(Sizes):
         """What holds of all positions in the blocks that loops go over: the axes end where it ceases to."""
         self.sums: set[Op] = set()
         """Sums of blocks that loops add up."""
+        self.stored: set[int] = set()
+        """Results that are stored: those of which the steps of a loop write rows."""
+        self.stepping: dict[str, Dim] = {}
+        """Loops whose steps are being built, and where each ends: what they read lies one step apart."""
         self.taken = 0
         """How many values were computed once more at other places."""
         self.lead: Value | None = None
@@ -84,7 +89,8 @@ class Program(Sizes):
         self._enter()
         self._own_axes()
         for position, value in enumerate(self.kernel.body.terminator.operands):
-            store_result(self, position, value)
+            if position not in self.stored:
+                store_result(self, position, value)
 
     def _enter(self) -> None:
         """One axis of the grid per parallel loop."""
@@ -170,23 +176,25 @@ class Program(Sizes):
             raise NoTiles("a view of an argument that has no strides")
         return source, access
 
-    def _argument(self, source: Source, access: Access, dims: Dims) -> tuple[tuple[int, MemRefType], Dim]:
-        """The memory of an access that begins at the blocks' starts, and the rest of its offset. The types of arguments
-        mention no block."""
-        offset = self._sized(access.offset)
+    def _argument(self, source: Source, access: Access, dims: Dims) -> tuple[tuple[int, MemRefType], Dim, list[Value]]:
+        """The memory of an access that begins at the blocks' starts, the rest of its offset, and the steps of loops at
+        which it is. The types of arguments mention no block."""
+        offset, steps = stepped(self, self._sized(access.offset))
         for dim, stride in zip(dims, access.strides, strict=True):
             if dim in self.axes:
                 offset = offset - self._sized(self.axes[dim].said * stride)
         if self.varies(offset):
             raise NoTiles("a block that does not begin where its loop says")
         mem = memory(self.launch.operands[source.operand])
-        sizes = [self.over.get(dim, dim) for dim in dims]
-        strides = [self._stride(*along) for along in zip(dims, access.strides, strict=True)]
+        sizes = [*(step.count for step in steps), *(self.over.get(dim, dim) for dim in dims)]
+        own = [self._stride(*along) for along in zip(dims, access.strides, strict=True)]
+        strides = [*(step.stride for step in steps), *own]
         if self.lead is not None and source.lead != ZERO:
             sizes, strides = [source.count, *sizes], [source.lead, *strides]
         if offset != ZERO:
             sizes, strides = [offset + 1, *sizes], [ONE, *strides]
-        return (source.operand, MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))), offset
+        ty = MemRefType(tuple(sizes), mem.dtype, mem.policy, tuple(strides))
+        return (source.operand, ty), offset, [step.place for step in steps]
 
     def _stride(self, dim: Dim, stride: Dim) -> Dim:
         """A stride that mentions no block: a reshape counts in blocks, but along a dim of one element no one steps."""
@@ -229,11 +237,11 @@ class Program(Sizes):
     def memory_at(self, source: Source, access: Access, dims: Dims) -> tuple[Value, list[Value]]:
         """The memory of an access, and the coordinates of its first dims, which stand before the access's own: those of
         an offset and of a leading dim."""
-        argument, offset = self._argument(source, access, dims)
+        argument, offset, steps = self._argument(source, access, dims)
         fixed = [] if offset == ZERO else [self.size(offset)]
         if self.lead is not None and source.lead != ZERO:
             fixed.append(self._leading_index(self.lead, source))
-        return self._declared(argument), fixed
+        return self._declared(argument), [*fixed, *steps]
 
     def status_of(self, op: Op) -> list[Value]:
         """Where a form tells of bad indices, if it checks them."""

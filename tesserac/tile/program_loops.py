@@ -45,6 +45,7 @@ from tesserac.tile.program_joins import (
     shaped,
 )
 from tesserac.tile.program_lanes import empty_lanes, folded_lanes, has_lanes, next_lanes, require_floats
+from tesserac.tile.program_steps import build_steps
 from tesserac.types.dims import ONE, ZERO, Dim
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def build_loop(program: Program, op: Op, value: Value) -> Value:
     """All that a loop over blocks gives; the one that was asked for."""
     cut = block_loop(op)
     if cut is None:
-        raise NoTiles("a loop that goes over no blocks and is not known to be short")
+        build_steps(program, op)
+        return _found(program, value)
     if cut.block in program.axes:
         raise NoTiles("a loop over blocks inside another one over the same")
     _make_invariants(program, op)
@@ -91,8 +93,13 @@ def build_loop(program: Program, op: Op, value: Value) -> Value:
     done = [v if j.product is None else finished(program.builder, "sum", v, tensor_type(r)) for r, v, j in rows]
     for result, value_ in zip(op.results, joined_late(program, op, joins, done) if late else done, strict=True):
         program.remember(result, value_)
+    return _found(program, value)
+
+
+def _found(program: Program, value: Value) -> Value:
     found = program.known(value)
-    assert found is not None
+    if found is None:
+        raise NoTiles("rows that a loop writes and that are read again")
     return found
 
 
@@ -103,9 +110,7 @@ def _one_by_one(program: Program, op: Op, cut: Cut, value: Value) -> Value:
     totals = _chain(program, op, cut, joins, program.size(0), Ends(None, program.size(cut.over)), inits)
     for result, total in zip(op.results, totals, strict=True):
         program.remember(result, total)
-    found = program.known(value)
-    assert found is not None
-    return found
+    return _found(program, value)
 
 
 def _ends(program: Program, loop: Op, cut: Cut) -> Ends:

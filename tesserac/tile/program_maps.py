@@ -161,13 +161,13 @@ def maps_in_place(op: Op) -> bool:
     return operand_maps(op)[0] == tuple(range(tensor_type(op.result).rank))
 
 
-def map_of(op: Op, value: Value) -> Value:
-    """What a map in place makes of another value, which may be of any rank, computed before the map."""
+def map_of(op: Op, value: Value, before: Op | None = None) -> Value:
+    """What a map in place makes of another value, which may be of any rank, computed before the map or where said."""
     copy, dims = clone_op(op, {op.operands[0]: value}), tensor_type(value).dims
     ty = tensor_type(op.result)
     copy.result.type = TensorType(dims, ty.dtype, ty.policy)
     copy.attrs["maps"] = (tuple(range(len(dims))),)
-    return Builder.before(op).add(copy).result
+    return Builder.before(before or op).add(copy).result
 
 
 def part_of_map(view: Op) -> Value | None:

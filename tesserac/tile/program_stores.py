@@ -22,6 +22,7 @@ from tesserac.schedule.dialect import launch_stages
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_joints import part_between, parts_between_joints
 from tesserac.tile.program_maps import map_of, maps_in_place
+from tesserac.tile.program_steps import build_steps, step_loop
 from tesserac.types.dims import ONE, Dim, product
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 
 def store_result(program: Program, position: int, value: Value) -> None:
     whole = tensor_type(value).dims
+    stepped = step_loop(value)
+    if stepped is not None and program.known(stepped[0].results[stepped[1]]) is None:
+        build_steps(program, stepped[0])
+        if position in program.stored:
+            return
     found = _assembly(value)
     if found is None:
         _store_between_joints(program, position, value)

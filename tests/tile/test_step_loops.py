@@ -1,0 +1,113 @@
+"""Loops of tile programs that go step by step over time: one launch on a processor and on a GPU, with the bits of the
+meaning, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tesserac.graph.interp import run_function
+from tesserac.graph.passes.place_kernels import placed_kernels
+from tests.support import tile_eval
+from tests.support.cpu_kernels import same_bits
+from tests.support.source_support import compile_to_forms
+from tests.tile.test_programs import kernels, placed, tiles
+from tests.tile.test_programs_gpu import emulated
+
+HEAD = """
+@kernel{2}
+def scan_(a: KTile[B, L, D], x: KTile[B, L, D]):
+    T = tile.context()
+    at, xt = tile.load(a, cols=T.n), tile.load(x, cols=T.n)
+    h = tile.zeros((T.n,))
+    y = tile.zeros((L, T.n))
+    for t in range({0}):
+{1}
+    return y, h
+
+def f(a: Tensor[B, L, D, f32], x: Tensor[B, L, D, f32]):
+    return scan_(a, x)
+"""
+SELECTIVE = """
+@kernel
+def selective(u: KTile[B, L, D], d: KTile[B, L, D], A: KTile[D, 4], b: KTile[B, L, 4], c: KTile[B, L, 4]):
+    T = tile.context()
+    ut, dt = tile.load(u, cols=T.n), tile.load(d, cols=T.n)
+    rates, bt, ct = tile.load(A, rows=T.n), tile.load(b), tile.load(c)
+    h = tile.zeros((T.n, 4))
+    y = tile.zeros((L, T.n))
+    for t in range(L):
+        h = exp(dt[t][:, None] * rates) * h + (dt[t] * ut[t])[:, None] * bt[t][None, :]
+        y[t] = sum(h * ct[t][None, :], axis=-1)
+    return y
+
+def f(
+    u: Tensor[B, L, D, f32], d: Tensor[B, L, D, f32], A: Tensor[D, 4, f32], b: Tensor[B, L, 4, f32],
+    c: Tensor[B, L, 4, f32],
+):
+    return selective(u, d, A, b, c)
+"""
+STEPS = {
+    "plain": ("L", "        h = at[t] * h + xt[t]\n        y[t] = h"),
+    "backwards": ("L", "        h = at[L - 1 - t] * h + xt[L - 1 - t] * float(t)\n        y[L - 1 - t] = h"),
+    "other value": ("L", "        h = at[t] * h + xt[t]\n        y[t] = tanh(h) * xt[t]"),
+    "no row": ("1, L", "        h = maximum(at[t - 1] * h, xt[t])"),
+}
+REFUSED = {
+    "reads rows again": ("1, L", "        y[t] = y[t - 1] * at[t]"),
+    "some rows": ("1, L", "        y[t] = at[t]"),
+    "two rows": ("L", "        y[t] = at[t]\n        y[0] = xt[t]"),
+}
+
+
+def text(kind: str, schedule: str = "") -> str:
+    made = HEAD.format(*(STEPS | REFUSED)[kind], schedule)
+    return made.replace("return y, h", "return h") if kind == "no row" else made
+
+
+def arguments(b: int, steps: int, d: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(d)
+    return [rng.standard_normal((b, steps, d)).astype(np.float32) for _ in range(2)]
+
+
+def meaning(program: str, args: list[np.ndarray]) -> list[np.ndarray]:
+    return list(run_function(compile_to_forms(program), "m.f", args))
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("kind", STEPS)
+def test_steps_are_one_launch_with_the_bits_of_the_meaning(kind: str) -> None:
+    for schedule in ("", ".schedule(Schedule(block=(1, 16)))"):
+        module = tiles(text(kind, schedule))
+        assert len(kernels(module)) == 1
+        for sizes in ((2, 5, 3), (1, 17, 40), (1, 0, 2)):
+            args = arguments(*sizes)
+            for got, wanted in zip(tile_eval.run_host(module, "m.f", args), meaning(text(kind), args), strict=True):
+                same_bits(got, wanted)
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("kind", STEPS)
+def test_threads_of_a_gpu_give_the_same_bits(kind: str) -> None:
+    run = emulated(text(kind))
+    for sizes in ((2, 5, 3), (1, 17, 40)):  # fewer steps than are loaded together, and some more
+        args = arguments(*sizes)
+        for got, wanted in zip(run(*args), meaning(text(kind), args), strict=True):
+            same_bits(got, wanted)
+
+
+@pytest.mark.one_in(6)
+def test_a_selective_scan_runs_as_tiles() -> None:
+    assert [why for _, why in placed_kernels(placed(SELECTIVE).lookup("m.f"))] == [""]
+    rng = np.random.default_rng(0)
+    shapes = ((2, 9, 5), (2, 9, 5), (5, 4), (2, 9, 4), (2, 9, 4))
+    args = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+    (wanted,) = meaning(SELECTIVE, args)
+    same_bits(tile_eval.run_host(tiles(SELECTIVE), "m.f", args)[0], wanted)
+    same_bits(emulated(SELECTIVE)(*args)[0], wanted)
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_rows_that_are_no_results_run_as_the_meaning(kind: str) -> None:
+    ((_, why),) = placed_kernels(placed(text(kind)).lookup("m.f"))
+    assert why
