@@ -12,8 +12,9 @@
 Enters: the text of a file, and where a line that begins with `class` does. Leaves: where the block ends and what stands
 there instead; None where anything in it has no counterpart, or means something else here. What `__init__` makes are
 fields; its parameters, as far as they are sizes of weights, are the struct's; layers without weights are functions, and
-numbers that are no sizes go to the calls. The rest of a method is left as it is: what is PyTorch's in it is told, and
-mended, where it stands.
+numbers that are no sizes go to the calls. Whether a network is being trained is an argument of the methods in which
+something depends on it. The rest of a method is left as it is: what is PyTorch's in it is told, and mended, where it
+stands.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.syntax.ported_layers import (
     FILLED,
     LAYERS,
+    TRAINING,
     NoCounterpart,
     arguments,
     function_of,
@@ -35,24 +37,45 @@ from tesserac.syntax.ported_layers import (
     size_text,
 )
 
+_TRAINED = f"{TRAINING}: bool = True"
 _BASES = ("Module", "object", "LightningModule")
 
 
 @dataclass(frozen=True)
 class _Field:
     """What a name of `self` stands for: what is declared, and what is called in its place, one after the other. A step
-    has a function, or a field, and the arguments that follow the first."""
+    has a function, or a field, and the arguments that follow the first; `items` are those of each layer of a list."""
 
     declared: tuple[str, ...]
     steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    items: tuple[str, ...] = ()
 
 
-def ported_class(text: str, start: int) -> tuple[int, str] | None:
-    """Where the block of the class at `start` ends, and the struct that would stand there."""
+@dataclass(frozen=True)
+class _Known:
+    """A class of the same file: the parameters that are sizes of its weights, and whether calls of it say that it is
+    being trained."""
+
+    sizes: tuple[str, ...]
+    is_trained: bool
+
+
+@dataclass(frozen=True)
+class Ported:
+    """A struct for a class: where the class ends, the text that stands there instead, and what to know of it."""
+
+    end: int
+    text: str
+    remarks: tuple[str, ...]
+
+
+def ported_class(text: str, start: int) -> Ported | None:
+    """The struct for the class at `start`."""
     end = _block_end(text, start)
     try:
-        node = _parsed(text[start:end])
-        return end, _Struct(node, _sizes_by_name(text)).text(text[start:end])
+        struct = _Struct(_parsed(text[start:end]), _known_classes(text))
+        written = struct.text(text[start:end])
+        return Ported(end, written, struct.remarks(written))
     except (NoCounterpart, KeyError, SyntaxError, ValueError):
         return None
 
@@ -97,23 +120,24 @@ def _parameters(made: ast.FunctionDef | None) -> list[str]:
     return [arg.arg for arg in (*made.args.args[1:], *made.args.kwonlyargs)]
 
 
-def _sizes_by_name(text: str) -> dict[str, tuple[str, ...]]:
-    """Of each class of a file, the parameters that are sizes of its weights, where that is known."""
-    known = dict[str, tuple[str, ...]]()
+def _known_classes(text: str) -> dict[str, _Known]:
+    """The classes of a file of which a struct is known; those that others hold stand before them."""
+    known = dict[str, _Known]()
     for node in _classes(text):
         try:
             struct = _Struct(node, known)
-            struct.fields()
-            known[node.name] = struct.sizes()
+            called = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "forward"]
+            methods = [struct.method(item, struct.fields()) for item in called]
+            known[node.name] = _Known(struct.sizes(), any(_TRAINED in method for method in methods))
         except (NoCounterpart, KeyError, ValueError):
             continue
     return known
 
 
 class _Struct:
-    """The struct of one class. `others` are the sizes of classes of the same file."""
+    """The struct of one class. `others` are classes of the same file."""
 
-    def __init__(self, node: ast.ClassDef, others: Mapping[str, tuple[str, ...]]) -> None:
+    def __init__(self, node: ast.ClassDef, others: Mapping[str, _Known]) -> None:
         self.node, self.others = node, others
         self.made = _method(node, "__init__")
         self.parameters = _parameters(self.made)
@@ -135,6 +159,12 @@ class _Struct:
         if _is_words(words):
             head.append(f"    {ast.get_source_segment(block, words)}")
         return "\n".join([*head, *declared]) + "".join(f"\n\n{method}" for method in methods)
+
+    def remarks(self, written: str) -> tuple[str, ...]:
+        """What is otherwise than in PyTorch, of the text of the struct."""
+        dropout = f"`{TRAINING}=False` is what `eval()` is there" if _TRAINED in written else ""
+        norm = "a batch norm learns by `y, layer = layer.train(x)`" if ": BatchNorm[" in written else ""
+        return tuple(remark for remark in (dropout, norm) if remark)
 
     def is_kept(self, item: ast.stmt) -> bool:
         """Whether it is a method; raises what is neither that, nor words, nor `__init__`."""
@@ -176,12 +206,13 @@ class _Struct:
             raise NoCounterpart
         kind = last_name(value.func)
         if kind in self.others:
-            return self.own_struct(kind, value), ()
+            trained = (f"{TRAINING}={TRAINING}",) if self.others[kind].is_trained else ()
+            return self.own_struct(kind, value), trained
         return layer_of(value, self.size)
 
     def own_struct(self, kind: str, value: ast.Call) -> str:
         """The type of a struct that another class of the file becomes."""
-        sizes = self.others[kind]
+        sizes = self.others[kind].sizes
         given = arguments(value, sizes)
         return f"{kind}[{', '.join(self.size(given[name]) for name in sizes)}]" if sizes else kind
 
@@ -201,9 +232,7 @@ class _Struct:
         if not isinstance(walked, ast.Call) or last_name(walked.func) != "range" or len(walked.args) != 1:
             raise NoCounterpart
         type_, options = self.layer(made.elt)
-        if options:
-            raise NoCounterpart
-        return _Field((f"{name}: List[{self.size(walked.args[0])}, {type_}]",))
+        return _Field((f"{name}: List[{self.size(walked.args[0])}, {type_}]",), items=options)
 
     def parameter(self, name: str, value: ast.Call) -> _Field:
         (filled,), factor = value.args, ""
@@ -238,7 +267,9 @@ class _Struct:
         written.returns = None
         for arg in (*written.args.args, *written.args.kwonlyargs):
             arg.annotation = None
-        return "\n".join(f"    {line}" if line else line for line in ast.unparse(written).split("\n"))
+        _take_training(written)
+        lines = ast.unparse(written).replace(f"{TRAINING}: bool=True", _TRAINED).split("\n")
+        return "\n".join(f"    {line}" if line else line for line in lines)
 
 
 class _Calls(ast.NodeTransformer):
@@ -246,16 +277,43 @@ class _Calls(ast.NodeTransformer):
 
     def __init__(self, fields: Mapping[str, _Field]) -> None:
         self.fields = fields
+        self.items: dict[str, tuple[str, ...]] = {}
+
+    def visit_For(self, node: ast.For) -> ast.For:
+        """Names that go over a list of layers."""
+        field = self.fields.get(last_name(node.iter)) if _is_own(node.iter) else None
+        if field is not None and isinstance(node.target, ast.Name):
+            self.items[node.target.id] = field.items
+        self.generic_visit(node)
+        return node
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        return ast.Name(TRAINING, ast.Load()) if _is_own(node) and node.attr == TRAINING else node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and self.items.get(node.func.id):
+            return _called(node, ((node.func.id, self.items[node.func.id]),))
         field = self.fields.get(last_name(node.func)) if _is_own(node.func) else None
-        if field is None or not field.steps:
-            return node
-        value = ", ".join(map(ast.unparse, (*node.args, *node.keywords)))
-        for function, options in field.steps:
-            value = f"{function}({', '.join((value, *options))})" if function else value
-        return ast.parse(value, mode="eval").body
+        return node if field is None or not field.steps else _called(node, field.steps)
+
+
+def _called(node: ast.Call, steps: tuple[tuple[str, tuple[str, ...]], ...]) -> ast.expr:
+    """One call after the other, of what the first one is given."""
+    value = ", ".join(map(ast.unparse, (*node.args, *node.keywords)))
+    for function, options in steps:
+        value = f"{function}({', '.join((value, *options))})" if function else value
+    return ast.parse(value, mode="eval").body
+
+
+def _take_training(method: ast.FunctionDef) -> None:
+    """A parameter for what a method reads of that name."""
+    read = {node.id for line in method.body for node in ast.walk(line) if isinstance(node, ast.Name)}
+    args = method.args
+    if TRAINING in read and all(arg.arg != TRAINING for arg in (*args.args, *args.kwonlyargs)):
+        args.args.append(ast.arg(TRAINING, ast.Name("bool", ast.Load())))
+        args.defaults.append(ast.Constant(True))
 
 
 def _is_own(node: ast.expr) -> bool:

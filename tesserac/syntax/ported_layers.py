@@ -20,23 +20,25 @@ class NoCounterpart(Exception):
 @dataclass(frozen=True)
 class Layer:
     """The struct for a layer with weights: parameters of PyTorch's constructor, in order, that are its sizes (None) or
-    arguments of its call, by the names that those have here."""
+    arguments of its call, by the names that those have here; and the struct for one with `bias=False`."""
 
     struct: str
     parameters: Mapping[str, str | None]
+    without_bias: str = ""
 
 
 _LINE = {"stride": "stride", "padding": "padding", "dilation": "dilation"}
 _KERNEL = {"in_channels": None, "out_channels": None, "kernel_size": None}
 _RECURRENT = {"input_size": None, "hidden_size": None}
 LAYERS = {
-    "Linear": Layer("Linear", {"in_features": None, "out_features": None}),
+    "Linear": Layer("Linear", {"in_features": None, "out_features": None}, "LinearNoBias"),
     "Embedding": Layer("Embedding", {"num_embeddings": None, "embedding_dim": None}),
     "LayerNorm": Layer("LayerNorm", {"normalized_shape": None, "eps": "eps"}),
     "RMSNorm": Layer("RMSNorm", {"normalized_shape": None, "eps": "eps"}),
     "GroupNorm": Layer("GroupNorm", {"num_groups": "groups", "num_channels": None, "eps": "eps"}),
-    "Conv1d": Layer("Conv1d", {**_KERNEL, **_LINE}),
-    "Conv2d": Layer("Conv2d", {**_KERNEL, **_LINE}),
+    **{f"BatchNorm{rank}d": Layer("BatchNorm", {"num_features": None, "eps": "eps"}) for rank in (1, 2, 3)},
+    "Conv1d": Layer("Conv1d", {**_KERNEL, **_LINE}, "Conv1dNoBias"),
+    "Conv2d": Layer("Conv2d", {**_KERNEL, **_LINE}, "Conv2dNoBias"),
     "ConvTranspose2d": Layer("ConvTranspose2d", {**_KERNEL, "stride": "stride", "padding": "padding"}),
     "LSTM": Layer("LSTM", {**_RECURRENT, "batch_first": "batch_first"}),
     "GRU": Layer("GRU", {**_RECURRENT, "batch_first": "batch_first"}),
@@ -45,7 +47,10 @@ _POSITIONAL = {"LSTM": 2, "GRU": 2}
 """How many arguments may stand without a name, where not all."""
 _WITH_MORE = re.compile("Norm|Dropout|Loss|RNN|LSTM|GRU|Transformer|Embedding|Linear|Conv|Attention")
 """Layers that have weights, or that do another thing while they are trained."""
-STRUCTS = frozenset(layer.struct for layer in LAYERS.values())
+STRUCTS = frozenset(name for layer in LAYERS.values() for name in (layer.struct, layer.without_bias) if name)
+_DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d")
+TRAINING = "training"
+"""The argument of a method that says whether a network is being trained, as it is in PyTorch until `eval()`."""
 _IN_PLACE = "inplace"
 FILLED = {"zeros": "zeros", "ones": "ones", "randn": "normal", "rand": "uniform"}
 
@@ -74,11 +79,27 @@ def layer_of(call: ast.Call, size: Sizes) -> tuple[str, tuple[str, ...]]:
     layer = LAYERS.get(kind)
     if layer is None:
         raise NoCounterpart
+    struct, call = _with_or_without_bias(layer, call)
     given = arguments(call, list(layer.parameters), _POSITIONAL.get(kind))
     sizes = [size(given[name]) for name, here in layer.parameters.items() if here is None]
     options = [f"{here}={ast.unparse(given[name])}" for name, here in layer.parameters.items()
                if here is not None and name in given]  # fmt: skip
-    return f"{layer.struct}[{', '.join(sizes)}]", tuple(options)
+    return f"{struct}[{', '.join(sizes)}]", tuple(options)
+
+
+def _with_or_without_bias(layer: Layer, call: ast.Call) -> tuple[str, ast.Call]:
+    """The struct of a layer, and its call without what says whether it has a bias."""
+    if not layer.without_bias:
+        return layer.struct, call
+    rest, struct = list[ast.keyword](), layer.struct
+    for keyword in call.keywords:
+        if keyword.arg != "bias":
+            rest.append(keyword)
+        elif not isinstance(keyword.value, ast.Constant) or not isinstance(keyword.value.value, bool):
+            raise NoCounterpart
+        elif not keyword.value.value:
+            struct = layer.without_bias
+    return struct, ast.Call(call.func, call.args, rest)
 
 
 def size_text(value: ast.expr, named: Callable[[str], str]) -> str:
@@ -99,7 +120,7 @@ def size_text(value: ast.expr, named: Callable[[str], str]) -> str:
 def arguments(call: ast.Call, names: Sequence[str], positional: int | None = None) -> dict[str, ast.expr]:
     """What a call gives, by the names of parameters. Raises what is none of these."""
     places = names[:positional]
-    if len(call.args) > len(places):
+    if len(call.args) > len(places) or any(isinstance(item, ast.Starred) for item in call.args):
         raise NoCounterpart
     given = dict(zip(places, call.args, strict=False))
     for keyword in call.keywords:
@@ -114,6 +135,8 @@ def function_of(kind: str) -> str:
     letters. Nothing is called for one that changes nothing."""
     if kind == "Identity":
         return ""
+    if kind in _DROPOUTS:
+        return kind.lower()
     if not kind[:1].isupper() or _WITH_MORE.search(kind):
         raise NoCounterpart
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.replace("LU", "lu")).lower()
@@ -123,6 +146,8 @@ def options_of(kind: str, call: ast.Call) -> tuple[str, ...]:
     """What a function is given besides: what its layer was. Flattening begins behind the batch."""
     options = [ast.unparse(item) for item in (*call.args, *call.keywords)
                if not (isinstance(item, ast.keyword) and item.arg == _IN_PLACE)]  # fmt: skip
+    if kind in _DROPOUTS:
+        options.append(f"{TRAINING}={TRAINING}")
     return tuple(options or (["1"] if kind == "Flatten" else []))
 
 

@@ -75,8 +75,9 @@ def _reserved(site: _Site) -> bool:
         draft = site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
         made = ported_class(site.source.text, site.token.start) if word == "class" else None
         if made is not None:
-            block = site.source.span(site.token.start, made[0])
-            draft.replace("as a struct, whose `apply` is what calling it does", block, made[1])
+            block = site.source.span(site.token.start, made.end)
+            title = "; ".join(("as a struct, whose `apply` is what calling it does", *made.remarks))
+            draft.replace(title, block, made.text)
     return True
 
 

@@ -78,8 +78,8 @@ FORWARD = "    def forward(self, x):\n        return self.a(x)\n"
 @pytest.mark.parametrize(
     "line",
     [
-        "self.a = nn.BatchNorm2d(d)",
-        "self.a = nn.Linear(d, 4, bias=False)",
+        "self.a = nn.BatchNorm2d(d, momentum=0.2)",
+        "self.a = nn.Linear(d, 4, bias=biased)",
         "self.a = nn.Conv2d(d, 4, (3, 5))",
         "self.a = nn.LSTM(d, 4, 2)",
         "self.a = nn.Linear(d, width)",

@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.names.foreign_names import DTYPE_WORDS
 from tesserac.diag.codes.names import E0204
 from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
@@ -21,20 +22,6 @@ from tesserac.syntax.describe import dotted_name
 from tesserac.syntax.ported_layers import STRUCTS
 from tesserac.types import dtype as dtypes
 
-_DTYPE_WORDS = {
-    "byte": "u8",
-    "cdouble": "c128",
-    "cfloat": "c64",
-    "complex": "c64",
-    "double": "f64",
-    "float": "f32",
-    "half": "f16",
-    "int": "i32",
-    "long": "i64",
-    "short": "i16",
-    "single": "f32",
-}
-"""Words of C, Python and PyTorch for an element type."""
 _SHAPED = {
     "Bool": "bool",
     "Complex": "c64",
@@ -299,7 +286,7 @@ def _dtype_meant(node: ast.Expr) -> str | None:
     if name is None:
         return None
     dtype = dtypes.lookup(name)
-    return _DTYPE_WORDS.get(name) if dtype is None else dtype.name
+    return DTYPE_WORDS.get(name) if dtype is None else dtype.name
 
 
 def _spread(node: ast.Expr) -> tuple[str, list[ast.Expr]] | None:

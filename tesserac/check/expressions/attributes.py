@@ -13,7 +13,7 @@ from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.foreign_names import attribute_here, member_here
+from tesserac.check.names.foreign_names import attribute_here, member_here, method_here
 from tesserac.check.names.foreign_operators import constructor_here, operator_attribute_here
 from tesserac.check.names.foreign_tiles import tile_word
 from tesserac.check.names.refs import (
@@ -29,6 +29,7 @@ from tesserac.check.values.methods import bound_method, method_of_struct
 from tesserac.check.values.tuples import item_of
 from tesserac.diag.codes.names import E0208
 from tesserac.diag.codes.projects import E0946
+from tesserac.diag.sink import Draft
 from tesserac.ops.complex import Conj, Imag, Real
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, Dim
@@ -182,8 +183,10 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
     return body.error(node.span)
 
 
-def unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
+def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Call | None = None) -> None:
     draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
+    if call is not None and isinstance(type_, TensorType) and _is_rewritten(body, draft, node, call):
+        return
     here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None
     here = operator_attribute_here(node.name) if isinstance(type_, OperatorType) else here
     if here is not None and isinstance(type_, TensorType) and (member := member_here(node.name)):
@@ -206,3 +209,15 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute) -> None:
     known += DTYPE_ATTRIBUTES if isinstance(type_, DTypeType) else []
     known += algebra.ATTRIBUTES if isinstance(type_, OperatorType) else []
     draft.did_you_mean(node.name, known, node.name_span)
+
+
+def _is_rewritten(body: Body, draft: Draft, node: ast.Attribute, call: ast.Call) -> bool:
+    """Whether a fix says what stands for a method of tensors of PyTorch, or that nothing need."""
+    file = call.span.file
+    given = body.rules.text(Span(file, node.span.end, call.span.end)).strip("() ")
+    made = method_here(node.name, given)
+    if made is None:
+        return False
+    words, written = made
+    draft.replace(words, Span(file, node.value.span.end, call.span.end), written, advice=words)
+    return True

@@ -349,7 +349,7 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     """`op.name(...)`, or a method: the function of that name with the value as its first argument."""
     callee = Callee(function.name, function.name_span, node.span)
     base = function.value
-    if is_of_other_module(body, function):
+    if is_of_other_module(body, function, node):
         return body.error(node.span)
     container = container_of(body, base)
     if container is not None:
@@ -371,7 +371,7 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
         return body.error(function.name_span)
     other = _other_name(body, meaning, function)
     if other is None and not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef):
-        unknown_attribute(body, receiver.type, function)
+        unknown_attribute(body, receiver.type, function, node)
         return body.error(node.span)
     args = [Arg(None, base.span, receiver), *check_arguments(body, node.arguments)]
     return call_meaning(body, meaning, args, callee) if other is None else _call_value_of(body, other, args, callee)

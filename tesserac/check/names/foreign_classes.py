@@ -29,6 +29,11 @@ _OF_LAYERS = {
     "MultiheadAttention": "multi_head_attention_forward",
 }
 """Classes whose function has a name of its own."""
+_OF_THREE = frozenset({
+    "CTCLoss", "CosineEmbeddingLoss", "GaussianNLLLoss", "MarginRankingLoss", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+})  # fmt: skip
+"""Losses of more than a prediction and a target."""
 
 
 def class_here(name: str) -> str | None:
@@ -44,6 +49,12 @@ def class_here(name: str) -> str | None:
         return f"here it is the struct `{form}`: a field `layer: {form}`, called as `self.layer(x)`"
     row = _layer(name)
     return None if row is None else f"here it is the function `{row.ours}`; options and weights are its arguments"
+
+
+def loss_here(name: str) -> str | None:
+    """The function that a class of losses calls; None for what is no loss, or not of two arguments."""
+    row = _layer(name) if name.endswith("Loss") else None
+    return None if row is None or name in _OF_THREE else row.ours
 
 
 def _layer(name: str) -> Row | None:

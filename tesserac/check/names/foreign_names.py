@@ -41,9 +41,23 @@ NAMES = {
 }
 """Of a constant, or of a function that takes the same, or nearly so."""
 
+DTYPE_WORDS = {
+    "byte": "u8",
+    "cdouble": "c128",
+    "cfloat": "c64",
+    "complex": "c64",
+    "double": "f64",
+    "float": "f32",
+    "half": "f16",
+    "int": "i32",
+    "long": "i64",
+    "short": "i16",
+    "single": "f32",
+}
+"""Words of C, Python and PyTorch for an element type."""
 MODULES = (
     "np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg", "cola", "lineax",
-    "linear_operator", "pylops", "tl", "triton",
+    "linear_operator", "pylops", "tl", "triton", "optim", "optax", "jr",
 )  # fmt: skip
 """What a program of Python has imported."""
 NO_MODULE = "functions need no module before them"
@@ -63,6 +77,12 @@ OTHERWISE = {
         "std": f"`std(x, ddof=1)`: {_DIVIDES}",
         "var": f"`var(x, ddof=1)`: {_DIVIDES}",
     },
+    "optax": {
+        "adam": "`params, state = adam(params, grads, state, lr=1e-3)`, whose first state is `adam_init(params)`",
+        "adamw": "`params, state = adamw(params, grads, state, lr=1e-3)`, whose first state is `adam_init(params)`",
+        "apply_updates": "part of a step: `params, state = adam(params, grads, state, lr=1e-3)`",
+        "sgd": "`params, state = sgd(params, grads, state, lr=0.1)`, whose first state is `sgd_init(params)`",
+    },
     "tl": TILE_WORDS,
 }
 """By module, names that the library has for something else, or with another default."""
@@ -75,9 +95,7 @@ WORDS = {
     "double": "`x.astype(f64)`",
     "fori_loop": "a `for` statement; derivatives and `vmap` go through it",
     "half": "`x.astype(f16)`",
-    "item": "the value itself, where it has no dims",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
-    "numpy": "what a call from Python gives",
     "t": "`x.T`",
     "vdot": "`sum(conj(a) * b)`",
     "while_loop": "a `while` statement; derivatives and `vmap` go through it",
@@ -94,8 +112,6 @@ NO_IMPORT = "a program imports its own files; what the library has needs no impo
 
 ATTRIBUTES = {
     "bool": "`x.astype(bool)`",
-    "cpu": "`with device(cpu):` around what is to run there",
-    "cuda": "`with device(gpu):` around what is to run there",
     "dim": "`x.rank`",
     "indices": "the second of what `topk(x, k)` or `mode(x)` gives; of `sort` and `max` it is `argsort` and `argmax`",
     "int": "`x.astype(i32)`",
@@ -108,6 +124,14 @@ ATTRIBUTES = {
     "values": "the first of what `topk(x, k)` or `mode(x)` gives; `sort` and `max` give nothing else",
 }
 """Of tensors alone: of a name that nothing has they would say too much."""
+_LOADED = "what a program computes is where it is loaded: `tessera.load(file, device=\"cuda\")`"
+LEFT_OUT = {
+    "cpu": _LOADED,
+    "cuda": _LOADED,
+    "item": "a tensor without dims is the number itself",
+    "numpy": "a call from Python gives arrays",
+}
+"""Methods of tensors that change no number, and why there is no need of them here."""
 FOREIGN_PARAMETERS = {
     "device": "`with device(gpu):` stands around what is to run there",
     "dtype": "the result has the dtype of what goes in: `x.astype(f64)` before the call",
@@ -164,7 +188,22 @@ def meant_otherwise(name: str, modules: set[str]) -> str | None:
 
 def attribute_here(name: str) -> str | None:
     """What to say of an attribute that tensors have elsewhere."""
+    if name in LEFT_OUT:
+        return LEFT_OUT[name]
     return f"here it is {ATTRIBUTES[name]}" if name in ATTRIBUTES else called_here(name)
+
+
+def method_here(name: str, given: str) -> tuple[str, str] | None:
+    """Words on a call of a method with these arguments, and what stands in its place, with the dot; None where that is
+    not known."""
+    if name in LEFT_OUT and not given:
+        return LEFT_OUT[name], ""
+    if name != "to" or "," in given:
+        return None
+    if "device" in given or given[:1] in ("'", '"'):
+        return _LOADED, ""
+    dtype = DTYPE_WORDS.get(word := given.rpartition(".")[2], word)
+    return f"here it is `x.astype({dtype})`", f".astype({dtype})"
 
 
 def member_here(name: str) -> str | None:

@@ -5,6 +5,7 @@ Enters: a name of the syntax tree. Leaves: the value it has here, or a diagnosti
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 from tesserac.base.source import Span
@@ -12,6 +13,7 @@ from tesserac.base.spelling import is_one_slip
 from tesserac.check.model import typed
 from tesserac.check.model.scope import Lost
 from tesserac.check.names.equivalents import by_peer_name
+from tesserac.check.names.foreign_calls import call_here, within
 from tesserac.check.names.foreign_names import MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
 from tesserac.check.names.foreign_operators import constructor_here
 from tesserac.check.names.refs import (
@@ -34,7 +36,10 @@ from tesserac.check.names.refs import (
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0201, E0203, E0299
 from tesserac.diag.codes.shapes import E0306
+from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
+from tesserac.syntax.ported_training import ported_training
 from tesserac.types.dtype import spellings
 from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, OperatorType, StructType, TransformType
 
@@ -111,17 +116,20 @@ def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
     return ""
 
 
-def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
+def is_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None = None) -> bool:
     """Whether this is a member of what a program of Python has imported (`torch.nn.functional.relu`), which is told:
-    the name of the library alone, or what it is called here."""
-    root, modules = node.value, set[str]()
+    the name of the library alone, what it is called here, or how a call of it is written."""
+    root, modules = node.value, list[str]()
     while isinstance(root, ast.Attribute):
-        modules.add(root.name)
+        modules.insert(0, root.name)
         root = root.value
     if not isinstance(root, ast.Name) or root.id not in MODULES or body.binds(root.id) or body.rules.resolve(root.id):
         return False
     draft = body.sink.error(E0201, at=root.span, name=root.id)
-    if (meant := meant_otherwise(node.name, {root.id, *modules})) is not None:
+    path = (root.id, *modules, node.name)
+    if call is not None and _is_mended(body, draft, path, call):
+        pass
+    elif (meant := meant_otherwise(node.name, set(path[:-1]))) is not None:
         draft.remark(meant)
     elif (other := _other_name(body, node.name)) is not None:
         draft.replace(f"here it is `{other}`", node.span, other, advice=f"here it is `{other}`")
@@ -133,6 +141,30 @@ def is_of_other_module(body: Body, node: ast.Attribute) -> bool:
     else:
         draft.remark(called_here(node.name) or constructor_here(node.name) or NO_MODULE)
     return True
+
+
+def _is_mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> bool:
+    """Whether a fix writes what a call of another module is here."""
+    written = call_here(path, body.rules.text(call.span))
+    if written is not None:
+        whole = written if _stands_alone(body, call.span) else within(written)
+        draft.replace(f"here it is `{written}`", call.span, whole, advice=f"here it is `{written}`")
+        return True
+    file, start = call.span.file, call.span.start
+    whole_text = body.rules.text(Span(file, 0, sys.maxsize))
+    changes = ported_training(whole_text, start) if path[-2] == "optim" else None
+    if changes is None:
+        return False
+    edits = [Edit(Span(file, change.start, change.end), change.text) for change in changes]
+    draft.fix("the loss is a function of the weights, whose gradient a step takes", *edits)
+    return True
+
+
+def _stands_alone(body: Body, span: Span) -> bool:
+    """Whether an expression is all that is assigned, returned or given."""
+    before = body.rules.text(Span(span.file, 0, span.start)).rstrip(" ")
+    after = body.rules.text(Span(span.file, span.end, sys.maxsize)).lstrip(" ")
+    return before.endswith(("=", "(", ",", "return")) and after[:1] in ("", "\n", ",", ")", "#")
 
 
 def _other_name(body: Body, name: str) -> str | None:

@@ -26,6 +26,8 @@ def check_names(body: Body, signature: Signature) -> None:
     skipped = _annotation_names(node)
     for statement in node.body:
         for inner in descendants(statement):
+            if isinstance(inner, ast.Call) and isinstance(inner.function, ast.Attribute):
+                is_of_other_module(body, inner.function, inner)
             if isinstance(inner, ast.Attribute) and is_of_other_module(body, inner):
                 continue  # what is within it would be told at the same place, in fewer words
             if isinstance(inner, ast.Name) and inner not in skipped and not _is_known(body, inner.id):
