@@ -44,6 +44,7 @@ GUIDES = (
     ("Watching a run", "tracing.md"),
     ("The prompt", "repl.md"),
     ("Editors", "editor.md"),
+    ("From PyTorch and JAX", "porting.md"),
     ("Fixes", "fixes.md"),
     ("Security", "security.md"),
 )
