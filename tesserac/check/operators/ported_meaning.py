@@ -70,9 +70,11 @@ def tell_of_repeats(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
     if len(args) != 3 or any(arg.name is not None for arg in args):
         return
     x, times, axis = (arg.value for arg in args)
-    if not isinstance(x.type, TensorType) or x.type.rank != 2 or _number(times) is None or _number(axis) is None:
-        return
     many, along = _number(times), _number(axis)
+    if not isinstance(x.type, TensorType) or x.type.rank != 2 or many is None or along is None:
+        return
+    if not -2 <= along < 2:
+        return  # no axis at all, which is told
     text = f"`repeat` has each element {many} times, in PyTorch the whole"
     draft = body.sink.warning(W0215, at=callee.at, difference=text)
     draft.fix(f"the whole, as in PyTorch, is `tile(x, ({many}, {along}))`")
