@@ -39,9 +39,11 @@ lint: .venv/tools
 types: .venv/tools
 	$(BIN)/mypy
 
-# PART=N asks for one of the 48 parts of what takes turns; without, the commit chooses.
+# PART=N asks for one of the 48 parts of what takes turns; without, the commit chooses. To rewrite the assertions of all
+# files takes as long as a hundred tests; what fails runs again with them rewritten, so that its values are shown.
 tests: .venv/tools
-	$(PYTEST) $(if $(PART),--part $(PART))
+	$(PYTEST) --assert plain $(if $(PART),--part $(PART)) || \
+	    { $(PYTEST) --last-failed --last-failed-no-failures none $(if $(PART),--part $(PART)); exit 1; }
 
 # Writes the generated pages; `make tests` fails while they are out of date.
 docs: .venv/tools

@@ -48,10 +48,16 @@ def test_the_exact_text(path: Path, golden: Golden) -> None:
     golden.check(FOLDER / "messages" / f"{path.stem}.txt", "\n".join(shown) + "\n")
 
 
+@cache
+def said(text: str) -> tuple[Diagnostic, ...]:
+    """Of a program that several tests look at."""
+    return diagnose(SourceFile("example.tess", text))
+
+
 @folded(("name", "text"), programs, ids=name_of)
 def test_the_form_of_every_message(name: str, text: str) -> None:
     source = SourceFile("example.tess", text)
-    for diagnostic in diagnose(source):
+    for diagnostic in said(text):
         assert_reads_well(diagnostic, render(diagnostic, source_files(source)))
 
 
@@ -63,7 +69,7 @@ def fixes() -> list[tuple[str, str, Diagnostic, Fix]]:
 def _fixes() -> Iterator[tuple[str, str, Diagnostic, Fix]]:
     """The first fix that can be applied, of every diagnostic of every program here."""
     for name, text in programs():
-        for diagnostic in diagnose(SourceFile("example.tess", text)):
+        for diagnostic in said(text):
             applicable = [fix for fix in diagnostic.fixes if fix.edits]
             if applicable:
                 yield f"{name}-{diagnostic.code}", text, diagnostic, applicable[0]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from tesserac.syntax import ast
 from tests.mutation.annotations import Signatures
-from tests.mutation.expressions import Expressions, Names, library
+from tests.mutation.expressions import Expressions, Names
+from tests.mutation.expressions import definition as library_definition
 from tests.mutation.natives import call_native
 from tests.mutation.rules import binary
 from tests.mutation.values import (
@@ -122,7 +123,7 @@ class Oracle(Expressions):
         except Returned as returned:
             result = returned.value
         except Unjudged:
-            if definition.returns is None or definition.name not in library():
+            if definition.returns is None or library_definition(definition.name) is None:
                 raise
             return Signatures(self).made(definition.returns, names, None)
         if definition.returns is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from tesserac.base.resources import stdlib_files
@@ -36,15 +37,28 @@ UNJUDGED = (
 """Names of the language that have no rule here."""
 
 
+Definition = ast.FunctionDef | ast.StructDef
+
+
+def definition(name: str) -> Definition | None:
+    """What the library calls so, from its text. Only the file that has it is parsed: all take seconds."""
+    path = _places().get(name)
+    return None if path is None else _definitions(path).get(name)
+
+
 @cache
-def library() -> dict[str, ast.FunctionDef | ast.StructDef]:
-    """The library's definitions by name, from its text."""
-    found: dict[str, ast.FunctionDef | ast.StructDef] = {}
-    for path, text in stdlib_files().items():
-        for item in parse_module(SourceFile(path, text)).module.items:
-            if isinstance(item, ast.FunctionDef | ast.StructDef):
-                found[item.name] = item
-    return found
+def _places() -> dict[str, str]:
+    """The file of each definition."""
+    return {name: path for path, text in stdlib_files().items() for name in _DEFINED.findall(text)}
+
+
+@cache
+def _definitions(path: str) -> dict[str, Definition]:
+    items = parse_module(SourceFile(path, stdlib_files()[path])).module.items
+    return {item.name: item for item in items if isinstance(item, Definition)}
+
+
+_DEFINED = re.compile(r"^(?:def|struct) (\w+)", re.MULTILINE)
 
 
 class Expressions:
@@ -68,7 +82,7 @@ class Expressions:
             return DType(NAMES[name])
         if name in NATIVES:
             return Closure(name, None, {})
-        found = library().get(name)
+        found = definition(name)
         if isinstance(found, ast.StructDef):
             return StructType(found)
         if found is not None:
