@@ -42,6 +42,8 @@ SIZES: dict[str, list[Sizes]] = {
     "matmul_bf16": _named("MKN", [*_PRODUCTS, *_LONG_PRODUCTS, (128, 64, 256), (300, 4104, 136)]),
     "batched": _named("BMKN", [(2, 3, 5, 4), (0, 3, 5, 4), (3, 70, 130, 66), (2, 5, 4100, 9)]),
     "gram": _named("MK", [(3, 5), (0, 4), (130, 33), (5000, 20)]),
+    "by_laws": _named("N", [(1,), (7,), (130,), (515,)]),
+    "systems": _named("NR", [(1, 1), (7, 3), (64, 5), (130, 33)]),
     "linear": _named("MKN", [*_PRODUCTS, (64, 500, 200)]),
     "attention": _named("SDT", [(3, 4, 5), (1, 64, 1), (70, 64, 130), (33, 128, 1000), (5, 16, 5000)]),
     "layernorm": _named("MN", _MATRICES),

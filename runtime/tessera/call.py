@@ -112,7 +112,8 @@ def _check_shapes(signature: Signature, shapes: Sequence[Shape], symbols: Mappin
         for axis, size in enumerate(parameter.sizes):
             expected = size.evaluate(symbols)
             if expected != shape[axis]:
-                raise _conflict(signature, parameter.name, axis, shape, f"`{size.text}` is {expected}", symbols)
+                rule = f"`{size.text}` is {expected}" if size.symbols() else f"it must be {expected}"
+                raise _conflict(signature, parameter.name, axis, shape, rule, symbols)
 
 
 def _solve(signature: Signature, binding: Binding, shape: Shape, symbols: Mapping[str, int]) -> int:
