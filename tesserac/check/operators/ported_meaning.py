@@ -7,8 +7,8 @@ the library has NumPy's (W0215).
     x.split(3, dim=1)   is three parts; in PyTorch parts of three
     x.repeat(2, 1)      repeats elements along axis 1; in PyTorch the whole, twice along axis 0
 
-Only a call that says `dim=` is known to be in PyTorch's words, with `axis=` it is NumPy's; `repeat` of a matrix with
-two numbers may be either.
+Only a call that says `dim=` is known to be in PyTorch's words, with `axis=` it is NumPy's; the method `repeat` with one
+number for each dim may be either.
 """
 
 from __future__ import annotations
@@ -66,19 +66,23 @@ def tell_of_parts(body: Body, callee: Callee, args: Sequence[Arg], given: Mappin
 
 
 def tell_of_repeats(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
-    """Of `repeat` with two numbers, which are one for each axis of a matrix in PyTorch."""
-    if len(args) != 3 or any(arg.name is not None for arg in args):
+    """Of the method `repeat` with one number for each dim; the function is NumPy's."""
+    is_method, by_position = callee.at.start > callee.span.start, all(arg.name is None for arg in args)
+    numbers = [_number(arg.value) for arg in args[1:]]
+    if not is_method or not by_position or len(numbers) not in (1, 2) or None in numbers:
         return
-    x, times, axis = (arg.value for arg in args)
-    many, along = _number(times), _number(axis)
-    if not isinstance(x.type, TensorType) or x.type.rank != 2 or many is None or along is None:
+    if numbers[1:] and numbers[1] not in (0, 1):  # no axis of a matrix, which is told
         return
-    if not -2 <= along < 2:
-        return  # no axis at all, which is told
-    text = f"`repeat` has each element {many} times, in PyTorch the whole"
+    if not isinstance(args[0].value.type, TensorType) or args[0].value.type.rank != len(numbers):
+        return
+    text = f"`repeat` has each element {numbers[0]} times, in PyTorch the whole"
     draft = body.sink.warning(W0215, at=callee.at, difference=text)
-    draft.fix(f"the whole, as in PyTorch, is `tile(x, ({many}, {along}))`")
-    draft.fix(f"each element along axis {along}, as in NumPy", Edit(axis.span, f"axis={along}"))
+    draft.fix(f"the whole, as in PyTorch, is `tile(x, {tuple(numbers)})`")
+    last = args[-1].value.span
+    if len(numbers) == 1:
+        draft.fix("each element, as in NumPy", Edit(Span(last.file, last.end, last.end), ", axis=0"))
+    else:
+        draft.fix(f"each element along axis {numbers[1]}, as in NumPy", Edit(last, f"axis={numbers[1]}"))
 
 
 def tell_of_results(body: Body, node: ast.Subscript) -> None:
