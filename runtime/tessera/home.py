@@ -6,7 +6,7 @@ call its functions as it likes: nothing here hides one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from tessera.arguments import Array
@@ -130,13 +130,25 @@ class Home:
         assert isinstance(made, StructValue)
         return made
 
-    def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...], seed: object) -> object:
+    def field(
+        self, struct: StructInterface, field: str, sizes: tuple[object, ...], before: Mapping[str, object], seed: object
+    ) -> object:
+        """The initial value of a field, after those before it."""
         position = [name for name, _ in struct.fields].index(field)
         name, key = f"{struct.name}.{field}", fold_in(self._key(seed), position)
         if f"{name}$init" in self._by_name:
-            return self.function(f"{name}$init").with_key(key, *sizes)
+            read = (before[other] for other in self._reads(struct, field))
+            return self.function(f"{name}$init").with_key(key, *sizes, *read)
         own = self._initialiser(struct, f"{name}$new")  # a struct that has initial values of its own
         return own(*sizes, key_array(key))
+
+    def read_by_initial_values(self, struct: StructInterface) -> frozenset[str]:
+        return frozenset(other for field in struct.initial for other in self._reads(struct, field))
+
+    def _reads(self, struct: StructInterface, field: str) -> list[str]:
+        """The fields that the initial value of one is computed from; its function takes them behind the sizes."""
+        function = self._by_name.get(f"{struct.name}.{field}$init")
+        return [] if function is None else [parameter.name for parameter in function.parameters[len(struct.sizes) :]]
 
     def _initialiser(self, struct: StructInterface, name: str) -> Function:
         """What makes initial values; a bundle has none."""

@@ -21,7 +21,11 @@ class Maker(Protocol):
 
     def whole(self, struct: StructInterface, sizes: tuple[object, ...], seed: object) -> StructValue: ...
 
-    def field(self, struct: StructInterface, field: str, sizes: tuple[object, ...], seed: object) -> object: ...
+    def field(
+        self, struct: StructInterface, field: str, sizes: tuple[object, ...], before: Mapping[str, object], seed: object
+    ) -> object: ...
+
+    def read_by_initial_values(self, struct: StructInterface) -> frozenset[str]: ...
 
 
 class StructValue:
@@ -76,12 +80,13 @@ def _complete(
         example = f"`{struct.name}({', '.join(struct.sizes)})`"
         message = f"`{struct.name}` needs its sizes to make {_listed(missing)}: {example}"
         raise failure(WRONG_ARGUMENTS, message)
-    if missing and len(struct.initial) == len(names):
+    if missing and len(struct.initial) == len(names) and not maker.read_by_initial_values(struct) & given.keys():
         whole = maker.whole(struct, sizes, seed)
-        made = {name: getattr(whole, name) for name in missing}
-    else:
-        made = {name: maker.field(struct, name, sizes, seed) for name in missing}
-    return {name: given[name] if name in given else made[name] for name in names}
+        return {name: given[name] if name in given else getattr(whole, name) for name in names}
+    made = dict[str, object]()
+    for name in names:
+        made[name] = given[name] if name in given else maker.field(struct, name, sizes, made, seed)
+    return made
 
 
 def _read_sizes(struct: StructInterface, given: Mapping[str, object]) -> tuple[object, ...]:

@@ -369,3 +369,41 @@ def beside_a_number(x: Tensor[4, S, f32], y: Tensor) -> Tensor[4, S, f32]:
     for columns in (6, 4, 1):
         x = np.ones((4, columns), "f4")
         assert np.array_equal(m.beside_a_number(x, x), x + x)
+
+
+READ = """
+struct Part[D]:
+    heads: int
+    wide: bool = False
+    w: Tensor[D, f32] = full((D,), 1.0 / float(heads)) if wide else full((D,), float(heads))
+
+    def apply(self, x: Tensor[D, f32]) -> Tensor[D, f32]:
+        return x * self.w
+
+struct Whole[D]:
+    heads: int = 2
+    part: Part[D] = Part[D](heads=heads + 1)
+    parts: List[2, Part[D]] = [Part[D](heads=heads, wide=True) for _ in range(2)]
+
+    def apply(self, x: Tensor[D, f32]) -> Tensor[D, f32]:
+        return self.part(x) + self.parts[1](x)
+
+def made(x: Tensor[3, f32]) -> Tensor[3, f32]:
+    return Whole[3](heads=4)(x)
+"""
+
+
+def test_initial_values_read_numbers_before_them() -> None:
+    """Ints and bools that are fields, given or not; within the language and from Python."""
+    m, x = tessera.compile(READ), np.ones(3, "f4")
+    np.testing.assert_array_equal(m.made(x), 5.25 * x)
+    np.testing.assert_array_equal(m.Whole(3)(x), 3.5 * x)
+    np.testing.assert_array_equal(m.Whole(3, heads=4)(x), 5.25 * x)
+    np.testing.assert_array_equal(m.Part(3, heads=2, wide=True).w, 0.5 * x)
+    assert m.Whole(3, heads=4).parts[0].heads == 4
+
+
+def test_what_is_declared_behind_is_no_value() -> None:
+    text = "struct S[N]:\n    w: Tensor[N, f32] = full((N,), float(k))\n    k: int = 2\n\ndef f() -> S[3]:\n    return S[3]()\n"
+    with pytest.raises(tessera.TesseraError, match="nothing here is called `k`"):
+        tessera.compile(text)

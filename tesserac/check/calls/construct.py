@@ -34,7 +34,7 @@ from tesserac.check.model.specs import (
 )
 from tesserac.check.model.struct_uses import field_specs, leaves_dtype_open
 from tesserac.check.names.refs import FunctionRef
-from tesserac.check.names.struct_items import SEED, initialiser_name
+from tesserac.check.names.struct_items import COMPILE_TIME, SEED, initialiser_name, is_read
 from tesserac.check.operators.keys import fold_key, key_of
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
@@ -72,7 +72,9 @@ def construct(
         return body.error(callee.span)
     spec = StructSpec(callee.span, decl, tuple(DimSpec(size, callee.span) for size in known), storage)
     making = _Making(body, decl, known, key, callee)
-    values = [making.value(place, field, given) for place, field in enumerate(field_specs(spec))]
+    values = list[typed.Expr]()
+    for place, field in enumerate(field_specs(spec)):
+        values.append(making.value(place, field, given, values))
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
     fields = tuple((field.name, value.type) for field, value in zip(decl.fields, values, strict=True))
@@ -135,10 +137,13 @@ class _Making:
     key: typed.Expr | None
     callee: Callee
 
-    def value(self, place: int, field: FieldSpec, given: dict[str, typed.Expr]) -> typed.Expr:
+    def value(
+        self, place: int, field: FieldSpec, given: dict[str, typed.Expr], before: Sequence[typed.Expr]
+    ) -> typed.Expr:
+        """One field, after those before it."""
         if field.name in given:
             return conform(self.body, field.spec, given[field.name])
-        value = self._initial(field, _folded(self.key, place))
+        value = self._initial(field, _folded(self.key, place), before)
         if value is None:
             problem = f"`{self.decl.name}` also needs the field `{field.name}`"
             draft = self.body.sink.error(E0205, at=self.callee.at, problem=problem)
@@ -146,12 +151,18 @@ class _Making:
             return self.body.error(self.callee.span)
         return _in_storage(replace(value, span=self.callee.span), field.spec)
 
-    def _initial(self, field: FieldSpec, key: typed.Expr | None) -> typed.Expr | None:
+    def _initial(
+        self, field: FieldSpec, key: typed.Expr | None, before: Sequence[typed.Expr]
+    ) -> typed.Expr | None:
         """What a field is where it is not given; None where nothing says."""
         callee = self.callee
         if field.init is not None:
             ref = FunctionRef(self.decl.owner, initialiser_name(self.decl.name, field.name))
             args = [Arg(None, NO_SPAN, typed.Static(IntType(size), callee.span)) for size in self.sizes]
+            for other, value in zip(self.decl.fields, before, strict=False):
+                is_known = isinstance(other.spec, ScalarSpec) and other.spec.kind in COMPILE_TIME
+                if is_known and is_read(other.name, field.init):
+                    args.append(Arg(None, NO_SPAN, value))
             named = Callee(f"{self.decl.name}.{field.name}", callee.at, callee.span)
             return call_function(self.body, ref, args, named, key)
         if isinstance(field.spec, StructSpec):

@@ -7,6 +7,7 @@ Enters: a struct of the syntax tree. Leaves: definitions of functions, which are
         def apply(self, x: ...): ...      def `Linear$new`(D: int, H: int, seed: u64): return Linear[D, H](seed=seed)
 
 A field without a value of its own may be a struct that has one: `Net.head$new` makes it, where other fields are given.
+An initialiser may read ints, bools and strings that are fields before it; it takes them behind the sizes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ from dataclasses import replace
 from tessera.interface import TEST_PREFIX
 from tesserac.base.source import Span
 from tesserac.syntax import ast
+from tesserac.syntax.walk import descendants
 
+COMPILE_TIME = ("int", "bool", "str")
+"""Kinds of fields that compiling knows."""
 SEED = "seed"
 """What every struct takes beside its fields: where the random numbers of its initialisers start."""
 _INIT, _NEW, _DEFAULT = "$init", "$new", "$default"
@@ -93,10 +97,27 @@ def functions_of(struct: ast.StructDef) -> Iterator[ast.FunctionDef]:
     for field in struct.fields:
         if field.init is not None:
             name = initialiser_name(struct.name, field.name)
-            yield _of_sizes(struct, name, field.name_span, field.annotation, field.init)
+            made = _of_sizes(struct, name, field.name_span, field.annotation, field.init)
+            before = [other for other in struct.fields[: struct.fields.index(field)] if is_read(other.name, field.init)]
+            taken = (_taken(other) for other in before if is_compile_time(other.annotation))
+            yield replace(made, parameters=(*made.parameters, *taken))
         else:
             yield _constructor(struct, f"{struct.name}.{field.name}", _made_of(field.annotation))
     yield _constructor(struct, struct.name, _constructed(_applied(struct, struct.name_span)))
+
+
+def is_read(name: str, initial: ast.Expr) -> bool:
+    """Whether the initial value of a field names another."""
+    return any(isinstance(part, ast.Name) and part.id == name for part in (initial, *descendants(initial)))
+
+
+def is_compile_time(annotation: ast.Expr) -> bool:
+    """Whether a field is a number that compiling knows, as the count of heads is."""
+    return isinstance(annotation, ast.Name) and annotation.id in COMPILE_TIME
+
+
+def _taken(field: ast.FieldDef) -> ast.Parameter:
+    return ast.Parameter(field.span, field.name, field.name_span, field.annotation, None, False)
 
 
 def _constructor(struct: ast.StructDef, what: str, construction: ast.Expr) -> ast.FunctionDef:
