@@ -113,7 +113,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         *((near_functions,) if machine.kind == "gpu" else ()),  # while every function has a map of its own
         *((sum_iterations,) if machine.carries_sums else ()),  # a loop that only adds products is one launch
         *(() if machine.folds_places else (sort_folds, fold_views)),  # folds into places by a sort, and its views
-        *((sorted_elements,) if machine.kind == "gpu" else ()),  # what is only put in order needs no places
+        sorted_elements,  # what is only put in order needs no places
         short_folds_pass(machine),  # reductions over a few elements are maps, which fusion then takes
         short_products_pass(machine),  # so are products over a few terms that share nothing
         branch_maps,  # what branches share with their conditions need not be in memory

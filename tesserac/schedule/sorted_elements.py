@@ -1,4 +1,4 @@
-"""Pass `sorted_elements`: elements that are taken in their own order, for machines whose sorts move them.
+"""Pass `sorted_elements`: elements that are taken in their own order, which a sort may move instead of places.
 
     %o = form.sort(%x) {axis = 0};  %y = form.gather(%x, %o)    becomes    %y = form.sort(%x) {axis = 0, elements}
 

@@ -30,9 +30,9 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.scatter(x, mem, at..., status?) {wraps, kind}
         As a store, with coordinates as of cpu.gather; an element that has no place is not written. `kind` as of
         form.scatter.
-    cpu.sort(mem, at..., out, at..., pairs, spare, counts) {dims, descending}
-        As tile.sort. A radix sort, stable: pairs of key and place move between `pairs` and `spare`, digit by digit;
-        `counts` holds how often each value of two digits occurs.
+    cpu.sort(mem, at..., out, at..., entries, spare, counts) {dims, descending, elements}
+        As tile.sort. A radix sort, stable: pairs of key and place, or elements, move between `entries` and `spare`,
+        digit by digit; `counts` holds how often each value of two digits occurs.
     cpu.fold_few(rows, at..., x, at..., (index, at...)..., first, behind, entries, log, folds, buffers, own, status?)
             {kind, bounds, along, columns}
         As tile.fold_at of elements for a few places, in one pass. `own` lists the rows of a range, a block at a time.
@@ -56,6 +56,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.attributes import register_attribute
 from tesserac.ir.core import Op, Value, define_op
 from tesserac.ir.forms import ORDERED_KINDS, REDUCE_KINDS
+from tesserac.ir.indexed import gives_elements
 from tesserac.ir.types import INDEX, MemRefType, ScalarType
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Free
@@ -226,8 +227,9 @@ def _verify_sort(op: Op) -> None:
     _verify_access(op, mem.type, len(at))
     _verify_access(op, out.type, len(to))
     require(all(v.type == INDEX for v in (*at, *to)), "takes indices", op)
-    scratch = [v.type for v in op.operands[-3:]]
-    require(all(isinstance(t, MemRefType) and t.dtype == I64 for t in scratch), "works in scratch of words", op)
+    moved = mem.type.dtype if isinstance(mem.type, MemRefType) and gives_elements(op) else I64
+    held = [v.type.dtype if isinstance(v.type, MemRefType) else None for v in op.operands[-3:]]
+    require(held == [moved, moved, I64], "works in scratch of what it moves, and of words", op)
 
 
 def _verify_fold_at(op: Op) -> None:
