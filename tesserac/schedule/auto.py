@@ -42,6 +42,7 @@ from tesserac.schedule.row_lengths import (
 )
 from tesserac.schedule.select import select
 from tesserac.schedule.shifted import shift_windows
+from tesserac.schedule.sorts import schedule_sort
 from tesserac.schedule.space import Reach, computing, reaches, shared_loop
 from tesserac.schedule.uses import Passes
 from tesserac.schedule.variants import schedule_product
@@ -56,8 +57,6 @@ ROWS_TOGETHER = 32
 """Rows that a program of a CPU folds where an operand is contiguous across them: it reads as many at once."""
 SCANNED_TOGETHER = 8
 """Rows of which a program of a CPU takes running folds side by side: each waits for its own additions."""
-SORT_WARPS = 32
-"""Those of a program that sorts a row on a GPU: as many as a block may have."""
 LITTLE_WORK = 32
 """Operations of one element."""
 SMALLEST, LARGEST = 256, 4096
@@ -374,13 +373,6 @@ def _schedule_scatter(launch: Op, machine: Machine) -> None:
         because(launch, "no two elements for one place differ, so places are written at once")
 
 
-def _schedule_sort(launch: Op, machine: Machine) -> None:
-    _fold_last(launch)
-    if machine.warps:
-        bind(launch, SORT_WARPS, "uniform")
-    because(launch, "one row per program")
-
-
 def _schedule_folds(launch: Op, machine: Machine) -> None:
     """Each program walks all rows: that is little beside folding so many columns of them, or those of its places."""
     _fold_last(launch)
@@ -441,7 +433,7 @@ _SCHEDULES: dict[str, Callable[[Op, Machine], None]] = {
     "scan": _schedule_rows,
     "pack": lambda launch, _: schedule_pack(launch),
     "scatter": _schedule_scatter,
-    "sort": _schedule_sort,
+    "sort": schedule_sort,
     "folds": _schedule_folds,
     "runs": _schedule_runs,
     "contract": schedule_product,

@@ -78,6 +78,8 @@ def tile_pass(machine: Machine, holds: Holds = holds_nothing) -> Pass:
                 elif machine.packs_operands and launch_kind(launch) == "lines" and not _in_loop(launch):
                     said = f"sized {meanings.of(launch)}"  # one in a loop that says the same has code of its own
                     _launch(host, launch, _once(built, said, partial(_sized, launch, name, sized, holds)))
+                elif launch_kind(launch) == "sort" and cut_of(launch) is not None:
+                    _launch_runs(host, launch, built, meanings, name)
                 elif launch_portion(launch) is None:
                     _launch(host, launch, _once(built, meanings.of(launch), partial(_build, launch, name)))
                 else:
@@ -216,6 +218,21 @@ def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], meanings: M
     for made, touched in ((parts, parts.touched), (joined, few)):
         operands = [launch.operands[place] for place in made.operands]
         builder.op("tile.launch", [*operands, *held], (), {"kernel": made.kernel.symbol, "touched": touched})
+    launch.erase()
+
+
+def _launch_runs(host: Op, launch: Op, built: dict[str, _Built], meanings: Meanings, name: str) -> None:
+    """Parts of rows that are sorted, and what merges them."""
+    from tesserac.tile.build_sort import build_merged, build_runs, run_types
+
+    said, builder = meanings.of(launch), Builder.before(launch)
+    held = [add_workspace(host, type_) for type_ in run_types(launch)]
+    for build in (build_runs, build_merged):
+        kind = build.__name__.removeprefix("build_")
+        made = _once(built, f"{kind} {said}", partial(_build_with, build, launch, f"{name}.{kind}"))
+        operands = [launch.operands[place] for place in made.operands]
+        attrs: dict[str, Attr] = {"kernel": made.kernel.symbol, "touched": made.touched, CUT: cut_of(launch)}
+        builder.op("tile.launch", [*operands, *held], (), attrs)
     launch.erase()
 
 

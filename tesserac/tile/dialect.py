@@ -39,6 +39,12 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.sort(mem, at..., out, at...) {dims, descending, below, elements}
                                                  the order of a whole row of `mem` along its dim `dims[0]`, as form.sort
                                                  has it, written to `out` along `dims[1]`; both from the coordinates on
+    tile.sort_run(mem, at..., runs, at..., room, at..., first, behind) {dim, descending, elements}
+                                                 puts the part of a row from `first` to before `behind` in order, as
+                                                 entries of `runs` at the same places
+    tile.merge_runs(out, at..., runs, at..., room, at..., room, at..., first, behind, length) {dim, sorts, ...}
+                                                 the part of tile.sort's result from `first` to before `behind`, of runs
+                                                 of so many entries each; `sorts` is the type of what is sorted
     tile.fold_at(rows, at..., x, at..., (index, at...)..., first, behind, status?) {kind, bounds, along, columns}
                                                  folds rows into x at the places that indices say, as form.scatter has
                                                  it. The last dims of x, one per index, have no coordinate. `along` are
@@ -320,6 +326,21 @@ def _verify_sort(op: Op) -> None:
     require(isinstance(op.attrs.get("below", ZERO), Dim), "is bounded by a dim", op)
 
 
+def memory_operands(op: Op) -> tuple[list[tuple[Value, ...]], list[Value]]:
+    """Each memory with its coordinates, and the operands behind all of them."""
+    values, found = list(op.operands), list[tuple[Value, ...]]()
+    while isinstance(values[0].type, MemRefType):
+        found.append(tuple(values.pop(0) for _ in range(1 + len(memref_type(values[0]).dims))))
+    return found, values
+
+
+def _verify_runs(op: Op) -> None:
+    memories, rest = memory_operands(op)
+    require(len(memories) == len(rest) + 1 == (4 if op.name == "tile.merge_runs" else 3), "has other operands", op)
+    ranged = all(isinstance(value.type, IndexType) for value in rest)
+    require(ranged and isinstance(op.attrs.get("dim"), int), "takes a range of indices along a dim", op)
+
+
 @dataclass(frozen=True)
 class FoldAt:
     """The operands of a fold into places: memory with its coordinates, the range of places, and what stands behind."""
@@ -418,6 +439,8 @@ define_op("tile.reduce", pure=True, verify=_verify_reduce)
 define_op("tile.scan", pure=True, verify=_verify_scan)
 define_op("tile.index", pure=True, verify=_verify_index)
 define_op("tile.sort", pure=False, verify=_verify_sort)
+define_op("tile.sort_run", pure=False, verify=_verify_runs)
+define_op("tile.merge_runs", pure=False, verify=_verify_runs)
 define_op("tile.fold_at", pure=False, verify=_verify_fold_at)
 define_op("tile.dot", pure=True, verify=_verify_dot)
 define_op("tile.for", pure=False, verify=_verify_for)

@@ -326,6 +326,14 @@ def _emitter(name: str) -> Emit | None:
             from tesserac.target.cpu.sorts import emit_sort
 
             return emit_sort
+        case "cpu.sort_run":
+            from tesserac.target.cpu.sorted_runs import emit_sort_run
+
+            return emit_sort_run
+        case "cpu.merge_runs":
+            from tesserac.target.cpu.sorted_runs import emit_merge_runs
+
+            return emit_merge_runs
         case "cpu.fold_at":
             from tesserac.target.cpu.place_folds import emit_fold_at
 

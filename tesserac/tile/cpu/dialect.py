@@ -33,6 +33,10 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.sort(mem, at..., out, at..., entries, spare, counts) {dims, descending, elements}
         As tile.sort. A radix sort, stable: pairs of key and place, or elements, move between `entries` and `spare`,
         digit by digit; `counts` holds how often each value of two digits occurs.
+    cpu.sort_run(mem, at..., runs, at..., room, at..., first, behind, counts) {dim, descending, elements}
+    cpu.merge_runs(out, at..., runs, at..., room, at..., room, at..., first, behind, length, bounds)
+            {dim, sorts, descending, elements}
+        As those of tile, with counts as of cpu.sort; `bounds` has places in each run.
     cpu.fold_few(rows, at..., x, at..., (index, at...)..., first, behind, entries, log, folds, buffers, own, status?)
             {kind, bounds, along, columns}
         As tile.fold_at of elements for a few places, in one pass. `own` lists the rows of a range, a block at a time.
@@ -232,6 +236,12 @@ def _verify_sort(op: Op) -> None:
     require(held == [moved, moved, I64], "works in scratch of what it moves, and of words", op)
 
 
+def _verify_runs(op: Op) -> None:
+    require(isinstance(op.attrs.get("dim"), int), "says which dim is sorted", op)
+    scratch = op.operands[-1].type
+    require(isinstance(scratch, MemRefType) and scratch.dtype == I64, "works in scratch of words", op)
+
+
 def _verify_fold_at(op: Op) -> None:
     require(op.attrs.get("kind") in REDUCE_KINDS, "needs a known kind", op)
     require(any(isinstance(v.type, MemRefType) and v.type.space == "local" for v in op.operands), "needs scratch", op)
@@ -274,6 +284,8 @@ define_op("cpu.store", pure=False, verify=_verify_store)
 define_op("cpu.scatter", pure=False, verify=_verify_scatter)
 define_op("cpu.index", pure=True, verify=_verify_index)
 define_op("cpu.sort", pure=False, verify=_verify_sort)
+define_op("cpu.sort_run", pure=False, verify=_verify_runs)
+define_op("cpu.merge_runs", pure=False, verify=_verify_runs)
 define_op("cpu.fold_at", pure=False, verify=_verify_fold_at)
 define_op("cpu.fold_few", pure=False, verify=_verify_fold_at)
 define_op("cpu.position", pure=True, verify=_verify_position)

@@ -216,7 +216,7 @@ def _lower_op(ctx: Context, op: Op, pending: _Pending) -> None:
 
             pending.flush()
             lower_scan(ctx, op)
-        case "tile.sort":
+        case "tile.sort" | "tile.sort_run" | "tile.merge_runs":
             from tesserac.tile.cpu.sorts import lower_sort
 
             pending.flush()
