@@ -23,6 +23,7 @@ TEXT = """
 def scaled(x: Tensor[N, c64], y: Tensor[N, c64]): return x * y + x
 def turned(x: Tensor[M, N, c64]): return x.T * complex(0.0, 1.0)
 def sizes(x: Tensor[M, N, c64]): return abs(x)
+def angles(x: Tensor[M, N, c64]): return atan2(imag(x), real(x))
 def one_part(x: Tensor[M, N, c64]): return imag(x) + 1.0
 def halved(x: Tensor[M, N, c64]): return x[:, ::2] + 1.0
 def spectrum(x: Tensor[B, 10, c64]): return fft(x)
@@ -68,7 +69,7 @@ def test_neighbouring_lanes_write_neighbouring_numbers() -> None:
 
 
 @pytest.mark.one_in(12)
-@pytest.mark.parametrize("name", ["scaled", "turned", "sizes", "one_part", "halved", "spectrum"])
+@pytest.mark.parametrize("name", ["scaled", "turned", "sizes", "angles", "one_part", "halved", "spectrum"])
 def test_bits_are_those_of_the_cpu(name: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     shapes = {"scaled": [(1100,), (1100,)], "spectrum": [(5, 10)]}.get(name, [(37, 19)])

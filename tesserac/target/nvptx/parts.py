@@ -32,7 +32,7 @@ def emit_load(ctx: Context, op: Op) -> None:
     if parts is None:
         words.emit_load(ctx, op)
     elif _comes_before(op, parts):
-        values = _load_both(ctx, parts[0])
+        values = _load_both(ctx, op, parts.index(op))
         for i, part in enumerate(parts):
             ctx.fragments[part.result] = values[i::PARTS]
 
@@ -88,11 +88,11 @@ def _is_same(left: IRValue, right: IRValue) -> bool:
     return left is right or (number is not None and number == constant_index(right))
 
 
-def _load_both(ctx: Context, first: Op) -> list[Value]:
-    """The parts of each element in turns. Those of an element that does not exist are zero; what is read instead is
-    the first number of the memory."""
-    ty, mem = fragment(first.result), ctx.memories[first.operands[0]]
-    place = Place(ctx, mem, first.operands[1:])
+def _load_both(ctx: Context, op: Op, part: int) -> list[Value]:
+    """The parts of each element in turns, where `op` loads one of them. Those of an element that does not exist are
+    zero; what is read instead is the first number of the memory."""
+    ty, mem = fragment(op.result), ctx.memories[op.operands[0]]
+    place = Place(ctx, mem, op.operands[1:])
     elements = Elements(place, ty.layout)
     attributes = ctx.invariant() if mem.constant else ""
 
@@ -102,16 +102,19 @@ def _load_both(ctx: Context, first: Op) -> list[Value]:
         sides = ((address, PARTS * place.bytes), (second, place.bytes))
         return [ctx.b.load(place.element, side, alignment, attributes) for side, alignment in sides]
 
+    def number(register: int) -> Value:
+        return ctx.b.gep(place.element, elements.address(register), const_i64(-part))
+
     def whole() -> list[Value]:
-        return [part for register in range(ty.layout.count) for part in both(elements.address(register))]
+        return [value for register in range(ty.layout.count) for value in both(number(register))]
 
     def tested() -> list[Value]:
         elements.forget()
         found: list[Value] = []
         for register in range(ty.layout.count):
             exists = elements.exists(register)
-            there = both(ctx.b.select(exists, elements.address(register), mem.pointer))
-            found += [ctx.b.select(exists, part, zero(part.type)) for part in there]
+            there = both(ctx.b.select(exists, number(register), mem.pointer))
+            found += [ctx.b.select(exists, value, zero(value.type)) for value in there]
         return found
 
     inside = all_of(ctx, place.inside())
