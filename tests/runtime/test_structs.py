@@ -404,6 +404,7 @@ def test_initial_values_read_numbers_before_them() -> None:
 
 
 def test_what_is_declared_behind_is_no_value() -> None:
-    text = "struct S[N]:\n    w: Tensor[N, f32] = full((N,), float(k))\n    k: int = 2\n\ndef f() -> S[3]:\n    return S[3]()\n"
+    text = "struct S[N]:\n    w: Tensor[N, f32] = full((N,), float(k))\n    k: int = 2\n\n"
+    text += "def f() -> S[3]:\n    return S[3]()\n"
     with pytest.raises(tessera.TesseraError, match="nothing here is called `k`"):
         tessera.compile(text)
