@@ -304,6 +304,7 @@ def _place_in_wave(ctx: Context, block: Value, blocks: Value, wave: Value) -> Va
 def _emit_block(ctx: Context, block: Block) -> Sequence[IRValue]:
     for op in block.ops[:-1]:
         _emit_op(ctx, op)
+    ctx.arrive()
     return block.ops[-1].operands
 
 

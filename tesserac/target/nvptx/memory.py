@@ -15,7 +15,9 @@ from tesserac.schedule.row_lengths import row_blocks, row_parts
 from tesserac.target import flow
 from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, vector, zero
+from tesserac.target.nvptx import control
 from tesserac.target.nvptx.ahead import emit_ahead
+from tesserac.target.nvptx.arrivals import come_later, load_words
 from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
 from tesserac.target.nvptx.fragments import shuffle, word_of
 from tesserac.tile.gpu.held_rows import LOOPS
@@ -162,6 +164,7 @@ def emit_load(ctx: Context, op: Op) -> None:
     inside = all_of(ctx, place.inside())
     simple = all_of(ctx, [inside, *place.aligned(width)])
     attributes = ctx.invariant() if mem.constant else ""
+    in_words = width > 1 and not simple.number and place.element.is_float and place.bytes == WORD // 2
 
     def whole(width: int = width) -> list[Value]:
         values: list[Value] = []
@@ -169,7 +172,8 @@ def emit_load(ctx: Context, op: Op) -> None:
         if branches:
             elements.stand_apart()
         for register in range(0, ty.layout.count, width):
-            values += _load_vector(ctx, elements.address(register), ty.dtype, width, attributes, place.alignment())
+            address, alignment = elements.address(register), place.alignment()
+            values += _load_vector(ctx, address, ty.dtype, width, attributes, alignment, in_words)
         if branches:
             ctx.b.asm(VOID, "", "", [])
         return values
@@ -189,7 +193,11 @@ def emit_load(ctx: Context, op: Op) -> None:
         return whole(1)
 
     rest = _unless_whole(place, width, inside, one_by_one, partly)
-    ctx.fragments[op.result] = _either(place, width, simple, whole, rest)
+    if in_words:
+        came = _either(place, width, simple, whole, lambda: control.paired(ctx, rest()))
+        come_later(ctx, op.result, came, [place.element] * ty.layout.count)
+    else:
+        ctx.fragments[op.result] = _either(place, width, simple, whole, rest)
     emit_ahead(ctx, op, place)
 
 
@@ -248,10 +256,12 @@ MANY_ELEMENTS, WORD = 4, 4
 
 
 def _load_vector(
-    ctx: Context, address: Value, dtype: DType, width: int, attributes: str, alignment: int = 0
+    ctx: Context, address: Value, dtype: DType, width: int, attributes: str, alignment: int = 0, in_words: bool = False
 ) -> list[Value]:
     element = memory_type(dtype)
     size = element.bits // 8
+    if in_words and width > 1:
+        return load_words(ctx, address, size * width, attributes)
     if width == 1:
         return [to_register(ctx, ctx.b.load(element, address, alignment or size, attributes), dtype)]
     loaded = ctx.b.load(vector(element, width), address, size * width, attributes)

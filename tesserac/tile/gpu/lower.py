@@ -29,6 +29,7 @@ from tesserac.tile.gpu.join_lines import join_lines
 from tesserac.tile.gpu.join_parts import join_parts
 from tesserac.tile.gpu.layouts import assign_layouts
 from tesserac.tile.gpu.lifts import sink_lifts
+from tesserac.tile.gpu.loads_first import load_first
 from tesserac.tile.gpu.mask_early import mask_early
 from tesserac.tile.gpu.matrix import WGMMA
 from tesserac.tile.gpu.operands import place_operands
@@ -144,6 +145,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
             pipeline_copies(lowered, machine.near_bytes)
     # Last: only now is all traffic through shared memory visible.
     insert_barriers(lowered)
+    load_first(lowered)
     ask_ahead(lowered, machine)
     turn_rows(lowered, machine)
     module = Module([lowered])
