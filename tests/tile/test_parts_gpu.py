@@ -28,6 +28,7 @@ def one_part(x: Tensor[M, N, c64]): return imag(x) + 1.0
 def halved(x: Tensor[M, N, c64]): return x[:, ::2] + 1.0
 def spectrum(x: Tensor[B, 10, c64]): return fft(x)
 def long_spectrum(x: Tensor[B, 2048, c64]): return fft(x)
+def longest_spectrum(x: Tensor[B, 32768, c64]): return fft(x)
 """
 WIDE = {"ld.global.nc.v2.b32", "st.global.v2.b32"}
 
@@ -66,6 +67,23 @@ def test_neighbouring_lanes_write_neighbouring_numbers() -> None:
     text = emit_ptx(emit_kernel(kernel("long_spectrum")).llvm, "sm_90a")
     offsets = [int(found or 0) for found in re.findall(r"st\.global\.v2\.b32\s+\[%\w+(?:\+(\d+))?\]", text)]
     assert len(offsets) == 16 and all(offset % 256 == 0 for offset in offsets)
+
+
+@pytest.mark.one_in(12)
+def test_numbers_between_kernels_have_their_parts_side_by_side() -> None:
+    tiles = tile_of(SourceFile("m.tess", TEXT), "longest_spectrum", "sm_90a")
+    first, second = variants_of(tiles, "longest_spectrum", "sm_90a").values()
+    assert [len(kernel.attrs["pairs"]) for kernel in (first, second)] == [2, 2]
+    assert all("st.global.b32" not in emit_ptx(emit_kernel(kernel).llvm, "sm_90a") for kernel in (first, second))
+
+
+@pytest.mark.one_in(48)
+def test_numbers_between_kernels_have_the_same_bits(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    x = (rng.normal(size=(1, 32768)) + 1j * rng.normal(size=(1, 32768))).astype(np.complex64)
+    want = tessera.compile(TEXT).longest_spectrum(x)
+    with emulated_cuda(tmp_path):
+        same_bits(np.asarray(tessera.compile(TEXT, device="cuda").longest_spectrum(x)), np.asarray(want))
 
 
 @pytest.mark.one_in(12)

@@ -25,6 +25,7 @@ from tesserac.tile.gpu.errors import NoRolesError
 from tesserac.tile.gpu.finish import finish_apart, planned_finish
 from tesserac.tile.gpu.gathers import cut_gathers, row_places
 from tesserac.tile.gpu.held_rows import hold_rows
+from tesserac.tile.gpu.interleave import interleave
 from tesserac.tile.gpu.join_lines import join_lines
 from tesserac.tile.gpu.join_parts import join_parts
 from tesserac.tile.gpu.layouts import assign_layouts
@@ -64,6 +65,7 @@ def lower_module(module: Module, machine: Machine) -> Module:
     whole = split_terms(Module([clone_op(op, {}) for op in module.ops]), machine)
     neutral = split_sorts(split_running(join_lines(whole, machine), machine))
     join_parts(neutral)
+    interleave(neutral)
     mark_pairs(neutral)
     for op in neutral.ops:
         ops += lower_kernel(op, machine) if op.name == "tile.kernel" else [clone_op(op, {})]

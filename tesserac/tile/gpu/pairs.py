@@ -51,4 +51,5 @@ def _is_of_parts(launch: Op, place: int) -> bool:
     if place >= len(launch.operands):
         return False
     made = launch.operands[place].defining_op
-    return made is not None and made.name == "schedule.parts"
+    is_workspace = made is not None and made.name == "schedule.buffer" and made.attrs["role"] == "workspace"
+    return is_workspace or (made is not None and made.name == "schedule.parts")
