@@ -36,28 +36,24 @@ from tesserac.syntax.ported_layers import (
     options_of,
     size_text,
 )
+from tesserac.syntax.ported_methods import TRAINED, Field, is_own, ported_method
 
-_TRAINED = f"{TRAINING}: bool = True"
+_ARITHMETIC = (
+    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
 _BASES = ("Module", "object", "LightningModule")
 
 
 @dataclass(frozen=True)
-class _Field:
-    """What a name of `self` stands for: what is declared, and what is called in its place, one after the other. A step
-    has a function, or a field, and the arguments that follow the first; `items` are those of each layer of a list."""
-
-    declared: tuple[str, ...]
-    steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    items: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class _Known:
-    """A class of the same file: the parameters that are sizes of its weights, and whether calls of it say that it is
-    being trained."""
+    """A class of the same file: the parameters that it is made with, those that are sizes of its weights, those that
+    are fields, whether calls of it say that it is being trained, and whether the order of its parameters is known."""
 
+    parameters: tuple[str, ...]
     sizes: tuple[str, ...]
+    numbers: tuple[str, ...]
     is_trained: bool
+    is_ordered: bool = True
 
 
 @dataclass(frozen=True)
@@ -121,37 +117,58 @@ def _parameters(made: ast.FunctionDef | None) -> list[str]:
 
 
 def _known_classes(text: str) -> dict[str, _Known]:
-    """The classes of a file of which a struct is known; those that others hold stand before them."""
-    known = dict[str, _Known]()
+    """The classes of a file of which a struct is known, and those that are structs by now; what others hold stands
+    before them."""
+    known = {name: struct for name, struct in _known_structs(text)}
     for node in _classes(text):
         try:
             struct = _Struct(node, known)
             called = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "forward"]
             methods = [struct.method(item, struct.fields()) for item in called]
-            known[node.name] = _Known(struct.sizes(), any(_TRAINED in method for method in methods))
+            is_trained = any(TRAINED in method for method in methods)
+            known[node.name] = _Known(tuple(struct.parameters), struct.sizes(), struct.numbers(), is_trained)
         except (NoCounterpart, KeyError, ValueError):
             continue
     return known
 
 
+def _known_structs(text: str) -> Iterator[tuple[str, _Known]]:
+    """Structs that were classes: the order of what those were made with is not known, their names are."""
+    for found in re.finditer(r"^struct (\w+)(?:\[([\w, ]+)\])?:$", text, re.MULTILINE):
+        block = text[found.start() : _block_end(text, found.start())]
+        sizes = tuple(size[:1].lower() + size[1:] for size in (found[2] or "").split(", ") if size)
+        numbers = tuple(re.findall(r"^    (\w+): (?:int|bool|float)\b", block, re.MULTILINE))
+        yield found[1], _Known((*sizes, *numbers), sizes, numbers, TRAINED in block, is_ordered=not numbers)
+
+
 class _Struct:
-    """The struct of one class. `others` are classes of the same file."""
+    """The struct of one class. `others` are classes of the same file. A parameter of `__init__` that is the size of a
+    weight is one of the struct's; any other is a field, as the number of heads is. Which are sizes is known when all
+    fields have been read once."""
 
     def __init__(self, node: ast.ClassDef, others: Mapping[str, _Known]) -> None:
         self.node, self.others = node, others
         self.made = _method(node, "__init__")
         self.parameters = _parameters(self.made)
         self.used: set[str] = set()
+        self.held: set[str] = set()
+        self.is_read = False
+        self.fields()
+        self.is_read = True
 
     def sizes(self) -> tuple[str, ...]:
         return tuple(name for name in self.parameters if name in self.used)
+
+    def numbers(self) -> tuple[str, ...]:
+        return tuple(name for name in self.parameters if name in self.held)
 
     def text(self, block: str) -> str:
         """`block` is that of the class: its words are kept as they stand."""
         fields = self.fields()
         methods = [self.method(item, fields) for item in self.node.body if self.is_kept(item)]
         sizes = ", ".join(map(_size_name, self.sizes()))
-        declared = [f"    {line}" for field in fields.values() for line in field.declared]
+        declared = [f"    {self.number_field(name)}" for name in self.numbers()]
+        declared += [f"    {line}" for field in fields.values() for line in field.declared]
         if not declared and not methods:
             raise NoCounterpart
         head = [f"struct {self.node.name}{f'[{sizes}]' if sizes else ''}:"]
@@ -162,7 +179,7 @@ class _Struct:
 
     def remarks(self, written: str) -> tuple[str, ...]:
         """What is otherwise than in PyTorch, of the text of the struct."""
-        dropout = f"`{TRAINING}=False` is what `eval()` is there" if _TRAINED in written else ""
+        dropout = f"`{TRAINING}=False` is what `eval()` is there" if TRAINED in written else ""
         norm = "a batch norm learns by `y, layer = layer.train(x)`" if ": BatchNorm[" in written else ""
         return tuple(remark for remark in (dropout, norm) if remark)
 
@@ -176,18 +193,18 @@ class _Struct:
 
     # -- what `__init__` makes
 
-    def fields(self) -> dict[str, _Field]:
-        made = dict[str, _Field]()
+    def fields(self) -> dict[str, Field]:
+        made = dict[str, Field]()
         for line in () if self.made is None else self.made.body:
-            if _calls_super(line) or _is_words(line):
+            if _calls_super(line) or _is_words(line) or isinstance(line, ast.Assert):
                 continue
             name, value = _own_assignment(line)
             made[name] = self.field(name, value)
         return made
 
-    def field(self, name: str, value: ast.expr) -> _Field:
+    def field(self, name: str, value: ast.expr) -> Field:
         if not isinstance(value, ast.Call):
-            raise NoCounterpart
+            return Field((), number=self.number(value))
         kind = last_name(value.func)
         if kind == "Sequential":
             return self.sequence(name, value)
@@ -196,45 +213,53 @@ class _Struct:
         if kind == "Parameter":
             return self.parameter(name, value)
         if kind not in LAYERS and kind not in self.others:
-            return _Field((), ((function_of(kind), options_of(kind, value)),))
-        type_, options = self.layer(value)
-        return _Field((f"{name}: {type_}",), ((f"self.{name}", options),) if options else ())
+            return Field((), ((function_of(kind), options_of(kind, self.with_numbers(value))),))
+        type_, initial, options = self.layer(value)
+        declared = f"{name}: {type_}{f' = {initial}' if initial else ''}"
+        return Field((declared,), ((f"self.{name}", options),) if options else ())
 
-    def layer(self, value: ast.expr) -> tuple[str, tuple[str, ...]]:
-        """The type of a layer with weights, and what its call takes besides."""
+    def layer(self, value: ast.expr) -> tuple[str, str, tuple[str, ...]]:
+        """The type of a layer with weights, its initial value where it needs one, and what its call takes besides."""
         if not isinstance(value, ast.Call):
             raise NoCounterpart
         kind = last_name(value.func)
         if kind in self.others:
             trained = (f"{TRAINING}={TRAINING}",) if self.others[kind].is_trained else ()
-            return self.own_struct(kind, value), trained
-        return layer_of(value, self.size)
+            return *self.own_struct(kind, value), trained
+        type_, options = layer_of(self.with_numbers(value), self.size)
+        return type_, "", options
 
-    def own_struct(self, kind: str, value: ast.Call) -> str:
-        """The type of a struct that another class of the file becomes."""
-        sizes = self.others[kind].sizes
-        given = arguments(value, sizes)
-        return f"{kind}[{', '.join(self.size(given[name]) for name in sizes)}]" if sizes else kind
+    def own_struct(self, kind: str, value: ast.Call) -> tuple[str, str]:
+        """The type of a struct that another class of the file becomes, and how it is made if that takes numbers."""
+        other = self.others[kind]
+        given = arguments(value if other.is_ordered else _by_name(value), other.parameters)
+        sizes = ", ".join(self.size(given[name]) for name in other.sizes)
+        type_ = f"{kind}[{sizes}]" if sizes else kind
+        numbers = {name: self.number(given[name], "initial") for name in other.numbers if name in given}
+        made = ", ".join(f"{name}={ast.unparse(value)}" for name, value in numbers.items())
+        return type_, f"{type_}({made})" if made else ""
 
-    def sequence(self, name: str, value: ast.Call) -> _Field:
+    def sequence(self, name: str, value: ast.Call) -> Field:
         declared, steps = list[str](), list[tuple[str, tuple[str, ...]]]()
         for number, item in enumerate(value.args):
             one = self.field(f"{name}_{number}", item)
             declared += one.declared
             steps += one.steps or [(f"self.{name}_{number}", ())]
-        return _Field(tuple(declared), tuple(steps))
+        return Field(tuple(declared), tuple(steps))
 
-    def repeated(self, name: str, value: ast.Call) -> _Field:
+    def repeated(self, name: str, value: ast.Call) -> Field:
         (made,) = value.args
         if not isinstance(made, ast.ListComp) or len(made.generators) != 1 or made.generators[0].ifs:
             raise NoCounterpart
         walked = made.generators[0].iter
         if not isinstance(walked, ast.Call) or last_name(walked.func) != "range" or len(walked.args) != 1:
             raise NoCounterpart
-        type_, options = self.layer(made.elt)
-        return _Field((f"{name}: List[{self.size(walked.args[0])}, {type_}]",), items=options)
+        type_, initial, options = self.layer(made.elt)
+        count = self.size(walked.args[0])
+        each = f" = [{initial} for _ in range({count})]" if initial else ""
+        return Field((f"{name}: List[{count}, {type_}]{each}",), items=options)
 
-    def parameter(self, name: str, value: ast.Call) -> _Field:
+    def parameter(self, name: str, value: ast.Call) -> Field:
         (filled,), factor = value.args, ""
         match filled:
             case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant() as right):
@@ -245,7 +270,7 @@ class _Struct:
         if function is None:
             raise NoCounterpart
         sizes = ", ".join(map(self.size, filled.args))
-        return _Field((f"{name}: Tensor[{sizes}, f32] = {function}({sizes}){factor}",))
+        return Field((f"{name}: Tensor[{sizes}, f32] = {function}({sizes}){factor}",))
 
     def size(self, value: ast.expr) -> str:
         return size_text(value, self.size_name)
@@ -256,68 +281,70 @@ class _Struct:
         self.used.add(name)
         return _size_name(name)
 
+    # -- numbers that are no sizes
+
+    def number(self, value: ast.expr, where: str = "method") -> ast.expr:
+        """What computes a number of parameters, as it is written in a method, or in the initial value of a field."""
+        if any(isinstance(part, ast.Name) and part.id not in self.parameters for part in ast.walk(value)):
+            raise NoCounterpart
+        if not all(isinstance(part, _ARITHMETIC) for part in ast.walk(value)):
+            raise NoCounterpart
+        written: ast.expr = _Numbers(self, where).visit(ast.parse(ast.unparse(value), mode="eval").body)
+        return written
+
+    def with_numbers(self, call: ast.Call) -> ast.Call:
+        """A call whose arguments may be numbers: as methods write them. Sizes stay what they are."""
+        args = [_Numbers(self, "option").visit(item) for item in call.args]
+        keywords = [ast.keyword(item.arg, _Numbers(self, "option").visit(item.value)) for item in call.keywords]
+        return ast.Call(call.func, args, keywords)
+
+    def number_field(self, name: str) -> str:
+        """`heads: int`, `p: float = 0.1`."""
+        assert self.made is not None
+        args = self.made.args
+        places = [*args.args, *args.kwonlyargs]
+        defaults = [*[None] * (len(args.args) - len(args.defaults)), *args.defaults, *args.kw_defaults]
+        argument, default = next((a, d) for a, d in zip(places, defaults, strict=True) if a.arg == name)
+        said = argument.annotation.id if isinstance(argument.annotation, ast.Name) else ""
+        kind = type(default.value).__name__ if isinstance(default, ast.Constant) else said or "int"
+        if kind not in ("int", "bool", "float") or (default is not None and not isinstance(default, ast.Constant)):
+            raise NoCounterpart
+        return f"{name}: {kind}" + (f" = {ast.unparse(default)}" if default is not None else "")
+
     # -- methods
 
-    def method(self, item: ast.stmt, fields: Mapping[str, _Field]) -> str:
+    def method(self, item: ast.stmt, fields: Mapping[str, Field]) -> str:
         assert isinstance(item, ast.FunctionDef)
         if item.decorator_list:
             raise NoCounterpart
-        written = _Calls(fields).visit(item)
-        written.name = "apply" if item.name == "forward" else item.name
-        written.returns = None
-        for arg in (*written.args.args, *written.args.kwonlyargs):
-            arg.annotation = None
-        _take_training(written)
-        lines = ast.unparse(written).replace(f"{TRAINING}: bool=True", _TRAINED).split("\n")
-        return "\n".join(f"    {line}" if line else line for line in lines)
+        asserted = [line for line in (self.made.body if self.made else ()) if isinstance(line, ast.Assert)]
+        written = list[ast.stmt](ast.Assert(self.number(line.test), line.msg) for line in asserted)
+        return ported_method(item, fields, written)
 
 
-class _Calls(ast.NodeTransformer):
-    """Writes what is called in the place of fields that are none, or that have options."""
+class _Numbers(ast.NodeTransformer):
+    """Writes parameters of `__init__` as what they are here: sizes, or fields."""
 
-    def __init__(self, fields: Mapping[str, _Field]) -> None:
-        self.fields = fields
-        self.items: dict[str, tuple[str, ...]] = {}
+    def __init__(self, struct: _Struct, where: str) -> None:
+        self.struct, self.where = struct, where
 
-    def visit_For(self, node: ast.For) -> ast.For:
-        """Names that go over a list of layers."""
-        field = self.fields.get(last_name(node.iter)) if _is_own(node.iter) else None
-        if field is not None and isinstance(node.target, ast.Name):
-            self.items[node.target.id] = field.items
-        self.generic_visit(node)
-        return node
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        self.generic_visit(node)
-        return ast.Name(TRAINING, ast.Load()) if _is_own(node) and node.attr == TRAINING else node
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and self.items.get(node.func.id):
-            return _called(node, ((node.func.id, self.items[node.func.id]),))
-        field = self.fields.get(last_name(node.func)) if _is_own(node.func) else None
-        return node if field is None or not field.steps else _called(node, field.steps)
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.struct.used:
+            return node if self.where == "option" else ast.Name(_size_name(node.id), ast.Load())
+        if node.id not in self.struct.parameters or not self.struct.is_read:
+            return node
+        self.struct.held.add(node.id)
+        if self.where == "initial":
+            return node
+        return ast.Attribute(ast.Name("self", ast.Load()), node.id, ast.Load())
 
 
-def _called(node: ast.Call, steps: tuple[tuple[str, tuple[str, ...]], ...]) -> ast.expr:
-    """One call after the other, of what the first one is given."""
-    value = ", ".join(map(ast.unparse, (*node.args, *node.keywords)))
-    for function, options in steps:
-        value = f"{function}({', '.join((value, *options))})" if function else value
-    return ast.parse(value, mode="eval").body
-
-
-def _take_training(method: ast.FunctionDef) -> None:
-    """A parameter for what a method reads of that name."""
-    read = {node.id for line in method.body for node in ast.walk(line) if isinstance(node, ast.Name)}
-    args = method.args
-    if TRAINING in read and all(arg.arg != TRAINING for arg in (*args.args, *args.kwonlyargs)):
-        args.args.append(ast.arg(TRAINING, ast.Name("bool", ast.Load())))
-        args.defaults.append(ast.Constant(True))
-
-
-def _is_own(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
+def _by_name(call: ast.Call) -> ast.Call:
+    """A call that is given names, as what they say they are."""
+    if not all(isinstance(item, ast.Name) for item in call.args):
+        raise NoCounterpart
+    named = [ast.keyword(item.id, item) for item in call.args if isinstance(item, ast.Name)]
+    return ast.Call(call.func, [], [*named, *call.keywords])
 
 
 def _size_name(name: str) -> str:
@@ -339,6 +366,6 @@ def _own_assignment(line: ast.stmt) -> tuple[str, ast.expr]:
     if not isinstance(line, ast.Assign) or len(line.targets) != 1:
         raise NoCounterpart
     (target,) = line.targets
-    if not isinstance(target, ast.Attribute) or not _is_own(target):
+    if not isinstance(target, ast.Attribute) or not is_own(target):
         raise NoCounterpart
     return target.attr, line.value

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tessera
+from tesserac.syntax.ported_class import ported_class
 from tests.diag.test_growing_lists import mended, offered
 
 NET = """import torch
@@ -84,7 +85,7 @@ FORWARD = "    def forward(self, x):\n        return self.a(x)\n"
         "self.a = nn.LSTM(d, 4, 2)",
         "self.a = nn.Linear(d, width)",
         "self.a = make(d)",
-        "self.heads = d",
+        "self.heads = make",
         "for i in range(d): self.a = nn.Linear(d, d)",
     ],
 )
@@ -136,3 +137,55 @@ def test_sizes_of_a_struct_stand_in_brackets() -> None:
 def test_a_tensor_is_taken_apart() -> None:
     text = mended("def f(edges: Tensor[2, E, i64]):\n    src, dst = edges\n    return src - dst\n")
     assert "src, dst = unbind(edges)" in text
+
+
+HEADS = """class Attention(nn.Module):
+    def __init__(self, dim, heads, p: float = 0.0):
+        super().__init__()
+        assert dim % heads == 0
+        self.dim = dim
+        self.heads = heads
+        self.size = dim // heads
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.drop = nn.Dropout(p)
+
+    def forward(self, x):
+        q, k, v = self.qkv(x).split(self.dim, dim=2)
+        return self.drop(q.view(x.size(0), x.size(1), self.heads, self.size).sum(2))
+
+class Layers(nn.Module):
+    def __init__(self, dim, heads, depth):
+        super().__init__()
+        self.first = Attention(dim, 2 * heads)
+        self.rest = nn.ModuleList([Attention(dim, heads, p=0.5) for _ in range(depth)])
+
+    def forward(self, x):
+        for layer in self.rest:
+            x = layer(x)
+        return self.first(x)
+"""
+OF_HEADS = """struct Layers[Dim, Depth]:
+    heads: int
+    first: Attention[Dim] = Attention[Dim](heads=2 * heads)
+    rest: List[Depth, Attention[Dim]] = [Attention[Dim](heads=heads, p=0.5) for _ in range(Depth)]
+
+    def apply(self, x, training: bool = True):
+        for layer in self.rest:
+            x = layer(x, training=training)
+        return self.first(x, training=training)"""
+
+
+def test_numbers_that_are_no_sizes_are_fields() -> None:
+    """And are handed on to the structs within, whichever of the classes is a struct by now."""
+    attention = ported_class(HEADS, 0)
+    assert attention is not None
+    lines = attention.text.splitlines()
+    fields = ["    heads: int", "    p: float = 0.0", "    qkv: Linear[Dim, 3 * Dim]"]
+    assert lines[:4] == ["struct Attention[Dim]:", *fields]
+    assert "        assert Dim % self.heads == 0" in lines
+    assert "        q, k, v = self.qkv(x).chunk(3, dim=2)" in lines
+    assert "dropout(q.view(x.size(0), x.size(1), self.heads, Dim // self.heads).sum(2), self.p, training=" in lines[-1]
+    layers = ported_class(HEADS, HEADS.index("class Layers"))
+    assert layers is not None and layers.text == OF_HEADS
+    half = attention.text + HEADS[attention.end :].replace("2 * heads", "heads").replace("p=0.5", "p=heads")
+    assert ported_class(half, half.index("class Layers")) is not None

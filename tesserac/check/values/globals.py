@@ -14,7 +14,14 @@ from tesserac.check.model import typed
 from tesserac.check.model.scope import Lost
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_calls import call_here, within
-from tesserac.check.names.foreign_names import MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
+from tesserac.check.names.foreign_names import (
+    DTYPE_WORDS,
+    MODULES,
+    NAMES,
+    NO_MODULE,
+    called_here,
+    meant_otherwise,
+)
 from tesserac.check.names.foreign_operators import constructor_here
 from tesserac.check.names.refs import (
     ALGEBRA,
@@ -131,6 +138,9 @@ def is_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None = 
         pass
     elif (meant := meant_otherwise(node.name, set(path[:-1]))) is not None:
         draft.remark(meant)
+    elif node.name in DTYPE_WORDS:
+        dtype = DTYPE_WORDS[node.name]
+        draft.replace(f"here it is `{dtype}`", node.span, dtype, advice=f"here it is `{dtype}`")
     elif (other := _other_name(body, node.name)) is not None:
         draft.replace(f"here it is `{other}`", node.span, other, advice=f"here it is `{other}`")
     elif body.rules.resolve(node.name) is not None:
