@@ -96,10 +96,12 @@ def _take_together(launch: Op, count: int) -> None:
 
 
 def _shares_vectors(launch: Op) -> bool:
-    """Whether rows of narrow numbers, which are bound by instructions, read several vectors that all rows share."""
+    """Whether rows of narrow numbers, which are bound by instructions, read several vectors that all rows share, and
+    nothing else: two rows of each of two tensors have no room in registers."""
     fold, ins = launch_loops(launch)[-1], [memory(value) for value in launch_ins(launch)]
+    vectors = sum(mem.dims == (fold.size,) for mem in ins)
     narrow = all(mem.dtype.bits < WIDE_BITS for mem in ins)
-    return narrow and sum(mem.dims == (fold.size,) for mem in ins) >= SHARED_VECTORS
+    return narrow and vectors >= SHARED_VECTORS and len(ins) == vectors + 1
 
 
 def _pair_rows(launch: Op) -> None:
