@@ -12,7 +12,15 @@ from collections.abc import Callable
 
 from tesserac.ir.core import Op, attr_tuple, clone_op
 from tesserac.schedule.cost import power_of_two_below
-from tesserac.schedule.dialect import Predicate, launch_ins, launch_kind, launch_loops, launch_units, memory
+from tesserac.schedule.dialect import (
+    Predicate,
+    launch_ins,
+    launch_kind,
+    launch_loops,
+    launch_outs,
+    launch_units,
+    memory,
+)
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.split import split
@@ -97,11 +105,12 @@ def _take_together(launch: Op, count: int) -> None:
 
 def _shares_vectors(launch: Op) -> bool:
     """Whether rows of narrow numbers, which are bound by instructions, read several vectors that all rows share, and
-    nothing else: two rows of each of two tensors have no room in registers."""
+    one tensor becomes one: two rows of each of several have no room in registers."""
     fold, ins = launch_loops(launch)[-1], [memory(value) for value in launch_ins(launch)]
     vectors = sum(mem.dims == (fold.size,) for mem in ins)
     narrow = all(mem.dtype.bits < WIDE_BITS for mem in ins)
-    return narrow and vectors >= SHARED_VECTORS and len(ins) == vectors + 1
+    one = len(ins) == vectors + 1 and len(launch_outs(launch)) == 1
+    return narrow and vectors >= SHARED_VECTORS and one
 
 
 def _pair_rows(launch: Op) -> None:
