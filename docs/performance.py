@@ -118,6 +118,7 @@ FILES = {
     "growth": "how cost grows with sizes, in loops",
     "linalg-x86_64": "systems, factors, eigenvalues and singular values beside NumPy and PyTorch, x86",
     "mutants": "how messages do on 1000 broken programs",
+    "npbench-two-cores-x86_64": "the programs of NPBench on two cores each, two days later",
     "npbench-x86_64": "the programs of NPBench, against NumPy, Numba and JAX",
     "operator-sweep": "every kind of operator under every operation, beside its matrix",
     "operators-x86_64": "functions of the library beside PyTorch, one thread of an x86 processor",

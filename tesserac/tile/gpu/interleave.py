@@ -80,8 +80,12 @@ def _interleave(workspace: Value, kernels: dict[str, Op], module: Module) -> Non
 
 
 def _views(kernel: Op, launch: Op, workspace: Value, plane: Dim) -> list[_View] | None:
-    """How a kernel sees a workspace, where all its views are of the same numbers, and both parts are reached."""
-    pairs = zip(kernel_memrefs(kernel), launch.operands, strict=True)
+    """How a kernel sees a workspace, where all its views are of the same numbers, and both parts are reached. Kernels
+    that take one operand as several memories are none of these."""
+    memories = kernel_memrefs(kernel)
+    if len(memories) != len(launch.operands):
+        return None
+    pairs = zip(memories, launch.operands, strict=True)
     views = [_view(value, plane) for value, operand in pairs if operand is workspace]
     found = [view for view in views if view is not None]
     moves = [(view, user) for view in found for user, _ in view.value.uses]
