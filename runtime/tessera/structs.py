@@ -1,4 +1,4 @@
-"""Structs of a module as Python classes: `m.MLP(8, 16, 4, seed=0)`, `m.MLP(w1=a, b1=b, w2=c)`.
+"""Structs of a module as Python classes: `m.MLP(8, 16, 4)`, `m.MLP[8, 16, 4](seed=0)`, `m.MLP(w1=a, b1=b, w2=c)`.
 
 Enters: a struct's interface, and a way to make the fields that are not given. Leaves: a class whose objects have the
 fields as attributes and the struct's methods as methods. Arrays are checked where the object is used.
@@ -7,6 +7,7 @@ fields as attributes and the struct's methods as methods. Arrays are checked whe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import ClassVar, Protocol
 
 from tessera.errors import WRONG_ARGUMENTS, TesseraError, failure
@@ -36,8 +37,13 @@ class StructValue:
 
     def __init__(self, *sizes: object, **given: object) -> None:
         seed = given.pop(SEED, None)
+        sizes = _with_named(self._interface, sizes, given)
         for name, value in _complete(self._interface, self._maker, sizes, given, seed).items():
             setattr(self, name, value)
+
+    def __class_getitem__(cls, sizes: object) -> Callable[..., StructValue]:
+        """`m.MLP[8, 16, 4](seed=0)`, as the language writes it."""
+        return partial(cls, *(sizes if isinstance(sizes, tuple) else (sizes,)))
 
     def __setattr__(self, name: str, value: object) -> None:
         if all(name != field for field, _ in self._interface.fields):
@@ -58,6 +64,16 @@ class StructValue:
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={_show(getattr(self, name))}" for name, _ in self._interface.fields)
         return f"{self._interface.name}({shown})"
+
+
+def _with_named(struct: StructInterface, sizes: tuple[object, ...], given: dict[str, object]) -> tuple[object, ...]:
+    """All sizes, of which the last may be given by name; those are taken out of `given`."""
+    named = {name: given.pop(name) for name in struct.sizes if name in given}
+    rest = struct.sizes[len(sizes) :]
+    if named and named.keys() != set(rest):
+        left = _listed([name for name in struct.sizes if name not in named][len(sizes) :]) or "none more"
+        raise failure(WRONG_ARGUMENTS, f"`{struct.name}` takes each of its sizes once: it needs {left}")
+    return (*sizes, *(named[name] for name in rest)) if named else sizes
 
 
 def _complete(

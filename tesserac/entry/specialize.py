@@ -245,7 +245,7 @@ class _Reader:
 
 
 def _struct_type(decl: StructDecl, dims: tuple[Dim, ...], fields: tuple[tuple[str, Type], ...]) -> StructType:
-    return StructType(decl.owner, decl.name, dims, fields)
+    return StructType(decl.owner, decl.name, dims, fields, decl.buffers)
 
 
 def _static(value: Static) -> Type:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, compress
 
+from tesserac.base.dataclass import dataclass
 from tesserac.check.model import typed
 from tesserac.check.model.typed import STREAM
 from tesserac.graph.applying import apply_operator
@@ -22,6 +24,8 @@ from tesserac.graph.built import (
     is_scaled,
     known_of,
     leaves_of,
+    moves,
+    moving_leaves,
     number_of,
     regrow,
     replant,
@@ -47,14 +51,30 @@ from tesserac.ir import forms
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Value
 from tesserac.ops.convert import Cast
-from tesserac.ops.create import Arange, Full
+from tesserac.ops.create import Arange, Full, Zeros
 from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
 from tesserac.ops.shape import Expand, Permute
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F64, U64
 from tesserac.types.leaves import leaf_types, run_time_type
-from tesserac.types.ty import TensorType, Type, parts
+from tesserac.types.ty import TensorType, TupleType, Type, parts
+
+
+@dataclass(frozen=True)
+class _Differentiated:
+    """A function whose derivative is asked for: its region and what that gives, the arguments that count, by name; the
+    leaves of all arguments, and of the tangents or cotangents."""
+
+    block: Block
+    value: Built
+    by: Built
+    args: list[Value]
+    seeds: list[Value]
+
+
+def _places(leaves: Sequence[Value]) -> tuple[int, ...]:
+    return tuple(leaf.index for leaf in leaves)
 
 
 class Expressions:
@@ -162,20 +182,45 @@ class Expressions:
         inner, block = dict(names), Block()
         for name, arg in zip(expression.params, expression.args, strict=True):
             inner[name] = add_arguments(block, name, arg.type)
-        leaves = [leaf for place in expression.wrt for leaf in leaves_of(inner[expression.params[place]])]
-        wrt = [leaf.index for leaf in smooth(leaves)]
         with self._inside(block):
             value = self._settled(self.expression(expression.value, inner), expression.value.type)
             self.builder.op("form.yield", leaves_of(value))
         seeds = [self._settled(self.expression(seed, names), seed.type) for seed in expression.seeds]
-        operands = [leaf for built in (*args, *seeds) for leaf in leaves_of(built)]
-        name = VJP if expression.reverse else JVP
-        attrs: dict[str, Attr] = {"wrt": tuple(wrt)}
+        by = tuple(inner[expression.params[place]] for place in expression.wrt)
+        built = _Differentiated(block, value, by, leaves_of(tuple(args)), leaves_of(tuple(seeds)))
+        return self._pulled_back(expression, built) if expression.reverse else self._pushed_forward(expression, built)
+
+    def _pushed_forward(self, expression: typed.Derivative, built: _Differentiated) -> Built:
+        """What the value changes by; nobody asks for the changes of its buffers."""
+        pair = expression.type
+        assert isinstance(pair, TupleType)
+        wrt = moving_leaves(built.by, TupleType(tuple(seed.type for seed in expression.seeds)))
+        outputs = leaves_of(built.value)
+        types = [leaf.type for leaf in (*outputs, *smooth(outputs))]
+        op = self.builder.op(JVP, [*built.args, *built.seeds], types, {"wrt": _places(wrt)}, (built.block,))
+        changes = compress(op.results[len(outputs) :], moves(built.value, pair.items[1]))
+        return regrow(pair, chain(op.results[: len(outputs)], changes))
+
+    def _pulled_back(self, expression: typed.Derivative, built: _Differentiated) -> Built:
+        """The cotangents of the arguments; that of a buffer of the value is zero."""
+        pair, value, (seed,) = expression.type, built.value, expression.seeds
+        assert isinstance(pair, TupleType)
+        wrt = moving_leaves(built.by, pair.items[1])
+        attrs: dict[str, Attr] = {"wrt": _places(wrt)}
+        outputs = leaves_of(value)
         if expression.has_aux:
             assert isinstance(value, tuple)
-            attrs[AUX] = len(leaves_of(value[1]))
-        op = self.builder.op(name, operands, list(leaf_types(expression.type)), attrs, (block,))
-        return regrow(expression.type, iter(op.results))
+            value, besides = value
+            attrs[AUX] = len(leaves_of(besides))
+        given, counted = iter(built.seeds), zip(smooth(leaves_of(value)), moves(value, seed.type), strict=True)
+        cotangents = [next(given) if counts else self._zeros(leaf) for leaf, counts in counted]
+        types = [leaf.type for leaf in (*outputs, *wrt)]
+        op = self.builder.op(VJP, [*built.args, *cotangents], types, attrs, (built.block,))
+        return regrow(pair, iter(op.results))
+
+    def _zeros(self, like: Value) -> Value:
+        type_ = forms.tensor_type(like)
+        return apply_operator(self.builder, Zeros(type_.dims, type_.dtype, type_.policy))
 
     def _mapped(self, expression: typed.Mapped, names: Names) -> Built:
         """The function for one element as a region. What is random depends on the element as it does on the iteration

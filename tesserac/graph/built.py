@@ -6,10 +6,12 @@ Enters: types and leaves. Leaves: `Built`, grown out of its leaves, and the name
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import compress
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.check.model.typed import STREAM
+from tesserac.graph.autodiff.dialect import smooth
 from tesserac.ir.core import Block, Value
 from tesserac.types.dims import Dim
 from tesserac.types.leaves import run_time_parts, run_time_type
@@ -63,6 +65,20 @@ def leaves_of(built: Built) -> list[Value]:
     if isinstance(built, tuple):
         return [leaf for item in built for leaf in leaves_of(item)]
     return [built] if isinstance(built, Value) else []
+
+
+def moves(built: Built, tangent: Type) -> list[bool]:
+    """Of each leaf that could have a tangent, whether this type of one has it: a buffer has none."""
+    if isinstance(built, tuple):
+        inner = run_time_parts(tangent)
+        types = [tangent] * len(built) if inner is None else [part for _, part in inner]
+        return [flag for item, part in zip(built, types, strict=True) for flag in moves(item, part)]
+    return [run_time_type(tangent) is not None for _ in smooth(leaves_of(built))]
+
+
+def moving_leaves(built: Built, tangent: Type) -> list[Value]:
+    """The leaves that have a tangent."""
+    return list(compress(smooth(leaves_of(built)), moves(built, tangent)))
 
 
 def regrow(ty: Type, leaves: Iterator[Value]) -> Built:

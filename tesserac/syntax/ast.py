@@ -179,6 +179,16 @@ class FunctionDef(Node, Late):
     body: tuple[Stmt, ...]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class BufferDecl(Node):
+    """`buffer name: annotation = init`, which a struct makes a field of."""
+
+    name: str
+    name_span: Span
+    annotation: Expr
+    init: Expr | None
+
+
 Stmt = (
     ExpressionStatement
     | Assignment
@@ -194,6 +204,7 @@ Stmt = (
     | While
     | With
     | FunctionDef
+    | BufferDecl
     | ErrorStatement
 )
 
@@ -258,6 +269,7 @@ class FieldDef(Node):
     name_span: Span
     annotation: Expr
     init: Expr | None
+    is_buffer: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)

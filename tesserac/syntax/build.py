@@ -292,7 +292,10 @@ class Builder:
             elif isinstance(statement, ast.AnnotatedAssignment) and isinstance(statement.target, ast.Name):
                 target = statement.target
                 field = (target.id, target.span, statement.annotation, statement.value)
-                fields.append(ast.FieldDef(statement.span, *field))
+                fields.append(ast.FieldDef(statement.span, *field, is_buffer=False))
+            elif isinstance(statement, ast.BufferDecl):
+                field = (statement.name, statement.name_span, statement.annotation, statement.init)
+                fields.append(ast.FieldDef(statement.span, *field, is_buffer=True))
             elif not _is_empty(statement):
                 what = describe_statement(statement)
                 draft = self.sink.error(

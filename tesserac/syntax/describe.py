@@ -36,6 +36,7 @@ _STATEMENTS: dict[type, str] = {
     ast.Import: "`import`",
     ast.FromImport: "`from ... import`",
     ast.ParamDecl: "`param`",
+    ast.BufferDecl: "`buffer`",
     ast.StructDef: "`struct`",
     ast.TestBlock: "`test`",
     ast.FunctionDef: "`def`",

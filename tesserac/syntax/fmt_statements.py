@@ -272,7 +272,7 @@ class Statements:
         return join_all([*docs, self.layout.outside(value)])
 
     def declaration(self, branch: Branch) -> Doc:
-        """`name: type = value`, with `param` before it or not."""
+        """`name: type = value`, with `param` or `buffer` before it or not."""
         docs: list[Doc] = []
         role = Role.VALUE
         for part in branch.parts:
@@ -333,7 +333,7 @@ SIMPLE: dict[str, Callable[[Statements, Branch], Doc]] = {
     **dict.fromkeys(("expression_statement", "augmented_assignment", "return"), Statements.plain),
     **dict.fromkeys(("pass", "break", "continue"), Statements.plain),
     "assignment": Statements.assignment,
-    **dict.fromkeys(("annotated_assignment", "param_decl"), Statements.declaration),
+    **dict.fromkeys(("annotated_assignment", "param_decl", "buffer_decl"), Statements.declaration),
     "assert": Statements.assert_,
     **dict.fromkeys(("import", "from_import"), Statements.import_),
 }

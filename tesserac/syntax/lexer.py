@@ -34,6 +34,7 @@ _ENDS_OPERAND = frozenset(("NAME", "INT", "FLOAT", "STRING", ")", "]", "}", "Non
 _STATEMENT_WORDS = {
     "struct": ("_STRUCT", re.compile(r"[ \t]+([^\W\d]\w*)[ \t]*[\[:]")),
     "param": ("_PARAM", re.compile(r"[ \t]+([^\W\d]\w*)[ \t]*:")),
+    "buffer": ("_BUFFER", re.compile(r"[ \t]+([^\W\d]\w*)[ \t]*:")),
     "test": ("_TEST", re.compile(r"[ \t]*()[rR]?[\"']")),
 }
 _HEADER_WORDS = {"where": "_WHERE", "uses": "_USES"}

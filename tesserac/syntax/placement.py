@@ -56,7 +56,7 @@ def _item(statement: ast.Stmt | ast.Item, sink: Sink) -> ast.Item | None:
         return ast.ConstDef(statement.span, statement.targets, None, statement.value)
     if isinstance(statement, ast.AnnotatedAssignment) and statement.value is not None:
         return ast.ConstDef(statement.span, (statement.target,), statement.annotation, statement.value)
-    if not isinstance(statement, ast.ErrorStatement | ast.Return):  # those have their diagnostic already
+    if not isinstance(statement, ast.ErrorStatement | ast.Return | ast.BufferDecl):  # those are reported already
         what = describe_statement(statement)
         sink.error(E0110, at=_head(statement), what=what, where="at module level").remark(_ADVICE)
     return None
@@ -78,6 +78,8 @@ def _check_jumps(statement: ast.Stmt | ast.Item, inside: _Inside, sink: Sink) ->
             sink.error(E0110, at=_head(statement), what="`return`", where="outside a function")
         case ast.Break() | ast.Continue() if not inside.loop:
             sink.error(E0110, at=statement.span, what=describe_statement(statement), where="outside a loop")
+        case ast.BufferDecl():
+            sink.error(E0110, at=statement.span, what="`buffer`", where="outside a struct")
         case ast.StructDef():
             for method in statement.methods:
                 _check_jumps(method, inside, sink)

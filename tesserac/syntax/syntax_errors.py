@@ -218,6 +218,7 @@ def _doubled(site: _Site) -> bool:
 
 
 _DECLARATIONS = {
+    "buffer": "`buffer` is followed by a name, `:` and a type",
     "param": "`param` is followed by a name, `:` and a type",
     "struct": "`struct` is followed by a name, its parameters in `[]` if it has any, and `:`",
     "test": "`test` is followed by its name in quotes and `:`",

@@ -155,6 +155,8 @@ class StructType:
     name: str
     dims: tuple[Dim, ...]
     fields: tuple[tuple[str, Type], ...]
+    buffers: frozenset[str]
+    """The fields that no derivative is taken by, which are no weights: running means, tables."""
 
     def position(self, field: str) -> int | None:
         return next((i for i, (name, _) in enumerate(self.fields) if name == field), None)
@@ -293,7 +295,7 @@ def with_parts(type_: Aggregate, new: Iterable[Type]) -> Aggregate:
         return TransformType(type_.transform, tuple(new), type_.settings)
     named = tuple(zip(part_names(type_), new, strict=True))
     if isinstance(type_, StructType):
-        return StructType(type_.module, type_.name, type_.dims, named)
+        return StructType(type_.module, type_.name, type_.dims, named, type_.buffers)
     return FunctionType(type_.module, type_.name, named)
 
 
@@ -314,7 +316,7 @@ def map_dims(type_: Type, change: Callable[[Dim], Dim]) -> Type:
             return ListType(change(type_.count), map_dims(type_.item, change))
         case StructType():
             fields = tuple((name, map_dims(field, change)) for name, field in type_.fields)
-            return StructType(type_.module, type_.name, tuple(map(change, type_.dims)), fields)
+            return StructType(type_.module, type_.name, tuple(map(change, type_.dims)), fields, type_.buffers)
         case RecordType():
             return RecordType(type_.kind, tuple((name, map_dims(field, change)) for name, field in type_.fields))
         case TupleType() | DictType() | FunctionType() | TransformType() | OperatorType():

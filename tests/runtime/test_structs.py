@@ -408,3 +408,15 @@ def test_what_is_declared_behind_is_no_value() -> None:
     text += "def f() -> S[3]:\n    return S[3]()\n"
     with pytest.raises(tessera.TesseraError, match="nothing here is called `k`"):
         tessera.compile(text)
+
+
+def test_sizes_are_given_in_brackets_or_by_name() -> None:
+    module: Any = tessera.compile(NET)
+    by_place, in_brackets, by_name = module.Linear(2, 3), module.Linear[2, 3](seed=0), module.Linear(2, H=3)
+    assert by_place.w.shape == in_brackets.w.shape == by_name.w.shape == module.Linear(H=3, D=2).w.shape == (2, 3)
+    assert module.Deep[2, 3]().blocks[1].w.shape == (3, 3)
+    assert module.Plain(w=np.ones(2, np.float32), D=2).v.shape == (2,)
+    with pytest.raises(tessera.TesseraError, match="takes each of its sizes once: it needs `D`"):
+        module.Linear(H=3)
+    with pytest.raises(tessera.TesseraError, match="takes each of its sizes once"):
+        module.Linear(2, 3, H=3)

@@ -48,8 +48,8 @@ def test_every_rule_of_the_grammar_has_a_layout() -> None:
     """A new statement or expression of the grammar must be laid out here, too."""
     statements = {
         "expression_statement", "assignment", "annotated_assignment", "augmented_assignment", "return", "assert",
-        "pass", "break", "continue", "import", "from_import", "param_decl", "if", "elif", "for", "while", "with",
-        "struct_def", "test_block",
+        "pass", "break", "continue", "import", "from_import", "param_decl", "buffer_decl", "if", "elif", "for", "while",
+        "with", "struct_def", "test_block",
     }  # fmt: skip
     assert HEADERS.keys() | SIMPLE.keys() == statements
     assert LAYOUTS.keys() == EXPRESSIONS | {"dict_entry"}

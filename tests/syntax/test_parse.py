@@ -51,7 +51,7 @@ from tests.support.paths import CASES
             "[FunctionDef([], 'g', [Parameter('y', None, None, False)], None, [], None, None, [Return(y)])]",
         ),
         ("...", "[ExpressionStatement(...)]"),
-        ("param = 1; test(param); struct[0] = where", None),
+        ("param = 1; test(param); struct[0] = where; buffer = 2", None),
         ("x = a \\\n    + b", "[Assignment([x], (a + b))]"),
         ("x = (a\n+ b)  # comment\n# more", "[Assignment([x], (a + b))]"),
     ],

@@ -23,7 +23,7 @@ from tests.support.sampling import examples
 SEEDS = [
     path.read_text(encoding="utf-8") for path in sorted((CASES / "seeds").glob("*.tess"))
 ]
-KEYWORDS = "def struct param test from import if elif else for while with return assert pass lambda in is not or"
+KEYWORDS = "def struct param buffer test from import if elif else for while with return assert pass lambda in is not or"
 SIGNS = '( ) [ ] { } : ; , . ... -> = == += @ ∘ * ** / // | & ~ < \' " \'\'\' """ f" {x} \\ # \0 class x y 1 1.5 0x'
 LAYOUT = ("\n", "\n    ", "\n\t", "\n        ", " ", "\r\n", "\ufeff", "é", "漢", "\ud800")
 WORDS = [*KEYWORDS.split(), *SIGNS.split(), *LAYOUT]

@@ -47,7 +47,7 @@ TENSOR_ATTRIBUTES = {
     "rank": "The number of dims.",
 }
 TYPES = ("Tensor", "int", "float", "bool", "str", "fn")
-SOFT_KEYWORDS = ("struct", "param", "test", "where", "uses")
+SOFT_KEYWORDS = ("struct", "param", "buffer", "test", "where", "uses")
 
 _WORD = re.compile(r"[^\W\d]?\w*\Z")
 _IN_BRACKETS = re.compile(r"\[([^\[\]]*)")

@@ -15,7 +15,7 @@ from tesserac.check.analysis.walking import Find, Mark, Marks, Names, Problem, W
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import SYMBOLS
 from tesserac.check.state.body import Body
-from tesserac.check.values.tangents import is_smooth
+from tesserac.check.values.tangents import is_smooth, tangent_type
 from tesserac.diag.codes.differentiation import E0702
 from tesserac.diag.sink import Draft
 
@@ -29,7 +29,7 @@ def check_derivatives(body: Body, asked: Sequence[typed.Derivative], find: Find)
     for derivative in asked:
         walk = _Changes(find, derivative.reverse)
         counted = {derivative.params[place]: derivative.args[place].type for place in derivative.wrt}
-        names: Names = {name: marked(type_, Mark(), is_smooth) for name, type_ in counted.items()}
+        names: Names = {name: marked(tangent_type(type_), Mark(), is_smooth) for name, type_ in counted.items()}
         problem = first_problem([walk.value(derivative.value, names)])
         if problem is not None:
             _report(body, derivative, problem)

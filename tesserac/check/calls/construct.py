@@ -78,7 +78,7 @@ def construct(
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
     fields = tuple((field.name, value.type) for field, value in zip(decl.fields, values, strict=True))
-    return make_value(StructType(decl.owner, decl.name, known, fields), values, callee.span)
+    return make_value(StructType(decl.owner, decl.name, known, fields, decl.buffers), values, callee.span)
 
 
 def _are_sizes(decl: StructDecl, args: Sequence[Arg]) -> bool:

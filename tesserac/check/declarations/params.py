@@ -113,7 +113,8 @@ def _type(spec: TypeSpec) -> Type:
             return TensorType(tuple(dim.dim for dim in spec.dims), element.dtype, element.policy)
         case StructSpec(args=args) if args is not None:
             fields = tuple((f.name, _type(f.spec)) for f in field_specs(spec))
-            return StructType(spec.decl.owner, spec.decl.name, tuple(arg.dim for arg in args), fields)
+            decl = spec.decl
+            return StructType(decl.owner, decl.name, tuple(arg.dim for arg in args), fields, decl.buffers)
         case ListSpec(count=count) if count.dim.constant is not None:
             return TupleType((_type(spec.item),) * count.dim.constant)
         case TupleSpec(items=items):

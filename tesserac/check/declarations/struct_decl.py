@@ -26,6 +26,7 @@ from tesserac.check.model.specs import (
     untold_sizes,
 )
 from tesserac.check.names.foreign_names import PYTHON_METHODS
+from tesserac.check.names.struct_items import COMPILE_TIME
 from tesserac.check.names.type_attributes import refuse_attributes
 from tesserac.diag.codes.names import E0202, E0204, E0221
 from tesserac.diag.diagnostic import Applicability, Edit
@@ -54,7 +55,12 @@ def _field(reader: AnnotationReader, node: ast.FieldDef, sink: Sink) -> FieldSpe
             "a field is a tensor with its dims, a number, a struct or operator with its sizes, or a list of one"
         )
         spec = ErrorSpec(spec.span)
-    return FieldSpec(node.name, spec, node.init, node.name_span)
+    if node.is_buffer and isinstance(spec, ScalarSpec) and spec.kind in COMPILE_TIME:
+        problem = f"`{node.name}` is known while compiling, and no weight: it needs no `buffer`"
+        word = node.span._replace(end=node.name_span.start)
+        draft = sink.error(E0204, at=word, problem=problem)
+        draft.replace("leave `buffer` out", word, "", applicability=Applicability.SAFE)
+    return FieldSpec(node.name, spec, node.init, node.name_span, node.is_buffer)
 
 
 def _is_complete(spec: TypeSpec) -> bool:

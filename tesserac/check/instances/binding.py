@@ -286,7 +286,7 @@ class CallBinding:
             return None
         named = tuple((f.name, type_) for f, type_ in zip(spec.decl.fields, fields, strict=True) if type_ is not None)
         dims = tuple(arg.dim.substitute(self._known) for arg in spec.args)
-        return StructType(found.module, found.name, dims, named)
+        return StructType(found.module, found.name, dims, named, found.buffers)
 
     def _adapt_scalar(
         self, name: str, spec: ScalarSpec, found: Type, position: int, out: list[tuple[Dim, Dim, Reason]]

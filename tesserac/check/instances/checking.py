@@ -337,7 +337,8 @@ def _representative_struct(
         spec = StructSpec(spec.span, spec.decl, tuple(DimSpec(size, spec.span) for size in sizes))
     assert spec.args is not None
     fields = [(f.name, _representative(f"{name}.{f.name}", f.spec, storages, around)) for f in field_specs(spec)]
-    return StructType(spec.decl.owner, spec.decl.name, tuple(arg.dim for arg in spec.args), tuple(fields))
+    sizes, decl = tuple(arg.dim for arg in spec.args), spec.decl
+    return StructType(decl.owner, decl.name, sizes, tuple(fields), decl.buffers)
 
 
 def _representative_tensor(

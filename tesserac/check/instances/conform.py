@@ -169,7 +169,7 @@ def _conform_struct(body: Body, spec: StructSpec, value: typed.Expr) -> typed.Ex
     expected = tuple(arg.dim.substitute(symbols) for arg in spec.args) if spec.args is not None else found.dims
     for wanted, size, arg in zip(expected, found.dims, spec.args or (), strict=False):
         if not body.facts.same(wanted, size):
-            shown = StructType(found.module, found.name, expected, ()).show()
+            shown = StructType(found.module, found.name, expected, (), frozenset()).show()
             draft = body.sink.error(E0308, at=value.span, expected=shown, found=found.show())
             draft.note(arg.span, "declared here").because(f"{dim_text(size)} is not {dim_text(wanted)}")
             return body.error(value.span)

@@ -132,6 +132,7 @@ class FieldSpec:
     spec: TypeSpec
     init: ast.Expr | None
     span: Span
+    is_buffer: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +145,10 @@ class StructDecl:
     fields: tuple[FieldSpec, ...]
     methods: frozenset[str]
     span: Span
+
+    @property
+    def buffers(self) -> frozenset[str]:
+        return frozenset(field.name for field in self.fields if field.is_buffer)
 
 
 @dataclass(frozen=True)

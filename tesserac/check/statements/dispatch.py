@@ -63,8 +63,8 @@ def _check_statement(body: Body, node: ast.Stmt) -> list[typed.Stmt]:
     return [*frame.statements, *made]
 
 
-def _unread(body: Body, node: ast.ErrorStatement) -> list[typed.Stmt]:
-    """What did not parse may be anything, a `return` too: nobody is told what the function gives."""
+def _unread(body: Body, node: ast.ErrorStatement | ast.BufferDecl) -> list[typed.Stmt]:
+    """What did not parse or is out of place may be anything, a `return` too: nobody is told what the function gives."""
     body.error(node.span)
     return []
 
@@ -136,6 +136,7 @@ _RULES: dict[type[ast.Stmt], Callable[[Body, Any], list[typed.Stmt]]] = {
     ast.Break: raise_flag,
     ast.FunctionDef: check_inner,
     ast.ErrorStatement: _unread,
+    ast.BufferDecl: _unread,
     EndWith: _end_with,
     KeepResult: keep_result,
 }
