@@ -66,8 +66,8 @@ def _rows(loop: Op, launches: Sequence[Op]) -> Dim | None:
 
 def _is_small_map(launch: Op) -> bool:
     """Whether a launch computes elements or short folds of rows, whose first loop can be one over rows."""
-    size = product(launch_space(launch)).constant
-    known = size is not None and size <= SMALL and launch_kind(launch) in ("map", "rows") and not launch_lengths(launch)
+    size = product(launch_space(launch)).constant or 0  # one of no rows may have any row
+    known = 0 < size <= SMALL and launch_kind(launch) in ("map", "rows") and not launch_lengths(launch)
     forms = all(form.name in FORMS for form in computing(launch))
     loops = launch_loops(launch)
     leads = bool(loops) and loops[0].kind == "parallel" and loops[0].axes[0] == 0

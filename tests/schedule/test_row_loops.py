@@ -108,3 +108,17 @@ def test_no_two_buffers_of_such_a_loop_share_memory() -> None:
     inside = {v.defining_op for op in loop.walk() for v in op.operands if v.defining_op is not None}
     slots = [op.attrs["slot"] for op in inside if op.attrs.get("role") == "workspace"]
     assert len(slots) == len(set(slots)) > 1
+
+
+def test_no_rows_of_any_length() -> None:
+    """A launch over [0, N] has no points, whatever N is."""
+    program = """
+def f(x: Tensor[N, M, f32]):
+    none = x[:0]
+    s = none + 0.25
+    for t in range(1, 4):
+        s = s * 0.5 + none
+    return s
+"""
+    assert not by_rows(program, "f")
+    assert tessera.compile(program).f(X[0]).shape == (0, 100)
