@@ -57,6 +57,19 @@ def test_spectral_radius_to_the_last_places(matrix: Any, radius: float, scale: f
     assert np.isclose(module.f(matrix * scale), radius * scale, rtol=8e-16, atol=0)
 
 
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("kind", ["complex pair", "several of one magnitude"])
+def test_slope_of_a_spectral_radius(kind: str) -> None:
+    """That of a pair of complex eigenvalues, along every entry; equal ones share alike."""
+    pair, three = np.array([[1.0, 2, 0], [-3, 1, 1], [0.5, 0, 1]]), 3 * np.eye(3)
+    matrix = pair if kind == "complex pair" else three
+    radius = lambda m: abs(np.linalg.eigvals(m)).max()  # noqa: E731
+    steps = [1e-6 * np.eye(9)[i].reshape(3, 3) for i in range(9)]
+    slope = np.reshape([(radius(pair + step) - radius(pair - step)) / 2e-6 for step in steps], (3, 3))
+    module = tessera.compile("def f(a: Tensor[3, 3, f64]): return grad(lambda a: spectral_radius(op.dense(a)))(a)")
+    assert np.allclose(module.f(matrix), slope if kind == "complex pair" else np.eye(3) / 3, atol=1e-8)
+
+
 @pytest.mark.one_in(24)
 def test_spectral_forms_and_functions() -> None:
     m, d, v = V["M"], V["d"], V["x"]
