@@ -6,11 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from tesserac.check.algebra.pool import Pool
 from tesserac.types.algebra import Tree, leaves_of, said_dtypes
-from tesserac.types.dtype import C64, C128, F32, F64, DType
+from tesserac.types.dtype import C64, C128, F32, F64, DType, complex_of, component
 from tesserac.types.ty import FunctionType, TensorType, Type, number_types
 
-_REAL: dict[DType, DType] = {C64: F32, C128: F64}
-_COMPLEX = {real: dtype for dtype, real in _REAL.items()}
 SAID: dict[str, DType] = {dtype.name: dtype for dtype in (F32, F64, C64, C128)}
 """What may be said of an operator without numbers of its own, by the name in its tree, where "" is nothing."""
 
@@ -18,15 +16,15 @@ SAID: dict[str, DType] = {dtype.name: dtype for dtype in (F32, F64, C64, C128)}
 def element(pool: Pool, tree: Tree) -> DType:
     """The real dtype of an operator's numbers: its own, else that of what stands beside it, else f32."""
     beside = [*(type_.dtype for type_ in numbers_in(pool.types)), *(SAID[name] for name in pool.said)]
-    return real_dtype([*own_dtypes(pool, tree), *beside, F32][0])
+    return component([*own_dtypes(pool, tree), *beside, F32][0])
 
 
 def number_dtype(pool: Pool, tree: Tree, is_complex: bool) -> DType | None:
     """The dtype of an operator's matrix; None of one that has no numbers of its own, and takes those that it meets."""
     own = own_dtypes(pool, tree)
-    real = real_dtype(own[0]) if own else None
+    real = component(own[0]) if own else None
     is_said = any(SAID[name].is_complex for name in said_dtypes(tree))
-    return _COMPLEX.get(real, real) if real is not None and (is_complex or is_said) else real
+    return (complex_of(real) or real) if real is not None and (is_complex or is_said) else real
 
 
 def own_dtypes(pool: Pool, tree: object) -> list[DType]:
@@ -48,7 +46,3 @@ def numbers_in(leaves: Iterable[Type]) -> Iterator[TensorType]:
             yield from numbers_in(captured for _, captured in leaf.captures)
         else:
             yield from number_types([leaf])
-
-
-def real_dtype(dtype: DType) -> DType:
-    return _REAL.get(dtype, dtype)

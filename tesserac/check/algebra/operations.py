@@ -10,7 +10,7 @@ from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Conjugate, Eye, Factor, added, composed, inverse, scaled
 from tesserac.check.algebra.constructors import Given
-from tesserac.check.algebra.elements import element, own_dtypes, real_dtype, remembered
+from tesserac.check.algebra.elements import element, own_dtypes, remembered
 from tesserac.check.algebra.flags import is_real
 from tesserac.check.algebra.operands import (
     note_operands,
@@ -30,6 +30,7 @@ from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.operators import E0802, E0806
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import component
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, TensorType
 
 _MOST = 64
@@ -129,7 +130,7 @@ def transposed(body: Body, callee: Callee, given: Given) -> typed.Expr:
 def _same_numbers(pool: Pool, tree: Kind, x: typed.Expr, operator: typed.Expr, callee: Callee) -> bool:
     """An operator of f32 takes f32 and c64, one of f64 takes f64 and c128; one without tensors takes all."""
     assert isinstance(x.type, TensorType)
-    own, found = element(pool, tree), real_dtype(x.type.dtype)
+    own, found = element(pool, tree), component(x.type.dtype)
     if found == own or (not own_dtypes(pool, tree) and (found.is_float or found.is_complex)):
         return True
     text = pool.body.rules.text(x.span)

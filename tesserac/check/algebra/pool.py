@@ -12,9 +12,13 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_value, tuple_items
+from tesserac.diag.codes.operators import E0802
 from tesserac.types.algebra import Leaf, Tree, leaves_of, renumbered, said_dtypes
 from tesserac.types.dims import Dim
-from tesserac.types.ty import ErrorType, IntType, OperatorType, Type
+from tesserac.types.dtype import ALL, component
+from tesserac.types.ty import ErrorType, IntType, OperatorType, Type, number_types
+
+_PARTS = {dtype.name: component(dtype).name for dtype in ALL}
 
 
 class Pool:
@@ -53,10 +57,23 @@ class Pool:
         one of these is."""
         needed = list(dict.fromkeys(leaves_of(tree)))
         items = [self.values[place] for place in needed]
-        if any(isinstance(item.type, ErrorType) for item in items):
+        if any(isinstance(item.type, ErrorType) for item in items) or self._mixes(tree, items, span):
             return self.body.error(span)
         own = renumbered(tree, {place: i for i, place in enumerate(needed)}.__getitem__)
         return make_value(OperatorType(own, tuple(item.type for item in items)), items, span)
+
+    def _mixes(self, tree: Tree, items: list[typed.Expr], span: Span) -> bool:
+        """Whether an operator would have numbers of two precisions, which is told where it is made."""
+        numbers = [(item, type_.dtype.name) for item in items for type_ in number_types([item.type])]
+        met = sorted({_PARTS[name] for name in [*(name for _, name in numbers), *said_dtypes(tree)]})
+        if len(met) <= 1:
+            return False
+        problem = f"numbers of {met[0]} and {met[1]} meet in one operator"
+        draft = self.body.sink.error(E0802, at=span, problem=problem)
+        for item, name in numbers:
+            draft.note(item.span, f"{name}")
+        draft.remark("`cast(x, f64)` widens a tensor or a number, to c128 where it is complex")
+        return True
 
 
 def same_value(body: Body, left: typed.Expr, right: typed.Expr) -> bool:
