@@ -202,6 +202,14 @@ class Operator:
     def __pow__(self, times: int) -> Operator:
         return self._with(f"({{0}} ** {index(times)})")
 
+    def __eq__(self, other: object) -> bool:
+        """The language's: proven or refuted by the laws, and otherwise by both matrices, up to rounding."""
+        if not isinstance(other, Operator):
+            return NotImplemented
+        return self is other or (self.shape == other.shape and bool(self._do("{0} == {1}", other)))
+
+    __hash__ = None  # type: ignore[assignment]  # equal operators may be made of different parts
+
     def to_dense(self) -> object:
         """Its matrix, as an array."""
         return self._do("to_dense({0})")
@@ -225,12 +233,67 @@ class Operator:
         """The logarithm of the determinant's magnitude."""
         return self._do("logdet({0})")
 
+    def slogdet(self) -> object:
+        """The sign of the determinant, and the logarithm of its magnitude."""
+        return self._do("slogdet({0})")
+
     def norm(self) -> object:
+        """The largest length that a vector of length 1 becomes."""
         return self._do("norm({0})")
+
+    def cond(self) -> object:
+        """The largest singular value over the least."""
+        return self._do("cond({0})")
+
+    def spectral_radius(self) -> object:
+        """The largest magnitude of an eigenvalue."""
+        return self._do("spectral_radius({0})")
+
+    def is_unitary(self) -> bool:
+        """Whether it is, by the laws or else by its matrix, up to rounding."""
+        return bool(self._do("is_unitary({0})"))
+
+    def conj(self) -> Operator:
+        return self._with("conj({0})")
+
+    def sym(self) -> Operator:
+        """`(A + A.H) / 2`."""
+        return self._with("sym({0})")
+
+    def skew(self) -> Operator:
+        """`(A - A.H) / 2`."""
+        return self._with("skew({0})")
+
+    def commutator(self, other: object) -> Operator:
+        """`A @ B - B @ A`."""
+        return self._with("commutator({0}, {1})", other)
+
+    def resolvent(self, z: object) -> Operator:
+        """The inverse of `z I - A`."""
+        return self._with("resolvent({0}, {1})", self._number(z))
+
+    def expm(self) -> Operator:
+        return self._with("expm({0})")
+
+    def sqrt(self) -> Operator:
+        """Of one that is known to be self-adjoint, without negative eigenvalues."""
+        return self._with("sqrt({0})")
 
     def spectral(self) -> Operator:
         """The operator by its eigenvalues, or singular values: U diag(S) V.H."""
         return cast("Operator", self._do("spectral({0})"))
+
+    def truncate(self, k: int) -> Operator:
+        """Of a spectral form: its k values of largest magnitude."""
+        return cast("Operator", self._do(f"truncate({{0}}, {index(k)})"))
+
+    def reconstruct(self) -> Operator:
+        """Of a spectral form: the dense operator."""
+        return cast("Operator", self._do("reconstruct({0})"))
+
+    def pseudoinverse(self) -> Operator:
+        """That of least squares, by singular values."""
+        return cast("Operator", self._do("pseudoinverse({0})"))
 
     @property
     def U(self) -> object:

@@ -76,6 +76,34 @@ def test_parts_of_a_spectral_form_and_numbers_of_what_has_none() -> None:
         _ = eye.U
 
 
+@pytest.mark.one_in(24)
+def test_operations_of_the_language_are_methods() -> None:
+    m, d = np.array([[4.0, 1, 0], [2, 3, 1], [0, 1, 2]]), np.array([1.0, 2, 3])
+    A, D = tessera.op.dense(m), tessera.op.diag(d)
+    w, v = np.linalg.eigh(m.T @ m)
+    of_operators = [
+        (A.sym(), (m + m.T) / 2), (A.skew(), (m - m.T) / 2), (A.commutator(D), m * d - d[:, None] * m),
+        (A.resolvent(1 + 2j), np.linalg.inv((1 + 2j) * np.eye(3) - m)), (D.expm(), np.diag(np.exp(d))),
+        ((1j * D).conj(), np.diag(-1j * d)), ((A.H @ A).sqrt(), (v * np.sqrt(w)) @ v.T),
+        (D.spectral().truncate(1).reconstruct(), np.diag([0, 0, 3])), (D.pseudoinverse(), np.diag(1 / d)),
+    ]  # fmt: skip
+    for found, matrix in of_operators:
+        assert np.allclose(found.to_dense(), matrix)
+    assert np.allclose(D.cond(), 3) and np.allclose(D.spectral_radius(), 3) and not D.is_unitary()
+    assert np.allclose(D.slogdet(), (1, np.log(6)))
+
+
+@pytest.mark.one_in(8)
+def test_equal_operators_of_python() -> None:
+    """By the laws, and by the matrices where these do not tell; of another shape, or no operator, it is another."""
+    m, d = np.array([[1.0, 2], [3, 4]]), np.array([1.0, 2])
+    A, D = tessera.op.dense(m), tessera.op.diag(d)
+    assert A.H.H == A and D @ D == D**2 and tessera.op.dense(m.copy()) == A and A in [D, A]
+    assert A != A.H and A != D and tessera.op.eye(3) != A and m.tolist() != A
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(A)
+
+
 @pytest.mark.one_in(8)
 def test_an_expression_of_python_is_one_expression(monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = np.array([[1, 2], [3, 4]], "f4")
