@@ -71,6 +71,8 @@ MOST_COPIES = 4
 """Copies under way of such a program at most."""
 HELD_OF_ROWS = 2048
 """Elements of rows that a program of a GPU has without products: a thread holds some of each, of several tiles."""
+SORTED_ROWS = 8
+"""Rows of a program of a GPU that sorts them: all its threads sort one after the other."""
 ELEMENTWISE = (4, 256)
 """Rows and columns of a program of a GPU that computes element by element. Products of 8192 x 4096 bf16 took 50.5 us on
 an H200, as a map does, with 64 x 64 57.6, with 8 x 256 52.3, with 16 x 256 55.0."""
@@ -254,6 +256,8 @@ def _blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
         terms = TERMS_BLOCK if _is_product(kernel, _viewed) and not _is_narrow(kernel) else LOOP_BLOCK
         rows = SUMS_BLOCK if summed_blocks(kernel, machine) else max(ROWS_BLOCK, ROWS_ELEMENTS // (width or 1))
         return _sizes(kernel, OWN_BLOCK if width is None else rows, terms, machine)
+    if any(op.name == "form.sort" for op in kernel.walk()):
+        return _sizes(kernel, SORTED_ROWS, GPU_BLOCKS[0][1], machine)
     if width is not None:
         return _sizes(kernel, max(1, HELD_OF_ROWS // width), GPU_BLOCKS[0][1], machine)
     if _is_elementwise(kernel):
@@ -274,7 +278,7 @@ def _row_width(kernel: Op, machine: Machine) -> int | None:
     ops, own = list(kernel.walk()), kernel_own(kernel)
     if len(own) != 1 or any(op.name == "form.contract" for op in ops):
         return None
-    folds = [tensor_type(op.operands[0]) for op in ops if op.name == "form.reduce"]
+    folds = [tensor_type(op.operands[0]) for op in ops if op.name in ("form.reduce", "form.sort")]
     known = summed_blocks(kernel, machine)
     rows = folds or [tensor_type(value) for value in kernel.body.terminator.operands]
     return max(prod(known.get(d, d.constant or most_whole(kernel)) for d in ty.dims if d not in own) for ty in rows)

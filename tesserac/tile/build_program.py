@@ -28,12 +28,13 @@ from tesserac.tile.dialect import BUFFERS, Config, Stage, compute_scalar, memref
 from tesserac.tile.masked_blocks import Bound
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_gathers import build_gather, part_of_gather
-from tesserac.tile.program_joints import part_of_assembly, part_of_part, terms_between_joints
+from tesserac.tile.program_joints import terms_between_joints
+from tesserac.tile.program_kept import build_sort
 from tesserac.tile.program_loops import build_loop
-from tesserac.tile.program_maps import MapBody, map_constant, part_of_map
+from tesserac.tile.program_maps import MapBody, map_constant
 from tesserac.tile.program_masks import arguments_used, masked_load, masked_view, select_that_holds
 from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed
-from tesserac.tile.program_places import build_assemble, part_of_computed
+from tesserac.tile.program_places import build_assemble, part_made, part_of_computed
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.tile.program_scans import build_scan
 from tesserac.tile.program_sizes import Sizes
@@ -47,7 +48,6 @@ WHOLE = 512
 """The most elements that a dim may have that a program takes whole."""
 
 NO_TILES = {
-    "form.sort": "a sort, or what is made of one",
     "form.scatter": "elements of a computed tile that are replaced or folded at computed places",
 }
 """Forms that no program has, as people know them."""
@@ -327,13 +327,11 @@ class Program(Sizes):
     def _seen(self, view: Op) -> Value:
         """A view of a computed tile: permuted, stretched, with other dims of size 1."""
         places = through_view(view, tuple(range(tensor_type(view.result).rank)))
-        part = part_of_map(view) or part_of_part(view) or part_of_assembly(view) if places is None else None
+        part = part_made(self, view) if places is None else None
         if part is not None:
             return self.value(part)
-        if places is None and (found := part_of_gather(self, view)) is not None:
+        if places is None and (found := part_of_gather(self, view) or part_of_computed(self, view)) is not None:
             return found
-        if places is None and (taken := part_of_computed(self, view)) is not None:
-            return taken
         if places is None:
             raise NoTiles("a view of a computed tile that is no permutation")
         source = self.value(view.operands[0])
@@ -446,5 +444,6 @@ _MAKERS: dict[str, Callable[[Program, Op, Value], Value]] = {
     "form.gather": build_gather,
     "form.reduce": build_reduce,
     "form.scan": build_scan,
+    "form.sort": build_sort,
     "form.loop": build_loop,
 }

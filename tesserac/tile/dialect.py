@@ -23,7 +23,9 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.scatter(tile, mem, at..., status?) {bounds, kind}
                                                  as a store, and a coordinate may be one integer, a tile without dims;
                                                  `kind` as of form.scatter
-    tile.alloc() : memref<..., local>            scratch of this program
+    tile.alloc() {exchanged} : memref<..., local>
+                                                 scratch of this program; `exchanged` where elements are read at other
+                                                 places than they are written
     tile.view(mem) : memref<..., local>          the same scratch under other dims and strides
     tile.full() {value} : tile                   the same element everywhere
     tile.iota(axis) : tile                       the indices of an axis
@@ -115,6 +117,7 @@ BUFFERS = "buffers"
 APART = "apart"
 ENDS = "ends"
 """The attribute of a load: behind the axis of this dim memory goes on, and its zeros stand for other numbers."""
+EXCHANGED = "exchanged"
 RESIDENT = "resident"
 """The attribute of a kernel that says how many of its programs a multiprocessor should hold at once: it has so many
 registers less."""

@@ -2,7 +2,8 @@
 
     form.gather(%k, %at)      ==>   tile.gather(%k, %at, %columns, %status)      the table is not copied before
 
-The table is an argument, which lies in memory; the integers may be computed. One that is out of range is told to a word
+The table is an argument, which lies in memory, or a computed tile that the program keeps there
+(`program_kept.py`); the integers may be computed. One that is out of range is told to a word
 of the launch's, one for every such form, which the host looks at. Places that lie outside the axes of the integers are
 neither read nor told of.
 """
@@ -17,6 +18,7 @@ from tesserac.ir.forms import Slice, operand_maps, tensor_type
 from tesserac.ir.indexed import gather_source
 from tesserac.ir.types import TensorType, TileType
 from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_kept import as_computed, kept, own_axis
 from tesserac.tile.program_maps import part_read
 from tesserac.types.dims import Dim
 
@@ -43,21 +45,20 @@ def _gathered(program: Program, op: Op, operands: Sequence[Value], result: Tenso
     """The tile that a gather, or part of one, reads of these operands."""
     table, dims = operands[0], tensor_type(operands[0]).dims
     indices, read = [program.value(index) for index in operands[1:]], program.read(table)
-    if read is None:
-        raise NoTiles("a gather of a computed tile, which lies in no memory")
     followed, computed = gather_source(op), iter(zip(indices, operand_maps(op), strict=True))
     if any(program.varies(dim) for dim, place in zip(dims, followed, strict=True) if place is None):
         raise NoTiles("a gather within a block")
-    argument, fixed = program.memory_at(*read, dims)
+    argument, fixed = program.memory_at(*read, dims) if read is not None else (kept(program, table), [])
     pairs = [
-        next(computed) if place is None else (program.axis(dim), (place,))
+        next(computed) if place is None else (program.axis(dim) if read else own_axis(program, dim), (place,))
         for dim, place in zip(dims, followed, strict=True)
     ]
     maps = (*((),) * len(fixed), *(places for _, places in pairs))
     tile = TileType(program.shape(result.dims), result.dtype, result.policy)
     at = (*fixed, *(coordinate for coordinate, _ in pairs), *program.status_of(op))
-    attrs: dict[str, Attr] = {"maps": maps, "bounds": op.attrs["bounds"], **program.staging(read[0])}
-    return program.builder.value("tile.gather", (argument, *at), tile, attrs, hint=op.result.name)
+    attrs: dict[str, Attr] = {"maps": maps, "bounds": op.attrs["bounds"], **(program.staging(read[0]) if read else {})}
+    found = program.builder.value("tile.gather", (argument, *at), tile, attrs, hint=op.result.name)
+    return found if read is not None else as_computed(program, found, result)
 
 
 def gathered_along(program: Program, value: Value, axis: int, dim: Dim, places: Value) -> Value:

@@ -7,7 +7,7 @@ Registers have no places that another element could read. What is computed eleme
 where it is read: its arguments are gathered there, at places that are known to be in range. Threads of a GPU read what
 lies side by side at once, from wherever it begins; a processor would take element after element (5.7 times the time of
 the meaning for a convolution of four taps on a Neoverse N1). It stores results and adds products part by part instead
-(`program_joints.py`), and runs any other such kernel as its meaning.
+(`program_joints.py`). What is left, of either, is read of the program's own memory (`program_kept.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from tesserac.schedule.views import through_view
 from tesserac.tile.dialect import compute_scalar, tile_type
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_gathers import gathered_along
-from tesserac.tile.program_maps import MapBody
+from tesserac.tile.program_joints import part_of_assembly, part_of_part
+from tesserac.tile.program_kept import is_kept_for_readers, part_of_kept, put_together
+from tesserac.tile.program_maps import MapBody, part_of_map
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import BOOL, I64
 
@@ -49,11 +51,21 @@ class Along:
 
 def build_assemble(program: Program, op: Op, value: Value) -> Value:
     """A tile that is put together of parts along one dim."""
-    axis = _joined_axis(op)
-    dim = tensor_type(value).dims[axis]
-    if dim in program.sizes:
+    axes = _joined_axes(op)
+    dims = [tensor_type(value).dims[axis] for axis in axes]
+    if any(dim in program.sizes for dim in dims):
         raise NoTiles("parts that are put together along a block")
-    return _picked(program, op, axis, _all_of(program, dim))
+    if len(axes) != 1 or not _is_made_again(program, value, axis := axes.pop()):
+        return put_together(program, op)
+    return _picked(program, op, axis, _all_of(program, dims[0]))
+
+
+def part_made(program: Program, view: Op) -> Value | None:
+    """The value that a part is, in terms of parts of what it is made of; None where there is none. A processor reads
+    a part of what is costly and has other readers where it is kept, and does not compute it once more."""
+    keeps = not launch_stages(program.launch) and is_kept_for_readers(view)
+    part = None if keeps else part_of_map(view)
+    return part or part_of_part(view) or part_of_assembly(view)
 
 
 def part_of_computed(program: Program, view: Op) -> Value | None:
@@ -64,53 +76,69 @@ def part_of_computed(program: Program, view: Op) -> Value | None:
     whole = tensor_type(source).dims
     parts = zip(dims, whole, cut.starts, cut.steps, strict=True)
     moved = [axis for axis, (dim, own, start, step) in enumerate(parts) if (dim, start, step) != (own, ZERO, 1)]
-    if len(moved) != 1 or dims[moved[0]] in program.sizes:
-        raise NoTiles("a part of a computed tile along a block, or along several dims")
-    (axis,) = moved
+    axis = moved[0]
+    if len(moved) != 1 or dims[axis] in program.sizes or not _is_made_again(program, source, axis):
+        return part_of_kept(program, view)
     here = _all_of(program, dims[axis])
     return _taken(program, source, axis, _moved(program, here, cut.starts[axis], cut.steps[axis]))
 
 
 def _taken(program: Program, value: Value, axis: int, along: Along) -> Value:
     """The tile of a value whose elements along one dim are read at the given places."""
-    if not launch_stages(program.launch):
-        raise NoTiles("parts of a computed tile, of which a processor would read each element by itself")
     program.taken += 1
     if program.taken > MOST_TAKEN:
         raise NoTiles(f"parts of computed tiles that would be computed more than {MOST_TAKEN} times")
     if program.read(value) is not None:
         return gathered_along(program, value, axis, along.dim, along.places)
     op = value.defining_op
-    if op is None:
-        raise NoTiles("a part of what a loop carries")
+    assert op is not None
     if op.name == "form.map":
         return _taken_map(program, op, axis, along)
-    if op.name == "form.assemble" and _joined_axis(op) == axis:
-        return _picked(program, op, axis, along)
-    if is_view(op):
-        return _taken_view(program, op, axis, along)
-    raise NoTiles("a part of a tile that is not computed element by element")
+    return _picked(program, op, axis, along) if op.name == "form.assemble" else _taken_view(program, op, axis, along)
+
+
+def _is_made_again(program: Program, value: Value, axis: int) -> bool:
+    """Whether a value is computed once more where it is read at other places along a dim: by threads of a GPU, element
+    by element of arguments, at places that are numbers."""
+    if not launch_stages(program.launch):
+        return False
+    op = value.defining_op
+    if op is None or program.read(value) is not None:
+        return op is not None or program.is_argument(value)
+    match op.name:
+        case "form.map" if not any(inner.name == "scalar.index" for inner in op.body.ops):
+            operands = zip(op.operands, operand_maps(op), strict=True)
+            return all(_is_made_again(program, v, at.index(axis)) for v, at in operands if axis in at)
+        case "form.assemble" if _joined_axes(op) == {axis}:
+            starts = (box.starts[axis] for box in assembled_boxes(op))
+            sizes = (tensor_type(part).dims[axis] for part in op.operands)
+            known = all(dim.constant is not None for dim in (*starts, *sizes))
+            return known and all(_is_made_again(program, part, axis) for part in op.operands)
+    return is_view(op) and _is_seen_again(program, op, axis)
+
+
+def _is_seen_again(program: Program, view: Op, axis: int) -> bool:
+    cut, source, dims = view.attrs["view"], view.operands[0], tensor_type(view.result).dims
+    if isinstance(cut, Slice):
+        others = [d for d in range(len(dims)) if d != axis and tensor_type(source).dims[d] != dims[d]]
+        return not others and cut.starts[axis].constant is not None and _is_made_again(program, source, axis)
+    places = through_view(view, tuple(range(len(dims))))
+    return places is not None and (axis not in places or _is_made_again(program, source, places.index(axis)))
 
 
 def _taken_view(program: Program, view: Op, axis: int, along: Along) -> Value:
     cut, source = view.attrs["view"], view.operands[0]
     result = _with_dim(tensor_type(view.result), axis, along.dim)
     if isinstance(cut, Slice):
-        others = [d for d in range(result.rank) if d != axis and tensor_type(source).dims[d] != result.dims[d]]
-        if others:
-            raise NoTiles("a part of a computed tile along several dims")
         return _taken(program, source, axis, _moved(program, along, cut.starts[axis], cut.steps[axis]))
     places = through_view(view, tuple(range(result.rank)))
-    if places is None:
-        raise NoTiles("a view of a computed tile that is no permutation")
+    assert places is not None
     tile = _taken(program, source, places.index(axis), along) if axis in places else program.value(source)
     return program.mapped([tile], [places], result, lambda _, args: args[0])
 
 
 def _taken_map(program: Program, op: Op, axis: int, along: Along) -> Value:
     """A map computed at other places: it reads its operands there."""
-    if any(inner.name == "scalar.index" for inner in op.body.ops):
-        raise NoTiles("a part of a tile that is computed of its places")
     maps = list(operand_maps(op))
     tiles = [
         _taken(program, value, places.index(axis), along) if axis in places else program.value(value)
@@ -146,18 +174,15 @@ def _picked(program: Program, op: Op, axis: int, along: Along) -> Value:
     return program.mapped(operands, [*[whole] * len(tiles), *[row] * (len(own) + 1)], result, fill, op.result.name)
 
 
-def _joined_axis(op: Op) -> int:
-    """The one dim along which parts are put together."""
+def _joined_axes(op: Op) -> set[int]:
+    """The dims along which parts are put together."""
     whole = tensor_type(op.result).dims
-    axes = {
+    return {
         axis
         for part, box in zip(op.operands, assembled_boxes(op), strict=True)
         for axis, dim in enumerate(tensor_type(part).dims)
         if (dim, box.starts[axis], box.steps[axis]) != (whole[axis], ZERO, 1)
     }
-    if len(axes) != 1:
-        raise NoTiles("a computed tile that is put together along several dims")
-    return axes.pop()
 
 
 # ------------------------------------------------------------------------------------------------------------- places

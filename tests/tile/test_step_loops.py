@@ -56,7 +56,6 @@ STEPS = {
 REFUSED = {
     "reads rows again": ("1, L", "        y[t] = y[t - 1] * at[t]"),
     "some rows": ("1, L", "        y[t] = at[t]"),
-    "two rows": ("L", "        y[t] = at[t]\n        y[0] = xt[t]"),
 }
 
 

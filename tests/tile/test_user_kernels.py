@@ -198,10 +198,7 @@ def f(x: KTile[S, 16, f32], w: KTile[16, 8, f32]):
 """
 INTEGERS = {"i": "i4", "b": "i1"}
 MEANT = {
-    "sort(t, axis=1)": "a sort, or what is made of one",
-    "softmax(t * roll(t, 1, axis=1))": "parts of a computed tile, of which a processor would read each element by "
-    "itself",
-    "gather(t * 2.0, cast(arange(4), i32), axis=1)": "a gather of a computed tile, which lies in no memory",
+    "reshape(softmax(t), (t.shape[0], 2, 8))": "a view of a computed tile that is no permutation",
 }
 
 

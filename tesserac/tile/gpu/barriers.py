@@ -20,6 +20,7 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import MemRefType
 from tesserac.tile.dialect import APART
 from tesserac.tile.gpu.errors import NoRolesError
+from tesserac.tile.gpu.scratch import exchanged_rooms
 from tesserac.tile.gpu.touched import viewed, written_memory
 from tesserac.tile.gpu.types import HANDED
 from tesserac.tile.gpu.values import fragment, integer, kernel_parameters
@@ -74,16 +75,16 @@ def _visit(op: Op, open_: _Open, in_role: bool) -> None:
 def _touched(op: Op, seen: set[Value]) -> tuple[set[Value], set[Value]]:
     """What of the memory that threads see of each other an operation reads and writes."""
     written = set(map(viewed, written_memory(op))) & seen
-    if op.name in ("gpu.load", "gpu.collect"):
+    if op.name in ("gpu.load", "gpu.gather", "gpu.sort", "gpu.collect"):
         return {viewed(op.operands[0])} & seen, written
     return (written if op.name == "gpu.scan_rows" else set()), written
 
 
 def _seen(kernel: Op) -> set[Value]:
     """Shared memory, and workspace in which one thread writes what others read: of a block that several hold copies of,
-    or that one of them walks."""
+    that one of them walks, or that is read at other places."""
     workspaces = set(kernel_parameters(kernel)[integer(kernel, "takes") :])
-    found: set[Value] = set()
+    found = {value for value in workspaces if value.index in exchanged_rooms(kernel)}
     for op in kernel.walk():
         if op.name == "gpu.alloc" and isinstance(op.result.type, MemRefType) and HANDED not in op.attrs:
             found.add(op.result)

@@ -26,6 +26,7 @@ from tesserac.tile.dialect import (
     APART,
     BUFFERS,
     ENDS,
+    EXCHANGED,
     RESIDENT,
     TENSORS,
     Stage,
@@ -368,7 +369,7 @@ def _follow(relation: Relation, layouts: dict[Value, Layout], teams: bool) -> bo
 _RENAMED = {"tile.alloc": "gpu.scratch"}
 _KERNEL_ATTRS = (PAIRS, RESIDENT, BUFFERS, ROW_BLOCKS, ROW_PARTS, MOST_ROWS, CLUSTER)
 _SORTED = ("dims", "descending", "elements")
-_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", *_SORTED, APART)
+_KEPT_ATTRS = ("value", "maps", "kind", "axes", "order", "step", "bounds", "dim", *_SORTED, APART, EXCHANGED)
 
 
 class _Conversion:
