@@ -16,8 +16,8 @@ from docs.beyond import BEYOND
 from docs.equivalents import MISSING, PEERS, Row, rows
 from tests.support.checking import library
 
-WORDS = ("if", "for", "while", "rank", *"xyzvijk", *"MN", "None", "shape", "size", "at", "set", "add", "mask")
-WORDS += ("low", "high", "axis", "range")
+WORDS = ("if", "for", "while", "rank", *"xyzvijkn", *"MN", "None", "shape", "size", "at", "set", "add", "mask")
+WORDS += ("low", "high", "axis", "ddof", "range")
 """Of the language, and of the expressions in the table."""
 
 

@@ -68,6 +68,11 @@ def log_gamma(p: Array) -> Array:
 
 
 CASES: list[tuple[str, Callable[..., Any]]] = [
+    ("dstack([v, 2.0 * v])", lambda v: np.dstack([v, 2.0 * v])),
+    ("dstack([x, x])[0] + dstack([x[:, :, None], x[:, :, None]])[1]", lambda x: np.dstack([x, x])[0] + x[1, :, None]),
+    ("column_stack([v, x[:5], v])", lambda v, x: np.column_stack([v, x[:5], v])),
+    ("triplet_margin(x, 0.5 * x, -x, p=1.0, eps=0.0)", lambda x: np.mean(np.maximum(1 - 1.5 * abs(x).sum(1), 0))),
+    ("triplet_margin(x, x, 2.0 * x, 99.0, 0.0, p=INF)", lambda x: 99 - np.mean(abs(x).max(1))),
     *(
         (f'{f}(x, k, "{mode}")', lambda x, k, mode=mode: framed(x, k, mode, "constant"))
         for f in ("fftconvolve", "convolve2d")

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.calls.fixes import suggest_key, suggest_move, suggest_operator, suggest_unit
+from tesserac.check.calls.fixes import binds, suggest_key, suggest_move, suggest_operator, suggest_unit
 from tesserac.check.calls.reasons import show_arguments
 from tesserac.check.instances.binding import Misfit, Reason
+from tesserac.check.instances.swaps import exchanged, suggest_exchange
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, storage_text, type_text
 from tesserac.check.model.specs import ListSpec, OptionalSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
@@ -104,6 +105,9 @@ def explain_misfit(
             draft.remark("a number becomes a tensor without dims by `cast`, which says its dtype: `cast(0.5, f32)`")
         if isinstance(spec, TensorSpec) and isinstance(misfit.found, OperatorType):
             draft.remark(ITS_MATRIX)
+    pair = exchanged(body, values, [value.type for value in values], lambda types: binds(body, signature, types))
+    if pair is not None:
+        suggest_exchange(body, draft, pair)
     suggest_unit(body, draft, signature, values, misfit.parameter)
     suggest_operator(body, draft, spec, argument)
     suggest_tensor(body, draft, argument, spec)

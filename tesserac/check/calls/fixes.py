@@ -20,7 +20,7 @@ from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import TensorType, TupleType
+from tesserac.types.ty import TensorType, TupleType, Type
 
 
 def suggest_move(
@@ -81,6 +81,11 @@ def _fits(
     old = types[position]
     assert isinstance(old, TensorType)
     types[position] = TensorType(dims, old.dtype, old.policy)
+    return binds(body, signature, types)
+
+
+def binds(body: Body, signature: Signature, types: Sequence[Type]) -> bool:
+    """Whether a call with arguments of these types would bind."""
     binding = CallBinding(signature, body.facts)
     solver = binding.bind(types)
     return not binding.misfits and not solver.finish() and not solver.conflicts

@@ -13,6 +13,7 @@ from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
+from tesserac.check.names.foreign_calls import call_here
 from tesserac.check.names.foreign_names import attribute_here, member_here, method_here
 from tesserac.check.names.foreign_operators import constructor_here, operator_attribute_here
 from tesserac.check.names.foreign_tiles import tile_word
@@ -24,7 +25,7 @@ from tesserac.check.names.refs import (
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
-from tesserac.check.values.globals import global_value, is_of_other_module
+from tesserac.check.values.globals import global_value, is_of_other_module, write_instead
 from tesserac.check.values.methods import bound_method, method_of_struct
 from tesserac.check.values.tuples import item_of
 from tesserac.diag.codes.names import E0208
@@ -214,10 +215,15 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
 def _is_rewritten(body: Body, draft: Draft, node: ast.Attribute, call: ast.Call) -> bool:
     """Whether a fix says what stands for a method of tensors of PyTorch, or that nothing need."""
     file = call.span.file
-    given = body.rules.text(Span(file, node.span.end, call.span.end)).strip("() ")
+    written = body.rules.text(Span(file, node.span.end, call.span.end)).strip()
+    given = written.strip("() ")
     made = method_here(node.name, given)
-    if made is None:
-        return False
-    words, written = made
-    draft.replace(words, Span(file, node.value.span.end, call.span.end), written, advice=words)
-    return True
+    if made is not None:
+        words, behind = made
+        draft.replace(words, Span(file, node.value.span.end, call.span.end), behind, advice=words)
+        return True
+    of_all = ", ".join(filter(None, (body.rules.text(node.value.span), written[1:-1])))
+    whole = call_here((node.name,), f"{node.name}({of_all})")
+    if whole is not None:
+        write_instead(body, draft, whole, call.span)
+    return whole is not None

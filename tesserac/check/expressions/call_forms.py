@@ -103,7 +103,7 @@ def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
     if meaning == BuiltinRef(QUESTION):
         return infer_isinstance(body, node)
     if meaning is None:
-        unknown_name(body, function, is_called=True)
+        unknown_name(body, function, node)
     if meaning == BuiltinRef("range"):
         items = numbers_of(body, node, node.span)
         return body.error(node.span) if items is None else make_tuple(items, node.span)
@@ -370,7 +370,8 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     if isinstance(meaning, ReportedRef):
         return body.error(function.name_span)
     other = _other_name(body, meaning, function)
-    if other is None and not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef):
+    of_numbers = isinstance(receiver.type, TensorType) and meaning in (BuiltinRef("float"), BuiltinRef("int"))
+    if of_numbers or (other is None and not isinstance(meaning, FunctionRef | OperatorRef | BuiltinRef)):
         unknown_attribute(body, receiver.type, function, node)
         return body.error(node.span)
     args = [Arg(None, base.span, receiver), *check_arguments(body, node.arguments)]

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
+from tesserac.check.instances.swaps import exchanged, places_text, suggest_exchange
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text
 from tesserac.check.model.specs import ScalarSpec
@@ -109,13 +110,17 @@ def _report_argument(
     if misfit is not None:
         fits_dtype(body, misfit[0], misfit[1], values)
         return
-    trial = next(_right(body, ref, types), None)
+    pair = exchanged(body, values, types, lambda tried: _is_right(body, ref, tried))
+    trial = None if pair is not None else next(_right(body, ref, types), None)
     told = _no_dims_text(body, cause, values) if trial is None else _dtypes_text(body, callee, trial, values)
+    told = told if pair is None else places_text(body, pair)
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.text)
     draft.because(cause.text, cause.span)
     show_declared(body, draft, *values)
     if any(holds_operator(type_) for type_ in types) and (there := for_operators(callee.name)) is not None:
         draft.remark(there)
+    if pair is not None:
+        suggest_exchange(body, draft, pair)
     if trial is not None and len(trial.places) == 1 and _element(types[trial.places[0]]).kind != "c":
         span = values[trial.places[0]].span
         text = body.rules.text(span)

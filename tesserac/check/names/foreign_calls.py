@@ -1,7 +1,8 @@
-"""Calls of functions of JAX and PyTorch that are written otherwise here: the call that does the same.
+"""Calls of functions of NumPy, JAX and PyTorch that are written otherwise here: the call that does the same.
 
 Enters: the names before the brackets, as `jax.random.normal`, and the text of the call. Leaves: its text here, as
-`normal((3, 4), key=k)`; None where that is not known. What is given stays as it is written: names of other modules in
+`normal((3, 4), key=k)`; None where that is not known. An expression of the table of equivalents is written with what is
+given: `vdot(a, b)` as `sum(conj(a) * b)`. What is given stays as it is written: names of other modules in
 it are told, and mended, where they stand.
 """
 
@@ -11,6 +12,7 @@ import ast
 from collections.abc import Mapping
 
 from tesserac.base.dataclass import dataclass
+from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_classes import loss_here
 from tesserac.syntax.ported_layers import NoCounterpart, arguments
 
@@ -62,17 +64,21 @@ _SAME = {"functional": "F", "jr": "random"}
 """Other names of a module."""
 
 
+PLACEHOLDERS = ("x", "y", "z", "n", "low", "high")
+"""What expressions of the table call what is given, in the order in which it is given."""
+
+
 def call_here(path: tuple[str, ...], call: str) -> str | None:
-    """What stands here for a call of `path`."""
-    module = _SAME.get(path[-2], path[-2])
+    """What stands here for a call of `path`; of a name alone it is one name."""
+    module = _SAME.get(path[-2], path[-2]) if len(path) > 1 else ""
     try:
         node = ast.parse(call, mode="eval").body
         if not isinstance(node, ast.Call):
             return None
-        if path[-1] == "dot":
-            return _product(node)
         known = CALLS.get((module, path[-1]))
-        return _written(known, node) if known is not None else _loss(path[-1], node)
+        if known is not None:
+            return _written(known, node)
+        return _loss(path[-1], node) or _of_the_table(path[-1], node)
     except (NoCounterpart, SyntaxError, ValueError):
         return None
 
@@ -86,12 +92,29 @@ def _written(known: _Call, node: ast.Call) -> str:
     return f"{known.function}({', '.join([*plain, *(f'{name}={value}' for name, value in held if name)])})"
 
 
-def _product(node: ast.Call) -> str:
-    """`np.dot(a, b)`; of more than two dims it is none of these, which sizes tell."""
-    given = arguments(node, ["a", "b"])
-    if len(given) != 2:
-        raise NoCounterpart
-    return " @ ".join(within(ast.unparse(value)) for value in given.values())
+def _of_the_table(name: str, node: ast.Call) -> str | None:
+    """The expression of a row without a remark, with what is given in it; of `np.dot` of more than two dims it is
+    another, which sizes tell."""
+    row = by_peer_name().get(name)
+    if row is None or row.note or row.ours.isidentifier():
+        return None
+    expression = ast.parse(row.ours, mode="eval").body
+    used = {part.id for part in ast.walk(expression) if isinstance(part, ast.Name)}
+    places = [place for place in PLACEHOLDERS if place in used]
+    given = [] if node.keywords else [value for value in node.args if not isinstance(value, ast.Starred)]
+    if not places or len(given) != len(node.args) or len(given) != len(places):
+        return None
+    return ast.unparse(_Filled(dict(zip(places, given, strict=True))).visit(expression))
+
+
+class _Filled(ast.NodeTransformer):
+    """Puts what is given where an expression of the table has a placeholder."""
+
+    def __init__(self, given: Mapping[str, ast.expr]) -> None:
+        self.given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.given.get(node.id, node)
 
 
 def within(text: str) -> str:

@@ -91,13 +91,11 @@ WORDS = {
     "Tensor": "`array([...], dtype=f32)`",
     "custom_jvp": "a function under `@jvp_of(f)`",
     "custom_vjp": "a function under `@vjp_of(f)`",
-    "dot": "`a @ b`",
     "double": "`x.astype(f64)`",
     "fori_loop": "a `for` statement; derivatives and `vmap` go through it",
     "half": "`x.astype(f16)`",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
     "t": "`x.T`",
-    "vdot": "`sum(conj(a) * b)`",
     "while_loop": "a `while` statement; derivatives and `vmap` go through it",
 }
 """Of what is an expression or a statement of the language."""
@@ -114,6 +112,7 @@ ATTRIBUTES = {
     "bool": "`x.astype(bool)`",
     "dim": "`x.rank`",
     "indices": "the second of what `topk(x, k)` or `mode(x)` gives; of `sort` and `max` it is `argsort` and `argmax`",
+    "float": "`x.astype(f32)`",
     "int": "`x.astype(i32)`",
     "long": "`x.astype(i64)`",
     "ndim": "`x.rank`",

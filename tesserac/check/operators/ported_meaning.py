@@ -6,9 +6,10 @@ the library has NumPy's (W0215).
     x.max(dim=1)[0]     is the first of the largest; in PyTorch all of them, beside their places
     x.split(3, dim=1)   is three parts; in PyTorch parts of three
     x.repeat(2, 1)      repeats elements along axis 1; in PyTorch the whole, twice along axis 0
+    x.unfold(2, 3, 1)   is of windows of 2, their elements 3 apart; in PyTorch of 3 along axis 2
 
 Only a call that says `dim=` is known to be in PyTorch's words, with `axis=` it is NumPy's; the method `repeat` with one
-number for each dim may be either.
+number for each dim, and the method `unfold` with three numbers, may be either.
 """
 
 from __future__ import annotations
@@ -83,6 +84,23 @@ def tell_of_repeats(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
         draft.fix("each element, as in NumPy", Edit(Span(last.file, last.end, last.end), ", axis=0"))
     else:
         draft.fix(f"each element along axis {numbers[1]}, as in NumPy", Edit(last, f"axis={numbers[1]}"))
+
+
+def tell_of_windows(body: Body, name: str, callee: Callee, args: Sequence[Arg]) -> None:
+    """Of the method `unfold` with an axis, a size and a step; the function is PyTorch's of images."""
+    is_method, by_position = callee.at.start > callee.span.start, all(arg.name is None for arg in args)
+    if name != "unfold" or not is_method or not by_position or len(args) != 4:
+        return
+    numbers = [_number(arg.value) for arg in args[1:]]
+    if None in numbers:
+        return
+    text = f"`unfold` has windows of {numbers[0]}, in PyTorch of {numbers[1]} along axis {numbers[0]}"
+    draft = body.sink.warning(W0215, at=callee.at, difference=text)
+    x, axis, size, step = (body.rules.text(arg.value.span) for arg in args)
+    draft.fix("windows along an axis, as in PyTorch", Edit(callee.span, f"windows({x}, {size}, {axis}, stride={step})"))
+    names = zip(("dilation", "padding"), args[2:], strict=True)
+    edits = [Edit(arg.value.span, f"{name}={body.rules.text(arg.value.span)}") for name, arg in names]
+    draft.fix("columns of images: name what the numbers are", *edits)
 
 
 def tell_of_results(body: Body, node: ast.Subscript) -> None:

@@ -157,17 +157,22 @@ def _is_mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) 
     """Whether a fix writes what a call of another module is here."""
     written = call_here(path, body.rules.text(call.span))
     if written is not None:
-        whole = written if _stands_alone(body, call.span) else within(written)
-        draft.replace(f"here it is `{written}`", call.span, whole, advice=f"here it is `{written}`")
+        write_instead(body, draft, written, call.span)
         return True
     file, start = call.span.file, call.span.start
     whole_text = body.rules.text(Span(file, 0, sys.maxsize))
-    changes = ported_training(whole_text, start) if path[-2] == "optim" else None
+    changes = ported_training(whole_text, start) if path[-2:-1] == ("optim",) else None
     if changes is None:
         return False
     edits = [Edit(Span(file, change.start, change.end), change.text) for change in changes]
     draft.fix("the loss is a function of the weights, whose gradient a step takes", *edits)
     return True
+
+
+def write_instead(body: Body, draft: Draft, written: str, span: Span) -> None:
+    """A fix that puts an expression where a call stands, in brackets where it is part of another."""
+    whole = written if _stands_alone(body, span) else within(written)
+    draft.replace(f"here it is `{written}`", span, whole, advice=f"here it is `{written}`")
 
 
 def _stands_alone(body: Body, span: Span) -> bool:
@@ -186,11 +191,14 @@ def _other_name(body: Body, name: str) -> str | None:
     return row.ours if row.ours != name and body.rules.resolve(row.ours) is not None else None
 
 
-def unknown_name(body: Body, node: ast.Name, *, is_called: bool = False) -> None:
-    draft = body.sink.error(E0201, at=node.span, name=node.id)
-    here = called_here(node.id)
-    if here is not None and node.id in NAMES:
-        draft.replace(here, node.span, NAMES[node.id], advice=here)
+def unknown_name(body: Body, node: ast.Name, call: ast.Call | None = None) -> None:
+    """Of a name that nothing has, alone or where it is called."""
+    draft, is_called = body.sink.error(E0201, at=node.span, name=node.id), call is not None
+    here, other = called_here(node.id), NAMES.get(node.id) or _other_name(body, node.id)
+    if here is not None and other is not None:
+        draft.replace(here, node.span, other, advice=here)
+    elif here is not None and call is not None and _is_mended(body, draft, (node.id,), call):
+        pass
     elif here is not None:
         draft.remark(here)
     elif len(node.id) > 2:  # two letters are like too many names
