@@ -143,6 +143,8 @@ class MappedAxes:
         at = setting_span(self._body, self._callee, IN_AXES, axis)
         draft = self._body.sink.error(E0720, at=at or self._callee.at, problem=problem)
         draft.note(value.span, f"this is {type_text(value.type)}")
+        if isinstance(value.type, TupleType) and len({*value.type.items}) == 1:  # as the keys that `split` gives
+            draft.replace("make one tensor of them", value.span, f"stack({self._body.rules.text(value.span)})")
         if instead:
             title = f"give it the axis {instead}"
             draft.fix(title) if at is None else draft.replace(title, at, instead)

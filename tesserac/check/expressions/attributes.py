@@ -25,6 +25,7 @@ from tesserac.check.names.refs import (
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
+from tesserac.check.values.dicts import tell_of_attribute, what_has
 from tesserac.check.values.globals import global_value, is_of_other_module, write_instead
 from tesserac.check.values.methods import bound_method, method_of_struct
 from tesserac.check.values.tuples import item_of
@@ -36,6 +37,7 @@ from tesserac.syntax import ast
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import (
     SCALED_NAMES,
+    DictType,
     DTypeType,
     ErrorType,
     FloatType,
@@ -185,7 +187,11 @@ def field_of(body: Body, value: typed.Expr, node: ast.Attribute) -> typed.Expr:
 
 
 def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Call | None = None) -> None:
-    draft = body.sink.error(E0208, at=node.name_span, what=type_text(type_), name=node.name)
+    what = what_has(type_) if isinstance(type_, DictType) else type_text(type_)
+    draft = body.sink.error(E0208, at=node.name_span, what=what, name=node.name)
+    if isinstance(type_, DictType):
+        tell_of_attribute(body, draft, type_, node)
+        return
     if call is not None and isinstance(type_, TensorType) and _is_rewritten(body, draft, node, call):
         return
     here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None

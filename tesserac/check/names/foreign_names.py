@@ -123,6 +123,16 @@ ATTRIBUTES = {
     "values": "the first of what `topk(x, k)` or `mode(x)` gives; `sort` and `max` give nothing else",
 }
 """Of tensors alone: of a name that nothing has they would say too much."""
+OF_DISTRIBUTIONS = {
+    "logpdf": "log_prob",
+    "logpmf": "log_prob",
+    "mean": "expectation",
+    "ppf": "icdf",
+    "rvs": "sample",
+    "std": "stddev",
+    "var": "variance",
+}
+"""Of distributions: what PyTorch and SciPy have, and what it is here."""
 _LOADED = "what a program computes is where it is loaded: `tessera.load(file, device=\"cuda\")`"
 LEFT_OUT = {
     "cpu": _LOADED,

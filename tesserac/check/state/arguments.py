@@ -14,6 +14,7 @@ from tesserac.check.model import typed
 from tesserac.check.names.foreign_names import FOREIGN_PARAMETERS
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205
+from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
 
 ALIASES = {
@@ -93,6 +94,8 @@ def sort_arguments(
         draft = body.sink.error(E0205, at=ordered[len(positional)].value.span, problem=many)
         if slots:
             draft.remark(_listed(slots))
+        if len(ordered) == len(positional) + 1:
+            _suggest_names(body, draft, ordered[-1].value, slots, {arg.name for arg in args})
         return None
     given.update({name: arg.value for name, arg in zip(positional, ordered, strict=False)})
     for arg in args:
@@ -108,6 +111,15 @@ def sort_arguments(
             draft.remark(_listed(slots))
         return None
     return given
+
+
+def _suggest_names(
+    body: Body, draft: Draft, value: typed.Expr, slots: Sequence[Slot], said: set[str | None]
+) -> None:
+    """The one argument too many may be one of the few that have to be named."""
+    named = [slot.name for slot in slots if slot.keyword_only and slot.name not in said]
+    for name in named if len(named) <= 2 else []:
+        draft.replace(f"it may be `{name}`", value.span, f"{name}={body.rules.text(value.span)}")
 
 
 def _put(

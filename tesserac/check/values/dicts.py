@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
+from tesserac.check.names.foreign_names import OF_DISTRIBUTIONS
+from tesserac.check.names.refs import FunctionRef
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import item_of, make_tuple, make_value, tuple_items
 from tesserac.diag.codes.names import E0202, E0205, E0208, E0210, E0215, E0938
+from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import BoolType, DictType, ErrorType, IntType, Key, StrType
@@ -105,10 +108,39 @@ def dict_keys(value: typed.Expr, span: Span) -> tuple[typed.Expr, ...]:
     return tuple(typed.Static(_key_type(key), span) for key, _ in value.type.entries)
 
 
+def is_distribution(type_: DictType) -> bool:
+    """Whether a dict is what `Normal(m, s)` gives: a function of the library would take it."""
+    kind = type_.position("kind")
+    return kind is not None and isinstance(type_.entries[kind][1], StrType)
+
+
+def what_has(type_: DictType) -> str:
+    """A dict, in words."""
+    return "a distribution" if is_distribution(type_) else "a dict"
+
+
+def tell_of_attribute(body: Body, draft: Draft, type_: DictType, node: ast.Attribute) -> None:
+    """An attribute of a dict may be one of its keys; of a distribution it may be a function."""
+    behind = Span(node.span.file, node.value.span.end, node.span.end)
+    here = OF_DISTRIBUTIONS.get(node.name, node.name)
+    if type_.position(node.name) is not None:
+        draft.replace("a value of a dict stands under its key", behind, f'["{node.name}"]')
+    elif is_distribution(type_) and isinstance(body.rules.resolve(here), FunctionRef):
+        draft.replace(f"`{here}` is a function of it", behind, f".{here}()")
+
+
 def call_dict_method(body: Body, value: typed.Expr, node: ast.Call, callee: Callee) -> typed.Expr:
     """`d.keys()`, `d.values()` and `d.items()`, as tuples."""
     if callee.name not in METHODS:
-        draft = body.sink.error(E0208, at=callee.at, what="a dict", name=callee.name)
+        assert isinstance(value.type, DictType)
+        draft = body.sink.error(E0208, at=callee.at, what=what_has(value.type), name=callee.name)
+        if is_distribution(value.type) and callee.name in OF_DISTRIBUTIONS:
+            here = OF_DISTRIBUTIONS[callee.name]
+            draft.replace(f"here it is `{here}`", callee.at, here, advice=f"here it is `{here}`")
+            return body.error(callee.span)
+        if is_distribution(value.type):
+            draft.remark("it has `log_prob`, `cdf`, `icdf`, `sample`, `entropy`, `kl`, `expectation`, `variance`")
+            return body.error(callee.span)
         draft.remark(f"there are {', '.join(f'`d.{name}()`' for name in METHODS)}")
         draft.did_you_mean(callee.name, METHODS, callee.at)
         return body.error(callee.span)
