@@ -68,6 +68,7 @@ TABLES: dict[str, tuple[Row, ...]] = {
         Row("acosh(x[0])", (1.0,), (inf,)),
         Row("atanh(x[0])", (-1.0,), (inf,)),
         Row("x[0] / x[1]", (0.0, 0.0), (inf, nan)),
+        Row("x[0] / x[1]", (0.0, 1e-310), (inf, nan)),
     ),
     "What is masked by -inf, or saturated": (
         Row("softmax(x)[1]", (-inf, 1.0), (0.0, 0.0)),
