@@ -12,18 +12,19 @@
 Enters: the text of a file, and where a line that begins with `class` does. Leaves: where the block ends and what stands
 there instead; None where anything in it has no counterpart, or means something else here. What `__init__` makes are
 fields; its parameters, as far as they are sizes of weights, are the struct's; layers without weights are functions, and
-numbers that are no sizes go to the calls. Whether a network is being trained is an argument of the methods in which
-something depends on it. The rest of a method is left as it is: what is PyTorch's in it is told, and mended, where it
-stands.
+numbers that are no sizes go to the calls. Tensors that it computes are buffers, each made by a function before the
+struct. Whether a network is being trained is an argument of the methods in which something depends on it. The rest of
+a method is left as it is: what is PyTorch's in it is told, and mended, where it stands.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.syntax.ported_buffers import computed_shape, is_local, is_named, is_tensor
 from tesserac.syntax.ported_layers import (
     FILLED,
     LAYERS,
@@ -152,6 +153,7 @@ class _Struct:
         self.parameters = _parameters(self.made)
         self.used: set[str] = set()
         self.held: set[str] = set()
+        self.makers: dict[str, str] = {}
         self.is_read = False
         self.fields()
         self.is_read = True
@@ -175,7 +177,8 @@ class _Struct:
         words = self.node.body[0]
         if _is_words(words):
             head.append(f"    {ast.get_source_segment(block, words)}")
-        return "\n".join([*head, *declared]) + "".join(f"\n\n{method}" for method in methods)
+        makers = "".join(f"{maker}\n\n" for maker in self.makers.values())
+        return makers + "\n".join([*head, *declared]) + "".join(f"\n\n{method}" for method in methods)
 
     def remarks(self, written: str) -> tuple[str, ...]:
         """What is otherwise than in PyTorch, of the text of the struct."""
@@ -194,13 +197,29 @@ class _Struct:
     # -- what `__init__` makes
 
     def fields(self) -> dict[str, Field]:
-        made = dict[str, Field]()
+        made, local = dict[str, Field](), list[ast.stmt]()
         for line in () if self.made is None else self.made.body:
             if _calls_super(line) or _is_words(line) or isinstance(line, ast.Assert):
                 continue
-            name, value = _own_assignment(line)
-            made[name] = self.field(name, value)
+            if is_local(line):
+                local.append(line)
+                continue
+            name, value, is_buffer = _own_assignment(line)
+            made[name] = self.buffer(name, value, local) if is_buffer else self.field(name, value)
         return made
+
+    def buffer(self, name: str, value: ast.expr, local: Sequence[ast.stmt]) -> Field:
+        """A tensor that is not trained, made by a function of the sizes."""
+        names = tuple(self.parameters)
+        shaped, lines = computed_shape(value, local, self.size, names)
+        taken = [own for own in self.parameters if any(is_named(own, line) for line in lines)]
+        if not all(own in self.used for own in taken):
+            raise NoCounterpart
+        maker = f"{_snake(self.node.name)}_{name}"
+        written = "\n".join(f"    {ast.unparse(line)}" for line in lines)
+        self.makers[name] = f"def {maker}({', '.join(f'{own}: int' for own in taken)}):\n{written}"
+        sizes = ", ".join(map(_size_name, taken))
+        return Field((f"buffer {name}: {shaped.type} = {maker}({sizes})",))
 
     def field(self, name: str, value: ast.expr) -> Field:
         if not isinstance(value, ast.Call):
@@ -361,11 +380,24 @@ def _calls_super(line: ast.stmt) -> bool:
     return isinstance(line, ast.Expr) and ast.unparse(line).startswith("super(")
 
 
-def _own_assignment(line: ast.stmt) -> tuple[str, ast.expr]:
-    """`self.name = value`."""
-    if not isinstance(line, ast.Assign) or len(line.targets) != 1:
-        raise NoCounterpart
-    (target,) = line.targets
-    if not isinstance(target, ast.Attribute) or not is_own(target):
-        raise NoCounterpart
-    return target.attr, line.value
+def _own_assignment(line: ast.stmt) -> tuple[str, ast.expr, bool]:
+    """`self.name = value`, `self.register_buffer("name", value)`: the name, the value, and whether it is a buffer."""
+    match line:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="register_buffer") as func, args=[name, value])) if (
+            is_own(func) and isinstance(name, ast.Constant) and isinstance(name.value, str)
+        ):
+            return name.value, value, True
+        case ast.Assign(targets=[ast.Attribute(attr=name) as target], value=ast.Call() as value) if is_own(target):
+            return name, value.args[0] if _is_buffer(value) else value, _is_buffer(value) or is_tensor(value)
+        case ast.Assign(targets=[ast.Attribute(attr=name) as target], value=value) if is_own(target):
+            return name, value, False
+    raise NoCounterpart
+
+
+def _is_buffer(call: ast.Call) -> bool:
+    return last_name(call.func) == "Buffer" and len(call.args) == 1
+
+
+def _snake(name: str) -> str:
+    """`PositionalEncoding` as functions are called."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

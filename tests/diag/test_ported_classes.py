@@ -189,3 +189,65 @@ def test_numbers_that_are_no_sizes_are_fields() -> None:
     assert layers is not None and layers.text == OF_HEADS
     half = attention.text + HEADS[attention.end :].replace("2 * heads", "heads").replace("p=0.5", "p=heads")
     assert ported_class(half, half.index("class Layers")) is not None
+
+
+ENCODING = """class PositionalEncoding(nn.Module):
+    def __init__(self, d_model, max_len=512, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(p=dropout)
+        scale = torch.ones(3)
+        pe = torch.zeros(max_len, d_model)
+        position = torch.arange(0, max_len, dtype=torch.float).unsqueeze(1)
+        div_term = torch.exp(torch.arange(0, d_model, 2).float() * (-math.log(10000.0) / d_model))
+        pe[:, 0::2] = torch.sin(position * div_term)
+        pe[:, 1::2] = torch.cos(position * div_term)
+        pe = pe.unsqueeze(0)
+        self.register_buffer("pe", pe, persistent=False)
+        self.register_buffer("mask", torch.tril(torch.ones(max_len, max_len)).view(1, max_len, max_len) == 0)
+
+    def forward(self, x):
+        return self.dropout(x + self.pe[:, :x.size(1)]), self.mask
+"""
+BUFFERS = """def positional_encoding_pe(d_model: int, max_len: int):
+    pe = zeros(max_len, d_model)
+    position = arange(0, max_len, dtype=f32).unsqueeze(1)
+    div_term = exp(arange(0, d_model, 2).astype(f32) * (-log(10000.0) / d_model))
+    pe[:, 0::2] = sin(position * div_term)
+    pe[:, 1::2] = cos(position * div_term)
+    pe = pe.unsqueeze(0)
+    return pe
+
+def positional_encoding_mask(max_len: int):
+    return tril(ones(max_len, max_len)).view(1, max_len, max_len) == 0
+
+struct PositionalEncoding[D_model, Max_len]:
+    dropout: float = 0.1
+    buffer pe: Tensor[1, Max_len, D_model, f32] = positional_encoding_pe(D_model, Max_len)
+    buffer mask: Tensor[1, Max_len, Max_len, bool] = positional_encoding_mask(Max_len)
+
+    def apply(self, x, training: bool = True):
+        return (dropout(x + self.pe[:, :x.size(1)], p=self.dropout, training=training), self.mask)"""
+MADE = """
+
+def made(x: Tensor[B, S, 6, f32]):
+    encoding = PositionalEncoding[6, 9]()
+    return encoding(x, training=False)
+"""
+
+
+def test_tensors_that_are_not_trained_are_buffers() -> None:
+    ported = ported_class(ENCODING, 0)
+    assert ported is not None and ported.text == BUFFERS
+    for unknown in ("torch.empty(max_len)", "torch.ones(max_len, width)", "torch.ones(max_len) + torch.ones(d_model)"):
+        assert ported_class(ENCODING.replace("torch.zeros(max_len, d_model)", unknown), 0) is None
+
+
+@pytest.mark.one_in(4)
+def test_a_table_of_positions_by_fixes_alone() -> None:
+    m = tessera.compile(mended(ENCODING + MADE, steps=12))
+    x = np.zeros((2, 4, 6), "f4")
+    y, mask = m.made(x)
+    angles = np.arange(4)[:, None] * np.exp(np.arange(0, 6, 2) * (-math.log(10000.0) / 6))
+    np.testing.assert_allclose(y[0, :, 0::2], np.sin(angles), atol=1e-6)
+    np.testing.assert_allclose(y[1, :, 1::2], np.cos(angles), atol=1e-6)
+    np.testing.assert_array_equal(mask[0], np.tril(np.ones((9, 9))) == 0)

@@ -277,6 +277,15 @@ def _explain_outer(body: Body, use: Use, unit: Side, extended: Side) -> None:
         f"{dim_text(extended.dim)} while {added} gets a new leading dim"
     )
     draft.remark("PyTorch, JAX and NumPy broadcast this without a word")
+    if partner == extended.dim:
+        _suggest_no_outer(body, draft, unit, extended)
+    if extended.text:  # of two sizes that differ every pair can be meant
+        text = extended.text if extended.text.isidentifier() else f"({extended.text})"
+        rest = ":" if len(extended.dims) == 1 else "..."
+        draft.replace("each with every other: say so", extended.operand.span, f"{text}[None, {rest}]")
+
+
+def _suggest_no_outer(body: Body, draft: Draft, unit: Side, extended: Side) -> None:
     if unit.axis == len(unit.dims) - 1 and unit.text.isidentifier():
         index = "[" + ", ".join([":"] * unit.axis + ["0"]) + "]"
         draft.replace("drop the unit dim", unit.operand.span, unit.text + index)

@@ -292,4 +292,6 @@ def check_expand(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], callee
         expected, found = f"a tensor that broadcasts to {dims_text(shape)}", dims_text(dims)
         draft = body.sink.error(E0308, at=operand.span, label=f"this is {found}", expected=expected, found=found)
         draft.because(f"from the right each dim must be 1 or that of {dims_text(shape)}", callee.at)
+        if offset >= 0:
+            suggest_divisors(body, draft, ((d, w) for d, w in zip(dims, shape[offset:], strict=True) if d != ONE))
     return fits
