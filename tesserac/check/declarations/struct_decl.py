@@ -56,7 +56,7 @@ def _field(reader: AnnotationReader, node: ast.FieldDef, sink: Sink) -> FieldSpe
         )
         spec = ErrorSpec(spec.span)
     if node.is_buffer and isinstance(spec, ScalarSpec) and spec.kind in COMPILE_TIME:
-        problem = f"`{node.name}` is known while compiling, and no weight: it needs no `buffer`"
+        problem = f"`{node.name}` is known while compiling, and no buffer"
         word = node.span._replace(end=node.name_span.start)
         draft = sink.error(E0204, at=word, problem=problem)
         draft.replace("leave `buffer` out", word, "", applicability=Applicability.SAFE)
