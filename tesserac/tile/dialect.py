@@ -23,9 +23,7 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
     tile.scatter(tile, mem, at..., status?) {bounds, kind}
                                                  as a store, and a coordinate may be one integer, a tile without dims;
                                                  `kind` as of form.scatter
-    tile.alloc() {exchanged} : memref<..., local>
-                                                 scratch of this program; `exchanged` where elements are read at other
-                                                 places than they are written
+    tile.alloc() {exchanged} : memref            local scratch; `exchanged`: not read where it is written
     tile.view(mem) : memref<..., local>          the same scratch under other dims and strides
     tile.full() {value} : tile                   the same element everywhere
     tile.iota(axis) : tile                       the indices of an axis
@@ -107,8 +105,6 @@ class Config:
 
 TENSORS = "tensors"
 """The attribute of a kernel that is launched for several tensors at once: how many."""
-
-
 CODE, GIVEN, SYMBOLS = "code", "given", "symbols"
 """The attributes of a kernel whose code is that of another: the name of that, and what its sizes are here; and of that
 other, what these are called."""
