@@ -351,7 +351,7 @@ class Minimum(Elementwise):
 @register
 @dataclass(frozen=True)
 class Power(Operator):
-    """A whole power, `x ** 2`; a negative one only of floats.
+    """A whole power, `x ** 2`; a negative one only of floats. `power(x, y)` is `x ** y` of any other y, too.
 
     def f(x: Tensor[N, f32]) -> Tensor[N, f32]:
         return x ** 2

@@ -68,11 +68,21 @@ def log_gamma(p: Array) -> Array:
 
 
 CASES: list[tuple[str, Callable[..., Any]]] = [
+    ("hypot(x[:, :1], v[None]) + hypot(v, 3.0)", lambda x, v: np.hypot(x[:, :1], v) + np.hypot(v, 3.0)),
+    ("copysign(2.0, v) * copysign(x[:, :1], v[None])", lambda x, v: np.copysign(2.0, v) * np.copysign(x[:, :1], v)),
+    ("heaviside(x[:, :1], v[None])", lambda x, v: np.heaviside(x[:, :1], v)),
+    ("nextafter(x[:, :1], v[None]) + nextafter(0.0, v)", lambda x, v: np.nextafter(x[:, :1], v) + np.nextafter(0, v)),
+    ("power(p[None], x[:, :1]) + power(p, 2.5) + power(p, -3)", lambda x, p: p ** x[:, :1] + p**2.5 + p**-3),
+    ("power(i[:5], array([0, 1, 2, 3, 4], dtype=i32))", lambda i: np.power(i[:5], np.arange(5, dtype=np.int32))),
+    ("gammainc(2.0, p) + gammaincc(full(2, 1, 3.0, dtype=f64), p[None])[1]", lambda p: 1 + np.exp(-p) * p * p / 2),
+    ("betainc(1.0, 2.0, 0.1 * p) + beta(2.0, p)", lambda p: 1 - (1 - 0.1 * p) ** 2 + 1 / (p * (p + 1))),
+    ("betaln(p, 1.0) + zeta(2.0, p) - zeta(2.0, p + 1.0)", lambda p: p**-2 - np.log(p)),
+    ("abs(polar(3.0, v))", lambda v: 3.0 + 0.0 * v),
     ("dstack([v, 2.0 * v])", lambda v: np.dstack([v, 2.0 * v])),
     ("dstack([x, x])[0] + dstack([x[:, :, None], x[:, :, None]])[1]", lambda x: np.dstack([x, x])[0] + x[1, :, None]),
-    ("column_stack([v, x[:5], v])", lambda v, x: np.column_stack([v, x[:5], v])),
-    ("triplet_margin(x, 0.5 * x, -x, p=1.0, eps=0.0)", lambda x: np.mean(np.maximum(1 - 1.5 * abs(x).sum(1), 0))),
-    ("triplet_margin(x, x, 2.0 * x, 99.0, 0.0, p=INF)", lambda x: 99 - np.mean(abs(x).max(1))),
+    ("column_stack([v, x[:5], v])", lambda x, v: np.column_stack([v, x[:5], v])),
+    ("triplet_margin(x, 0.5 * x, -x, p=1.0, eps=0.0)", lambda x, _: np.mean(np.maximum(1 - 1.5 * abs(x).sum(1), 0))),
+    ("triplet_margin(x, x, 2.0 * x, 99.0, 0.0, p=INF)", lambda x, _: 99 - np.mean(abs(x).max(1))),
     *(
         (f'{f}(x, k, "{mode}")', lambda x, k, mode=mode: framed(x, k, mode, "constant"))
         for f in ("fftconvolve", "convolve2d")

@@ -22,6 +22,7 @@ from tesserac.check.expressions.attributes import (
     no_member,
     unknown_attribute,
 )
+from tesserac.check.expressions.operations import raised
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.model.specs import StructDecl
@@ -55,6 +56,7 @@ from tesserac.check.values.methods import CALLED, CALLED_ELSEWHERE, TOLD, method
 from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.check.values.type_values import dtype_call
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
+from tesserac.ops.elementwise import Power
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dtype import BOOL
@@ -224,11 +226,19 @@ def _call_op(body: Body, op: type[Operator], args: list[Arg], callee: Callee) ->
         return extreme(body, op.name, args, callee)
     if op.name in EXTREMES and _are_values(args):
         return _of_two(body, op.name, args, callee)
+    if op is Power and len(args) == 2 and all(arg.name is None for arg in args):
+        return _raised(body, args[0].value, args[1].value, callee)
     if (fuller := _with_options(body, op, args, callee)) is not None:
         return call_function(body, fuller, args, callee)
     if op.of_trees and len(args) == 1 and isinstance(args[0].value.type, Aggregate | ListType):
         return _of_leaves(body, op, args[0], callee)
     return call_operator(body, op, args, callee)
+
+
+def _raised(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
+    """`power(x, y)` as NumPy has it, which is `x ** y`."""
+    wrong = any(isinstance(value.type, ErrorType) for value in (left, right))
+    return body.error(callee.span) if wrong else raised(body, left, right, callee.at, callee.span)
 
 
 def _of_leaves(body: Body, op: type[Operator], tree: Arg, callee: Callee) -> typed.Expr:

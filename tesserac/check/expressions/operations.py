@@ -117,11 +117,17 @@ def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
     written = isinstance(node.right, ast.UnaryOp) and exponent is not None and exponent < 0
     if isinstance(left.type, IntType) and isinstance(right.type, IntType) and not written:
         return power_of_ints(body, left.type.value, right.type.value, node.op_span, node.span)
+    return raised(body, left, right, node.op_span, node.span)
+
+
+def raised(body: Body, left: typed.Expr, right: typed.Expr, at: Span, span: Span) -> typed.Expr:
+    """`left ** right` of tensors, or of one and a number."""
+    exponent = right.type.value.constant if isinstance(right.type, IntType) else None
     if _has_kind(left, right, "iu") and (exponent is None or exponent > 64):
-        return _spelt(body, _INTEGER_POWER, [left, right], node.op_span, node.span)
+        return _spelt(body, _INTEGER_POWER, [left, right], at, span)
     if exponent is None or abs(exponent) > 64:
-        return apply_operator(body, Pow(), [left, right], node.op_span, node.span)
-    return apply_operator(body, Power(exponent), [left], node.op_span, node.span)
+        return apply_operator(body, Pow(), [left, right], at, span)
+    return apply_operator(body, Power(exponent), [left], at, span)
 
 
 def infer_unary(body: Body, node: ast.UnaryOp) -> typed.Expr:
