@@ -86,8 +86,6 @@ def part_of_computed(program: Program, view: Op) -> Value | None:
 def _taken(program: Program, value: Value, axis: int, along: Along) -> Value:
     """The tile of a value whose elements along one dim are read at the given places."""
     program.taken += 1
-    if program.taken > MOST_TAKEN:
-        raise NoTiles(f"parts of computed tiles that would be computed more than {MOST_TAKEN} times")
     if program.read(value) is not None:
         return gathered_along(program, value, axis, along.dim, along.places)
     op = value.defining_op
@@ -99,31 +97,42 @@ def _taken(program: Program, value: Value, axis: int, along: Along) -> Value:
 
 def _is_made_again(program: Program, value: Value, axis: int) -> bool:
     """Whether a value is computed once more where it is read at other places along a dim: by threads of a GPU, element
-    by element of arguments, at places that are numbers."""
-    if not launch_stages(program.launch):
-        return False
+    by element of arguments, at places that are numbers, and not too often."""
+    return bool(launch_stages(program.launch)) and program.taken + _made_again(program, value, axis) <= MOST_TAKEN
+
+
+def _made_again(program: Program, value: Value, axis: int) -> int:
+    """How many values are computed once more; more than there may be where one cannot be."""
     op = value.defining_op
-    if op is None or program.read(value) is not None:
-        return op is not None or program.is_argument(value)
-    match op.name:
-        case "form.map" if not any(inner.name == "scalar.index" for inner in op.body.ops):
-            operands = zip(op.operands, operand_maps(op), strict=True)
-            return all(_is_made_again(program, v, at.index(axis)) for v, at in operands if axis in at)
-        case "form.assemble" if _joined_axes(op) == {axis}:
-            starts = (box.starts[axis] for box in assembled_boxes(op))
-            sizes = (tensor_type(part).dims[axis] for part in op.operands)
-            known = all(dim.constant is not None for dim in (*starts, *sizes))
-            return known and all(_is_made_again(program, part, axis) for part in op.operands)
-    return is_view(op) and _is_seen_again(program, op, axis)
+    if program.read(value) is not None:
+        return 1
+    if op is None:
+        return MOST_TAKEN + 1
+    parts: list[tuple[Value, int]] | None = None
+    if op.name == "form.map" and not any(inner.name == "scalar.index" for inner in op.body.ops):
+        operands = zip(op.operands, operand_maps(op), strict=True)
+        parts = [(operand, at.index(axis)) for operand, at in operands if axis in at]
+    elif op.name == "form.assemble" and _joined_axes(op) == {axis}:
+        ends = [*(box.starts[axis] for box in assembled_boxes(op)), *(tensor_type(p).dims[axis] for p in op.operands)]
+        parts = [(part, axis) for part in op.operands] if all(end.constant is not None for end in ends) else None
+    elif is_view(op):
+        parts = _seen_along(op, axis)
+    if parts is None:
+        return MOST_TAKEN + 1
+    count = 1
+    for part, own in parts:
+        count += _made_again(program, part, own) if count <= MOST_TAKEN else 0
+    return count
 
 
-def _is_seen_again(program: Program, view: Op, axis: int) -> bool:
+def _seen_along(view: Op, axis: int) -> list[tuple[Value, int]] | None:
+    """What a view reads along a dim; None where a part of it has no places that are numbers."""
     cut, source, dims = view.attrs["view"], view.operands[0], tensor_type(view.result).dims
     if isinstance(cut, Slice):
         others = [d for d in range(len(dims)) if d != axis and tensor_type(source).dims[d] != dims[d]]
-        return not others and cut.starts[axis].constant is not None and _is_made_again(program, source, axis)
+        return [(source, axis)] if not others and cut.starts[axis].constant is not None else None
     places = through_view(view, tuple(range(len(dims))))
-    return places is not None and (axis not in places or _is_made_again(program, source, places.index(axis)))
+    return None if places is None else [(source, places.index(axis))] if axis in places else []
 
 
 def _taken_view(program: Program, view: Op, axis: int, along: Along) -> Value:

@@ -74,6 +74,15 @@ def f(x: KTile[S, 32, f32], at: KTile[S, 5, i32], w: KTile[32, 8, f32]) -> Tile[
         acc = acc + sum(take_along_axis(tile.dot(p * float(j), w), i + j, axis=1), axis=1, keep=True)
     return acc
 """
+ELIMINATION = """
+@kernel
+def f(a: KTile[S, 6, 6, f32], b: KTile[S, 1, 6, f32]) -> Tile[S, 6, f32]:
+    m, y = tile.load(a), tile.load(b)[0]
+    for i in range(6):
+        p, q, column = m[i] / m[i, i], y[i] / m[i, i], where(arange(6) == i, 0.0, m[:, i])
+        m, y = m - column[:, None] * p[None, :], y - column * q
+    return y
+"""
 Arguments = Callable[[np.random.Generator, int], list[np.ndarray]]
 KERNELS: dict[str, tuple[str, Arguments]] = {
     "routing": (ROUTING, lambda rng, s: [rng.standard_normal(shape, "f4") for shape in ((s, 70), (70, 16))]),
@@ -81,6 +90,11 @@ KERNELS: dict[str, tuple[str, Arguments]] = {
     "medians": (MEDIANS, lambda rng, s: [rng.standard_normal((41, s), "f4")]),
     "picked": (PICKED, lambda rng, s: [rng.standard_normal((s, 40), "f4"), rng.integers(-40, 40, (s, 5)).astype("i4")]),
     "shifted": (SHIFTED, lambda rng, s: [rng.standard_normal(shape, "f4") for shape in ((s, 32), (16, 8))]),
+    "elimination": (
+        ELIMINATION,
+        lambda rng, s: [rng.standard_normal((s, 6, 6), "f4") + 6 * np.eye(6, dtype="f4"),
+                        rng.standard_normal((s, 1, 6), "f4")],
+    ),
     "in a loop": (
         IN_A_LOOP,
         lambda rng, s: [rng.standard_normal((s, 32), "f4"), rng.integers(0, 6, (s, 5)).astype("i4"),
