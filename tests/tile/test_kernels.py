@@ -256,3 +256,23 @@ def test_a_param_that_only_has_a_size_of_an_argument_is_not_loaded_but_compared(
     assert np.array_equal(module.twice(x), 4 * x)
     with pytest.raises(tessera.TesseraError, match="E0924"):
         module.twice(np.ones((3, 5), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "body", "note"),
+    [
+        ("w: KTile[24, V, f32]", "for j in tile.range_k(w, T.n): tile.load(w, None, j)", "`rows=24` loads all of 24"),
+        ("w: KTile[B, N, f32]", "tile.load(w, rows=T.m)", 'what each has of its own is declared as ["B", 1, ...]'),
+        ("w: KTile[E, N, K, f32]", "pass", 'reads any of them as rows: `KTile["E*N", K, ...]`, from row `i * N` on'),
+    ],
+)
+def test_what_a_program_sees_of_other_parameters_is_told(parameters: str, body: str, note: str) -> None:
+    text = f"""
+@kernel
+def f(x: KTile[B, M, N, f32], {parameters}):
+    T = tile.context()
+    t = tile.load(x, rows=T.m)
+    {body}
+    return t
+"""
+    assert note in " ".join(remark for one in check_text(text).diagnostics for remark in one.notes)

@@ -153,6 +153,18 @@ def f(q: KTile[S, 16, f32], k: KTile[S, 16, f32], c: KTile[S, 16, f32], s: KTile
     return (x * co + concat([-x[:, 8:], x[:, :8]], axis=1) * si,
             y * co + concat([-y[:, 8:], y[:, :8]], axis=1) * si + roll(y, -5, axis=1))
 """
+WINDOW_OF_IMAGE = """
+@kernel
+def f(x: KTile[2, S, L, f32], w: KTile[3, 3, f32]) -> Tile[2, S, L, f32] where S >= 1, L >= 1:
+    T = tile.context()
+    r, c, acc = tile.row_index(), tile.col_index(), tile.zeros((T.m, T.n), f32)
+    for i in range(3):
+        for j in range(3):
+            a, b = r + i - 1, c + j - 1
+            inside = ((a >= 0) & (a < S))[:, None] & ((b >= 0) & (b < L))[None, :]
+            acc = acc + where(inside, x[clamp(a, 0, S - 1)[:, None], clamp(b, 0, L - 1)[None, :]], 0.0) * w[i, j]
+    return acc
+"""
 TAPS = """
 @kernel
 def f(x: KTile[S, 48, f32], w: KTile[4, f32]):
@@ -234,6 +246,7 @@ KERNELS: dict[str, tuple[str, Arguments]] = {
     "selective scan": (STATE_SPACE, lambda rng, s, n: floats(rng, *[(s, 16)] * 4)),
     "rope and attention": (ROTATED_ATTENTION, lambda rng, s, n: floats(rng, *[(s, 16)] * 3, (s, 8), (s, 8))),
     "rope by halves": (HALVES_TURNED, lambda rng, s, n: floats(rng, *[(s, 16)] * 4)),
+    "window of an image": (WINDOW_OF_IMAGE, lambda rng, s, n: floats(rng, (2, s, n), (3, 3))),
     "conv1d of taps": (TAPS, lambda rng, s, n: floats(rng, (s, 48), (4,))),
     "two layers": (PRODUCTS_IN_A_LOOP, lambda rng, s, n: floats(rng, (s, n), (n, 40), (40, 24))),
     "geglu backward": (GATED_GRADIENT, lambda rng, s, n: floats(rng, *[(s, n)] * 3)),

@@ -26,10 +26,10 @@ from tesserac.check.instances.returned import result_type
 from tesserac.check.kernels.grid import declared, grid
 from tesserac.check.kernels.tiles import cache_length
 from tesserac.check.model import typed
-from tesserac.check.model.kernel_state import TILE_RANK, Kernel, new_kernel
+from tesserac.check.model.kernel_state import TILE_RANK, CutDim, Kernel, new_kernel
 from tesserac.check.model.message_text import dims_text
 from tesserac.check.model.scope import Binding
-from tesserac.check.model.specs import BareTileSpec, Signature
+from tesserac.check.model.specs import BareTileSpec, Signature, TensorSpec, TupleSpec, TypeSpec
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import RANDOM, check_effects
@@ -39,7 +39,7 @@ from tesserac.ops.convert import Wide
 from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.stretching import stretches
-from tesserac.types.ty import Aggregate, RecordType, TensorType, Type, parts, sizes_in, with_parts
+from tesserac.types.ty import Aggregate, RecordType, TensorType, TupleType, Type, parts, sizes_in, with_parts
 
 
 def check_kernel(
@@ -61,7 +61,7 @@ def check_kernel(
     kernel.said_schedule = settings_of(schedule) if schedule is not None else ()
     kernel.space = space
     kernel.meant = {kernel.blocks[name]: kernel.settings[name] for name in meant}
-    leading = _leading(body, signature, types)
+    kernel.leading = leading = _leading(body, signature, types)
     entered = _enter_tiles(body, signature, inner, kernel)
     given = dict(body.scope.bindings)
     block = (*entered, *body.rules.block(body, signature.node.body))
@@ -70,6 +70,7 @@ def check_kernel(
         check_end(body, signature)
     check_effects(body, signature.node)
     result = result_type(body)
+    _cut_result(body, kernel, spec, result)
     _check_blocks(body, kernel, result)
     _check_meant(body, kernel, block)
     if body.has_failed:
@@ -169,8 +170,19 @@ def _leading(body: Body, signature: Signature, types: Sequence[Type]) -> tuple[D
                 require_guard(body, "equal", left, right, parameter.span)
                 continue
             dims = {"own": dims_text(own), "other": dims_text(first)}
-            body.sink.error(E0506, at=parameter.span, name=parameter.name, **dims)
+            draft = body.sink.error(E0506, at=parameter.span, name=parameter.name, **dims)
+            draft.remark(_as_rows(own, type_))
     return first
+
+
+def _as_rows(own: tuple[Dim, ...], type_: Type) -> str:
+    """What to do of leading dims that are no programs."""
+    said = "each index of a dim before the last two is a program"
+    if not isinstance(type_, TensorType):
+        return said
+    *_, rows, columns = type_.dims
+    many = "*".join(map(str, (*own, rows)))
+    return f'{said}; a program reads any of them as rows: `KTile["{many}", {columns}, ...]`, from row `i * {rows}` on'
 
 
 def _leading_dims(type_: Type) -> list[tuple[Dim, ...]]:
@@ -213,6 +225,21 @@ def _return_stored(kernel: Kernel, block: typed.Block, body: Body, given: Mappin
     value = stored[0] if len(stored) == 1 else make_tuple(stored, span)
     body.flow.returns.append(value)
     return (*block, typed.Return(span, value))
+
+
+def _cut_result(body: Body, kernel: Kernel, spec: TypeSpec | None, result: Type) -> None:
+    """A block with which nothing is loaded, since all is read at computed places, cuts the dim of the result that the
+    signature says where the block stands."""
+    if isinstance(spec, TupleSpec) and isinstance(result, TupleType) and len(spec.items) == len(result.items):
+        for own, type_ in zip(spec.items, result.items, strict=True):
+            _cut_result(body, kernel, own, type_)
+    if not isinstance(spec, TensorSpec) or not isinstance(result, TensorType):
+        return
+    for said, dim in zip(reversed(spec.dims), reversed(result.dims), strict=False):
+        free = dim in kernel.blocks.values() and dim not in kernel.cuts and dim != kernel.blocks["d"]
+        if free and said.dim.symbols() <= body.sizes.symbols.keys() - body.sizes.untold_symbols:
+            kernel.cuts[dim] = CutDim(said.dim.substitute(body.sizes.symbols), said.span)
+            kernel.own.setdefault(dim, said.span)
 
 
 def _check_blocks(body: Body, kernel: Kernel, result: Type) -> None:

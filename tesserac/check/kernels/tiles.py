@@ -134,7 +134,8 @@ def _range(
     place = callee.at if extent is None else extent.span
     if block != kernel.blocks["d"]:
         kernel.own.setdefault(block, place)
-    return Range(kernel.own_start(block), block) if bind_block(body, kernel, block, size, place) else None
+    whole = f"{'rows' if usual == 'm' else 'cols'}={size}" if extent is None else ""
+    return Range(kernel.own_start(block), block) if bind_block(body, kernel, block, size, place, whole) else None
 
 
 def _are_places(number: typed.Expr | None) -> bool:
@@ -174,8 +175,9 @@ def _numbered(
     return Range(kernel.counted_start(counter), block)
 
 
-def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span) -> bool:
-    """Notes that a block cuts a dim; False after a diagnostic. All dims that one block cuts are equal."""
+def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span, whole: str = "") -> bool:
+    """Notes that a block cuts a dim; False after a diagnostic. All dims that one block cuts are equal. `whole` says how
+    a load takes all of the dim, where it is this program's block for want of another word."""
     known = kernel.cuts.setdefault(block, CutDim(size, at))
     if block == kernel.blocks["d"]:
         body.facts.state("equal", block, size)
@@ -190,6 +192,11 @@ def bind_block(body: Body, kernel: Kernel, block: Dim, size: Dim, at: Span) -> b
     draft.note(known.span, f"here it cuts {first}")
     free = [f"T.{other}" for other, own in kernel.blocks.items() if own not in kernel.cuts and other != "d"]
     other_block = f"cut {second} by a block of its own, {' or '.join(free)}" if free else f"load {second} whole"
+    if size in kernel.leading:
+        draft.remark(f"{second} counts programs: what each has of its own is declared as [{second}, 1, ...]")
+        return False
+    if whole:
+        other_block = f"`{whole}` loads all of {second}: `None` alone is this program's block, {name}"
     draft.remark(f"if the two are one size, give them one name in the signature; else {other_block}")
     return False
 

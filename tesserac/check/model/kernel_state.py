@@ -75,6 +75,8 @@ class Kernel:
     said_schedule: typed.Settings = ()
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
     meant: dict[Dim, int] = field(default_factory=dict)
+    leading: tuple[Dim, ...] = ()
+    """Dims of parameters of which each index is a program."""
 
     def context(self) -> RecordType:
         """The value of `tile.context()`."""
