@@ -2,7 +2,7 @@
 
     map(permute(x))                 -> map(x) with permuted index maps             `fold_views`
     permute(map(x))                 -> map(x) with a permuted space                `hoist_view`
-    slice(map(x, y))                -> map(slice(x), slice(y))
+    slice(map(x, y))                -> map(slice(x), slice(y))                     also of eye(M)[:K]
     map over [M, 1]                 -> reshape of a map over [M]                   `squeeze`
     reshape(map(x, s)), s a scalar  -> map(reshape(x), s)
 
@@ -238,8 +238,8 @@ def _rebuilt(view: Op, producer: Op, operands: Sequence[Value], maps: Sequence[D
 
 
 def sliced_map(view: Op, producer: Op, cut: Slice) -> Op | None:
-    """A map of what `view` cuts out of the result of another."""
-    if uses_position(producer):
+    """A map of what `view` cuts out of the result of another; a map that asks where it is must be where it was."""
+    if any((cut.starts[axis], cut.steps[axis]) != (ZERO, 1) for axis in _positions(producer)):
         return None
     result, builder = tensor_type(view.result).dims, Builder.before(view)
     operands: list[Value] = []

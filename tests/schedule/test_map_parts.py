@@ -21,6 +21,8 @@ CASES = {
         1,
     ),
     "overlapping": ("x: Tensor[B, 8, f32]", "y = exp(x)\n    return y[:, 1:] + y[:, :7]", 2),
+    "of_places": ("x: Tensor[B, 9, f32]", "return x[:4] + eye(9)[:4]", 1),
+    "of_other_places": ("x: Tensor[B, 9, f32]", "return x[:4] + eye(9)[1:5]", 2),
     "of_a_product": (
         "x: Tensor[64, 64, f32], w: Tensor[64, 64, f32]",
         "a, b = split(x @ w * 2.0, 2, axis=1)\n    return a * b",
@@ -29,7 +31,7 @@ CASES = {
     "widened": ("x: Tensor[B, 4, bf16]", "return cast(concat([x, x], axis=1), f32) * 0.5", 2),
 }
 """Parameters, a body, and how many launches there are. What two slices have is computed once, unless it is nothing but
-another type; a product is finished as a whole; nothing wider is put together."""
+another type; what asks where it is stays there; a product is finished as a whole; nothing wider is put together."""
 
 
 def program(case: str) -> str:
