@@ -22,7 +22,7 @@ from tesserac.schedule.cost import MAX_WORK, apart_pays, form_work
 from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce, join_scan
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
-from tesserac.schedule.updates import Updates
+from tesserac.schedule.updates import Updates, box_in
 from tesserac.types.dims import product
 
 MAX_GROUP = 64
@@ -88,7 +88,10 @@ class _Grouping:
 
     def _memories(self, op: Op) -> list[Value]:
         """The memory that a form reads."""
-        return [self.updates.origin(view_source(v)[0]) for v in op.operands]
+        return [self._memory(v) for v in op.operands]
+
+    def _memory(self, value: Value) -> Value:
+        return self.updates.origin(view_source(value)[0])
 
     # ---------------------------------------------------------------------------------------- which group, and when
 
@@ -101,8 +104,26 @@ class _Grouping:
                 behind.extend(self._behind(user, place, position) for place in range(position))
         old = self.updates.parts.get(op)
         if old is not None:
-            behind.append(self.last_read.get(self.updates.origin(old), -1))
+            behind.append(self._behind_readers(op, self.updates.origin(old)))
         return 1 + max(behind)
+
+    def _behind_readers(self, op: Op, memory: Value) -> int:
+        """The last group before a part of this memory may be written in place: the last one that reads it, or the one
+        before that where all that it reads is proved to lie elsewhere."""
+        number, part = self.last_read.get(memory, -1), self._part_box(op, memory)
+        if number < 0 or part is None:
+            return number
+        read = [v for form in self.groups[number].ops for v in form.operands if self._memory(v) is memory]
+        boxes = [box_in(v, memory) for v in read]
+        dims = tensor_type(memory).dims
+        return number - all(box is not None and never_meet(box, part, dims) for box in boxes)
+
+    def _part_box(self, op: Op, memory: Value) -> Box | None:
+        """Where a part that is written in place lies in its memory."""
+        (user, position), *others = _uses_below_views(op.result)
+        if others or self.updates.replaced.get(user) is not memory:
+            return None
+        return Box(assembled_boxes(user)[position], tensor_type(user.operands[position]).dims)
 
     def _behind(self, assemble: Op, before: int, position: int) -> int:
         """The last group before the one at `position` may be written: that of an earlier part, or the one before it
@@ -207,9 +228,10 @@ def _reads(group: Group, value: Value) -> bool:
 # A row that a loop pushes onto a stack is a part of the stack, written in place. Alone it would be a launch that copies
 # a few numbers; a launch that walks the same space anyway writes it on the way, from registers where it has computed
 # it. The order of all that touches the memory of the stack must stay: such a part goes into no group before one that
-# reads the memory as it was, nothing that reads it joins the group later, and of two parts the later may go over the
-# earlier, so that they share a launch only where they are proved never to meet (`ir/boxes.py`): then the parts of
-# concat([a, b]) that walk the same space are one launch.
+# reads the memory as it was, and into that one only where all that it reads is proved to lie elsewhere (`ir/boxes.py`),
+# as of z[k + 4] = f(z[k]); nothing that reads it joins the group later; and of two parts the later may go over the
+# earlier, so that they share a launch only where they are proved never to meet: then the parts of concat([a, b]) that
+# walk the same space are one launch.
 
 # Note [Company on a GPU]
 # Maps behind a product in a matrix unit are computed by the few warps that have its sums, while the unit waits; much

@@ -8,9 +8,9 @@ form.assemble, whose first part is then the old tensor. An old value dies where 
 before the update. One that stands behind it and reads a small part of it gets a copy of that part from before; another
 is moved before the update, if it does not need what that gives.
 
-What is put into the memory of the old tensor must not read it elsewhere in the same launch. So a part that is written
-stands directly before the update, in a launch in which nothing else reads that memory, and one that reads other places
-of the old tensor is computed first and then copied.
+What is put into the memory of the old tensor must not read it, in the same launch, where another element is put. So a
+part that is written stands directly before the update, in a launch in which nothing else reads that part of the memory,
+and one that reads other places of the old tensor, which may be places of the part, is computed first and then copied.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
 
 from tesserac.base.dataclass import dataclass
+from tesserac.ir.boxes import Box, never_meet
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE
 from tesserac.ir.core import Block, Op, Value
@@ -337,7 +338,9 @@ def _part(update: Op, position: int, box: Slice | None, old: Value, updates: Upd
     assert part is not None and block is not None, "the normal form computes every part"
     read = [(view_source(v)[0], v, m) for v, m in zip(part.operands, operand_maps(part), strict=True)]
     stale = any(source in updates.update_of for source, _, _ in read)
-    elsewhere = any(source is old and not _is_same_place(v, m, box, part) for source, v, m in read)
+    written = None if box is None else Box(box, tensor_type(update.operands[position]).dims)
+    own = [(v, m) for source, v, m in read if source is old]
+    elsewhere = not all(_is_same_place(v, m, box, part) or _is_apart(v, written, old) for v, m in own)
     if stale or elsewhere or part in updates.parts or len(base.uses) != 1:
         copied = copy_of(Builder.before(update), update.operands[position])
         update.set_operand(position, copied.result)
@@ -347,6 +350,19 @@ def _part(update: Op, position: int, box: Slice | None, old: Value, updates: Upd
         op.detach()
         block.insert(block.place(update), op)
     return part
+
+
+def _is_apart(value: Value, written: Box | None, old: Value) -> bool:
+    """Whether a value is read from a part of the old tensor of which nothing is written."""
+    read = box_in(value, old)
+    return read is not None and written is not None and never_meet(read, written, tensor_type(old).dims)
+
+
+def box_in(value: Value, memory: Value) -> Box | None:
+    """The part of a memory that a value shows, where it is a box of it."""
+    base, views = view_source(value)
+    place = views[0].attrs["view"] if views else None
+    return Box(place, tensor_type(views[0].result).dims) if base is memory and isinstance(place, Slice) else None
 
 
 def _is_same_place(value: Value, dim_map: tuple[int | None, ...], box: Slice | None, part: Op) -> bool:
