@@ -116,6 +116,7 @@ FILES = {
     "gradients-aarch64": "functions and gradients, ARM",
     "gradients-x86_64": "functions and gradients, x86",
     "growth": "how cost grows with sizes, in loops",
+    "linalg-aarch64": "sweeps of rotations, tall matrices, a matrix times a column on ARM, before and after a change",
     "linalg-x86_64": "systems, factors, eigenvalues and singular values beside NumPy and PyTorch, x86",
     "mutants": "how messages do on 1000 broken programs",
     "npbench-two-cores-x86_64": "the programs of NPBench on two cores each, two days later",
