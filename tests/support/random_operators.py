@@ -36,8 +36,11 @@ Matrix = Callable[[Any], Any]
 _SMALL = (
     Kind("op.diag(t)", lambda z: np.diag(z.t), sizes=("M", "M")),
     Kind("op.dense(r) ∘ op.dense(r).H", lambda z: z.r @ adjoint(z.r), sizes=("M", "M")),
+    Kind("op.dense(b)", lambda z: z.b, sizes=("Q", "Q")),
+    Kind("op.diag(g)", lambda z: np.diag(z.g), sizes=("Q", "Q")),
+    Kind("op.dense(a)", lambda z: z.a, sizes=("P", "P")),
 )
-"""Of 4 entries."""
+"""Of 4, 3 and 2 entries."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,10 @@ class Draw:
             return self.leaf(rows, columns)
         return self.random.choice(_FORMS if rows == columns else _FORMS[:_RECTANGULAR])(self, depth - 1, rows, columns)
 
+    def size(self, rows: int) -> str:
+        """As a program of known sizes or of symbols writes it."""
+        return str(rows) if self.known else {6: "N", 4: "M"}[rows]
+
     def parameters(self, names: set[str]) -> str:
         """The types of the values that are named."""
         given = {name: self._sized(f"Tensor[{dims}, {self.dtype}]") for name, dims in (PARAMETERS | _FREE).items()}
@@ -107,16 +114,15 @@ def _by_value(draw: Draw, depth: int, rows: int, columns: int) -> Made:
 
 
 def _composed(draw: Draw, depth: int, rows: int, columns: int) -> Made:
-    middle = draw.random.choice([rows, columns, 6, 4])
+    middle = draw.random.choice([rows, columns, 6, 4]) if {rows, columns} <= {6, 4} else rows
     a, b = draw.operator(depth, rows, middle), draw.operator(depth, middle, columns)
     return Made(f"({a.text} ∘ {b.text})", lambda z: a.matrix(z) @ b.matrix(z), a.reach * b.reach)
 
 
 def _turned(draw: Draw, depth: int, rows: int, columns: int) -> Made:
     a = draw.operator(depth, columns, rows)
-    if draw.random.random() < 0.5:
-        return Made(f"{a.text}.H", lambda z: adjoint(a.matrix(z)), a.reach)
-    return Made(f"{a.text}.T", lambda z: a.matrix(z).T, a.reach)
+    form, turned = draw.random.choice([("{}.H", adjoint), ("{}.T", np.transpose), ("conj({}).H", np.transpose)])
+    return Made(form.format(a.text), lambda z: turned(a.matrix(z)), a.reach)
 
 
 def _part(draw: Draw, depth: int, rows: int, columns: int) -> Made:
@@ -127,7 +133,7 @@ def _part(draw: Draw, depth: int, rows: int, columns: int) -> Made:
 
 
 def _gram(draw: Draw, depth: int, rows: int, columns: int) -> Made:
-    a = draw.operator(depth, draw.random.choice([6, 4]), columns)
+    a = draw.operator(depth, draw.random.choice([6, 4]) if columns in (6, 4) else columns, columns)
     return Made(f"({a.text}.H ∘ {a.text})", lambda z: adjoint(a.matrix(z)) @ a.matrix(z), a.reach**2)
 
 
@@ -142,16 +148,88 @@ def _commutator(draw: Draw, depth: int, rows: int, columns: int) -> Made:
 
 
 def _power(draw: Draw, depth: int, rows: int, columns: int) -> Made:
-    a, times = draw.operator(depth, rows, columns), draw.random.choice([0, 1, 2, 3])
+    a, times = draw.operator(depth, rows, columns), draw.random.choice([0, 1, 2, 3, -2])
+    if times < 0:
+        return _inverse(draw, depth, rows, columns, times)
     return Made(f"power({a.text}, {times})", lambda z: la.matrix_power(a.matrix(z), times), a.reach ** max(times, 1))
 
 
-def _inverse(draw: Draw, depth: int, rows: int, columns: int) -> Made:
+def _inverse(draw: Draw, depth: int, rows: int, columns: int, times: int = -1) -> Made:
     a = draw.operator(depth, rows, columns)
     m = a.matrix(draw.z)
     if la.cond(m) > 100:
         return a
-    return Made(f"inverse({a.text})", lambda z: la.inv(a.matrix(z)), (1 + a.reach) * float(la.norm(la.inv(m))) ** 2)
+    reach = ((1 + a.reach) * float(la.norm(la.inv(m))) ** 2) ** -times
+    text = f"inverse({a.text})" if times == -1 else f"({a.text} ** {times})"
+    return Made(text, lambda z: la.matrix_power(la.inv(a.matrix(z)), -times), reach)
+
+
+def _resolvent(draw: Draw, depth: int, rows: int, columns: int) -> Made:
+    a = draw.operator(depth, rows, columns)
+
+    def matrix(z: Any) -> Any:
+        return la.inv(9.5 * np.eye(rows) - a.matrix(z))
+
+    shifted = 9.5 * np.eye(rows) - a.matrix(draw.z)
+    if la.cond(shifted) > 100:
+        return a
+    return Made(f"resolvent({a.text}, 9.5)", matrix, (10 + a.reach) * float(la.norm(la.inv(shifted))) ** 2)
+
+
+def _spectral(draw: Draw, depth: int, rows: int, columns: int) -> Made:
+    """The same operator by its values, or its pseudoinverse."""
+    a = draw.operator(depth, rows, columns)
+    if rows == columns or draw.random.random() < 0.5:
+        form = draw.random.choice(["spectral({})", "reconstruct(spectral({}))"])
+        return Made(form.format(a.text), a.matrix, 4 * a.reach)
+    a = draw.operator(depth, columns, rows)
+    m = a.matrix(draw.z)
+    if la.cond(m) > 100:
+        return draw.operator(depth, rows, columns)
+    reach = (1 + a.reach) * float(la.norm(la.pinv(m))) ** 2
+    return Made(f"pseudoinverse(spectral({a.text}))", lambda z: la.pinv(a.matrix(z)), 4 * reach)
+
+
+def _root(draw: Draw, depth: int, rows: int, columns: int) -> Made:
+    """A function of a positive operator, by its eigenvalues."""
+    a = draw.operator(depth, rows, columns)
+    name, of_values = draw.random.choice([("sqrt", np.sqrt), ("log", np.log), ("rsqrt", lambda w: w**-0.5)])
+
+    def matrix(z: Any) -> Any:
+        m = a.matrix(z)
+        w, v = la.eigh(adjoint(m) @ m + np.eye(rows))
+        return (v * of_values(w)) @ adjoint(v)
+
+    return Made(f"{name}({a.text}.H ∘ {a.text} + op.eye({draw.size(rows)}))", matrix, 2 * (1 + a.reach) ** 2)
+
+
+def _joined(draw: Draw, depth: int, rows: int, columns: int) -> Made:
+    """Of smaller operators, whose sizes are known."""
+    if not draw.known or rows != 6:
+        return draw.operator(depth, rows, columns)
+    form, sizes, together = draw.random.choice(_JOINED)
+    a, b = (draw.operator(depth, size, size) for size in sizes)
+    return Made(form.format(a.text, b.text), lambda z: together(a.matrix(z), b.matrix(z)), 3 * a.reach * b.reach)
+
+
+def _kronecker_sum(a: Any, b: Any) -> Any:
+    return np.kron(a, np.eye(len(b))) + np.kron(np.eye(len(a)), b)
+
+
+def _direct_sum(a: Any, b: Any) -> Any:
+    return np.block([[a, np.zeros((len(a), len(b)))], [np.zeros((len(b), len(a))), b]])
+
+
+def _block(a: Any, b: Any) -> Any:
+    return np.block([[a, b], [0 * a, a]])
+
+
+_JOINED: tuple[tuple[str, tuple[int, int], Callable[[Any, Any], Any]], ...] = (
+    ("op.kronecker({}, {})", (2, 3), np.kron),
+    ("op.kronecker_sum({}, {})", (3, 2), _kronecker_sum),
+    ("op.direct_sum({}, {})", (4, 2), _direct_sum),
+    ("op.block([[{0}, {1}], [0, {0}]])", (3, 3), _block),
+)
 
 
 def _exponential(draw: Draw, depth: int, rows: int, columns: int) -> Made:
@@ -164,9 +242,9 @@ def _exponential(draw: Draw, depth: int, rows: int, columns: int) -> Made:
 
 _FORMS: tuple[Callable[[Draw, int, int, int], Made], ...] = (
     _sum, _sum, _multiple, _by_value, _composed, _composed, _turned,
-    _part, _gram, _commutator, _power, _inverse, _exponential,
+    _spectral, _part, _gram, _commutator, _power, _inverse, _exponential, _resolvent, _root, _joined, _joined,
 )  # fmt: skip
-_RECTANGULAR = 7
+_RECTANGULAR = 8
 """So many take operators that are not square."""
 
 
@@ -217,6 +295,11 @@ PLACES_OF_OPERATORS: dict[str, Place] = {
     "mapped": Place(
         "    return vmap(lambda by: {A} @ (by * x))(stack([x[0], 2.0 * x[1]]))\n",
         lambda m, z: np.multiply.outer([z.x[0], 2 * z.x[1]], m @ z.x),
+    ),
+    "rows": Place("    return x @ {A} + {A} @ x\n", lambda m, z: (m.T + m) @ z.x),
+    "given": Place("    return {A}\n", lambda m, z: m),
+    "forward": Place(
+        "    return jvp(lambda at: at * ({A} @ at), (x,), (2.0 * x,))[1]\n", lambda m, z: 4 * z.x * (m @ z.x)
     ),
     "slope": Place(f"    return {_SQUARED}(x)\n", lambda m, z: 2 * m.T @ m @ z.x, real=True),
     "mapped slope": Place(
@@ -273,10 +356,24 @@ def _placed(draw: Draw) -> Program | None:
     if place.real and draw.dtype.startswith("c"):
         return None
     made = draw.operator(draw.random.choice([1, 2, 2, 3]))
+    if name == "given" and "lambda" in made.text:
+        return None  # functions stay inside the language
     m = made.matrix(draw.z)
     real = {"c64": "f32", "c128": "f64"}.get(draw.dtype, draw.dtype)
     before = place.before.replace("{dtype}", draw.dtype).replace("{real}", real)
     return _made(draw, made, place.lines, place.expected(m, draw.z), 1 + float(la.norm(m)), before)
+
+
+_DIFFERENTIATED: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+    ("sum(sin({A} @ x))", lambda m, z: np.sin(m @ z.x).sum()),
+    ("sum(sin({A}.H @ x))", lambda m, z: np.sin(m.T @ z.x).sum()),
+    ("sum(sin(solve({A}, x)))", lambda m, z: np.sin(la.solve(m, z.x)).sum()),
+    ("trace({A}) + sum(diagonal({A}) ** 2)", lambda m, z: np.trace(m) + (np.diag(m) ** 2).sum()),
+    ("logdet({A}) + sum(solve({A}, x))", lambda m, z: la.slogdet(m)[1] + la.solve(m, z.x).sum()),
+    ("norm({A})", lambda m, z: la.norm(m, 2)),
+    ("sum(to_dense({A}) ** 2)", lambda m, z: (m**2).sum()),
+)
+"""What is differentiated by what an operator is made of."""
 
 
 def _by_part(draw: Draw) -> Program | None:
@@ -289,14 +386,18 @@ def _by_part(draw: Draw) -> Program | None:
     text = re.sub(rf"\b{name}\b", "part", made.text)
     slope, at = np.zeros_like(getattr(draw.z, name)), getattr(draw.z, name)
 
+    asked, in_numpy = draw.random.choice(_DIFFERENTIATED)
+    if "solve" in asked and la.cond(made.matrix(draw.z)) > 100:
+        return None
+
     def value(part: Any) -> Any:
-        return np.sin(made.matrix(SimpleNamespace(**vars(draw.z) | {name: part})) @ draw.z.x).sum()
+        return in_numpy(made.matrix(SimpleNamespace(**vars(draw.z) | {name: part})), draw.z)
 
     for place in np.ndindex(at.shape):
         step = np.zeros_like(at)
         step[place] = STEP
         slope[place] = (value(at + step) - value(at - step)) / (2 * STEP)
-    lines = f"    return grad(lambda part: sum(sin({text} @ x)))({name})\n"
+    lines = f"    return grad(lambda part: {asked.format(A=text)})({name})\n"
     found = _made(draw, made, lines, slope, 1.0)
     return Program(found.text, found.arguments, slope, 1e-4 * max(1.0, abs(slope).max()))
 
@@ -321,7 +422,8 @@ def _made(draw: Draw, made: Made, lines: str, expected: Any, growth: float, befo
 def judged(drawn: Program) -> tuple[str, str]:
     """`right`, `refused` or what is wrong with a program, and what was told."""
     try:
-        found = np.asarray(tessera.compile(drawn.text)["run"](*drawn.arguments))
+        given = tessera.compile(drawn.text)["run"](*drawn.arguments)
+        found = np.asarray(given.to_dense() if isinstance(given, tessera.Operator) else given)
     except tessera.TesseraError as error:
         code = re.search(r"E\d{4}", str(error))
         return ("refused" if code and code[0] in REFUSALS else "an error"), str(error)
