@@ -6,9 +6,10 @@ were not, since they are cheaper for some sizes only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
 
+from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.model.library_annotations import (
@@ -26,7 +27,7 @@ from tesserac.check.model.library_annotations import (
     UPDATE,
     UPPER,
 )
-from tesserac.check.model.typed import TypedFunction
+from tesserac.check.model.typed import Call, TypedFunction
 from tesserac.graph.algebra.applications import Spared
 from tesserac.graph.algebra.costs import Facts, beats
 from tesserac.graph.algebra.engine import Choice
@@ -76,6 +77,48 @@ def lines_of(step: Found) -> list[str]:
         lines.append(f"cost: {step.before.cost} before, {step.after.cost} after")
         lines += _decided(step.facts, step)
     return lines + [line for choice in step.choices if is_own for line in _not_taken(choice)]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a program asks of an operator: its name and place, what the operator is after the laws of operators, and the
+    functions of the library that compute it."""
+
+    called: str
+    span: Span
+    operator: str
+    by: tuple[str, ...]
+
+
+def asked_of(functions: Sequence[TypedFunction], symbol: str) -> list[Asked]:
+    """Of each operator that a function asks, in the order of the text. Its own laws are applied as it is made, before
+    there is anything to compute."""
+    found: dict[tuple[str, Span, str], list[str]] = {}
+    for call in _calls_in([function.body for function in functions if function.symbol == symbol], set()):
+        if call.of:
+            names = found.setdefault((call.told, call.span, call.of), [])
+            names += [name for name in [_library_name(call.function)] if name not in names]
+    return [Asked(*key, tuple(names)) for key, names in sorted(found.items(), key=lambda row: row[0][1].start)]
+
+
+def _calls_in(part: object, seen: set[int]) -> Iterator[Call]:
+    """The calls in a part of a function, each once, those among the arguments of another before it."""
+    if isinstance(part, tuple | list):
+        inside: Sequence[object] = part
+    elif is_dataclass(part) and id(part) not in seen:
+        seen.add(id(part))
+        inside = [getattr(part, field.name) for field in fields(part)]
+    else:
+        return
+    for one in inside:
+        yield from _calls_in(one, seen)
+    if isinstance(part, Call):
+        yield part
+
+
+def _library_name(symbol: str) -> str:
+    """`stdlib.operators.grids._solve_grid.f64_2d...` is `solve_grid`."""
+    return symbol.split(".")[3].removeprefix("_")
 
 
 def told_at(functions: Sequence[TypedFunction], symbol: str, inside: Span) -> list[str]:

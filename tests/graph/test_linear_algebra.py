@@ -357,6 +357,20 @@ def test_inspect_lists_laws_costs_and_what_was_not_taken(tmp_path: Path) -> None
     assert shown[2] == NOTHING
 
 
+def test_inspect_tells_what_operators_are_after_their_laws(tmp_path: Path) -> None:
+    path = tmp_path / "f.tess"
+    path.write_text(
+        "def f(a: Tensor[M, M, f32], b: Tensor[P, P, f32], d: Tensor[N, f32], u: Tensor[N, K, f32]):\n"
+        "    B = op.kronecker(op.dense(a), op.dense(b))\n    y = solve(op.diag(d) + op.low_rank(u, u), d)\n"
+        "    return (B.H.H ∘ op.eye(M*P)) @ zeros(M*P), trace(B), y\n",
+        encoding="utf-8",
+    )
+    shown = rewrites(Session(), f"{path}:f").output
+    assert "f.tess:3: solve\n    the operator is inverse(sum(diag, low_rank)): computed by" in shown
+    assert "`solve_update`\n" in shown and "trace\n    the operator is kronecker(dense, dense):" in shown
+    assert "@\n    the operator is kronecker(dense, dense): computed by `as_matrix`, `dense`" in shown
+
+
 ONE_VALUE = (
     "kron(a, a) @ n", "n @ kron(a, a)", "kron(a, a).T @ n", "kron(a, a.T) @ n", "kron(a, a) @ k", "k.T @ kron(a, a)",
     "kron(a, a) @ kron(a, a) @ n", "trace(kron(a, a))", "diagonal(kron(a, a))", "solve(kron(a, a), n)", "trace(a @ a)",

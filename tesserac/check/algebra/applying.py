@@ -60,6 +60,8 @@ class Application:
     callee: Callee
     is_matrix: bool = False
     """Whether a matrix is made of the operator, whose structure is read off the tensors."""
+    of: str = ""
+    """What the operator is made of that the program asks, after the laws of operators."""
 
     @property
     def span(self) -> Span:
@@ -79,7 +81,8 @@ class Application:
         file, _, name = function.rpartition(".")
         ref = FunctionRef(_OUTSIDE.get(function, LIBRARY + (file or APPLY)), name)
         made = call_function(self.pool.body, ref, given, self.callee)
-        return replace(made, told=self.callee.name.removeprefix(".")) if isinstance(made, typed.Call) else made
+        told = self.callee.name.removeprefix(".")
+        return replace(made, told=told, of=self.of) if isinstance(made, typed.Call) else made
 
     def function(self, function: typed.Expr, x: typed.Expr) -> typed.Expr:
         """A function of the program, called where it is known: the library does not see it."""

@@ -29,6 +29,7 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.operators import E0802, E0806
+from tesserac.types.algebra import outline
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import component
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, OperatorType, TensorType
@@ -66,7 +67,7 @@ def applied(
     if not _same_numbers(pool, tree, x, operator, callee):
         return body.error(callee.span)
     pool.add(x)  # beside it, so that a matrix of an operator without numbers of its own has those of x
-    return _along(Application(pool, callee), tree, x, place)
+    return _along(Application(pool, callee, of=outline(tree)), tree, x, place)
 
 
 def _along(use: Application, tree: Kind, x: typed.Expr, place: int) -> typed.Expr:

@@ -24,7 +24,7 @@ from tesserac.check.model import typed
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import item_of
-from tesserac.types.algebra import Leaf
+from tesserac.types.algebra import Leaf, outline
 from tesserac.types.ty import ErrorType, IntType, StrType, TensorType
 
 Rule = Callable[[Application, Kind, typed.Expr], typed.Expr]
@@ -122,7 +122,7 @@ def _of_form(
     if not isinstance(tree, Spectral | Singular):
         problem = f"`{callee.name}` takes a spectral form, which `spectral(A)` gives"
         return refuse(body, callee, value.span, problem)
-    return rule(Application(pool, callee), tree)
+    return rule(Application(pool, callee, of=outline(tree)), tree)
 
 
 def expm(body: Body, callee: Callee, given: Given) -> typed.Expr:
@@ -232,4 +232,4 @@ def of_sized(body: Body, callee: Callee, given: Given, rule: Rule, *, square: bo
     fits = tree is not None and require_size(body, tree, operator, callee)
     if tree is None or not fits or (square and not require_square(pool, tree, operator, callee)):
         return body.error(callee.span)
-    return rule(Application(pool, callee), tree, operator)
+    return rule(Application(pool, callee, of=outline(tree)), tree, operator)

@@ -109,7 +109,8 @@ class Call(Node):
     follows from the caller's. `rules` are its derivatives where these do not follow from its body; a call that is
     `closed` to derivatives is of a kernel that has none. One that is `meant` takes the body of the function. `schedule`
     goes before what the kernels of the function say themselves. `forms` are what it may be replaced by. What it
-    asserts is said of `told`, where a program did not call the function itself."""
+    asserts is said of `told`, where a program did not call the function itself, but asked an operator, which is `of`
+    these kinds."""
 
     function: str
     args: tuple[Expr, ...]
@@ -122,6 +123,7 @@ class Call(Node):
     schedule: Settings = ()
     forms: tuple[Form, ...] = ()
     told: str = ""
+    of: str = ""
 
 
 @dataclass(frozen=True, eq=False)
