@@ -34,7 +34,7 @@ from tesserac.check.model.specs import (
 )
 from tesserac.check.model.struct_uses import field_specs, leaves_dtype_open
 from tesserac.check.names.refs import FunctionRef
-from tesserac.check.names.struct_items import COMPILE_TIME, SEED, initialiser_name, is_read
+from tesserac.check.names.struct_items import NUMBERS, SEED, initialiser_name, is_read
 from tesserac.check.operators.keys import fold_key, key_of
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
@@ -160,7 +160,7 @@ class _Making:
             ref = FunctionRef(self.decl.owner, initialiser_name(self.decl.name, field.name))
             args = [Arg(None, NO_SPAN, typed.Static(IntType(size), callee.span)) for size in self.sizes]
             for other, value in zip(self.decl.fields, before, strict=False):
-                is_known = isinstance(other.spec, ScalarSpec) and other.spec.kind in COMPILE_TIME
+                is_known = isinstance(other.spec, ScalarSpec) and other.spec.kind in NUMBERS
                 if is_known and is_read(other.name, field.init):
                     args.append(Arg(None, NO_SPAN, value))
             named = Callee(f"{self.decl.name}.{field.name}", callee.at, callee.span)

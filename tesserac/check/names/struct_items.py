@@ -20,8 +20,8 @@ from tesserac.base.source import Span
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 
-COMPILE_TIME = ("int", "bool", "str")
-"""Kinds of fields that compiling knows."""
+NUMBERS = ("int", "bool", "str", "float")
+"""Kinds of fields that the initial values of those behind them may read."""
 SEED = "seed"
 """What every struct takes beside its fields: where the random numbers of its initialisers start."""
 _INIT, _NEW, _DEFAULT = "$init", "$new", "$default"
@@ -113,7 +113,7 @@ def is_read(name: str, initial: ast.Expr) -> bool:
 
 def is_compile_time(annotation: ast.Expr) -> bool:
     """Whether a field is a number that compiling knows, as the count of heads is."""
-    return isinstance(annotation, ast.Name) and annotation.id in COMPILE_TIME
+    return isinstance(annotation, ast.Name) and annotation.id in NUMBERS
 
 
 def _taken(field: ast.FieldDef) -> ast.Parameter:
