@@ -66,12 +66,14 @@ class Edit:
 @dataclass(frozen=True, slots=True)
 class Fix:
     """Edits that a tool may apply together; their spans do not overlap. `advice` holds also where the edits alone do
-    not mend the program, since more is wrong there."""
+    not mend the program, since more is wrong there; then they may be made all the same, unless they are only one way to
+    follow it."""
 
     title: str
     edits: tuple[Edit, ...]
     applicability: Applicability
     advice: str = ""
+    is_one_way: bool = False
 
 
 @dataclass(frozen=True, slots=True)

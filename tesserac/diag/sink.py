@@ -48,10 +48,15 @@ class Draft:
         return self
 
     def fix(
-        self, title: str, *edits: Edit, applicability: Applicability = Applicability.MAYBE, advice: str = ""
+        self,
+        title: str,
+        *edits: Edit,
+        applicability: Applicability = Applicability.MAYBE,
+        advice: str = "",
+        is_one_way: bool = False,
     ) -> Draft:
         """A change that would mend it; without edits it is advice for a person."""
-        self._fixes.append(Fix(title, edits, applicability, advice))
+        self._fixes.append(Fix(title, edits, applicability, advice, is_one_way))
         return self
 
     def replace(
@@ -62,9 +67,11 @@ class Draft:
         *,
         applicability: Applicability = Applicability.MAYBE,
         advice: str = "",
+        is_one_way: bool = False,
     ) -> Draft:
-        """The common fix: put `text` where `span` is; `advice` is given instead where more is wrong there."""
-        return self.fix(title, Edit(span, text), applicability=applicability, advice=advice)
+        """The common fix: put `text` where `span` is; `advice` says what holds where more is wrong there."""
+        edit = Edit(span, text)
+        return self.fix(title, edit, applicability=applicability, advice=advice, is_one_way=is_one_way)
 
     def did_you_mean(
         self, name: str, candidates: Iterable[str], at: Span, *, quote: str = "`", written: str = "{}"

@@ -13,6 +13,9 @@ is subtracted has no type, so nothing is said of the rest. With `mu[:, None]` th
 would not count as one. So a fix that brings errors is followed: theirs are made too, and those of what comes then. If
 that ends in a program without new errors, the fix is the first step of a repair, and offered, if none of the
 diagnostic's fixes mends alone. A step that writes the kind of mistake that it mends is no step on.
+
+A fix that says the same in the words of this language, `softmax(y, x)` for `F.softmax(y, x)` or a struct for a class,
+is right whatever else is wrong with what it writes: it counts if the text parses, and what comes to light is told next.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ MOST_CHECKS = 24
 """Trials for one file: one with a hundred mistakes is told about as soon as one with few."""
 MOST_STEPS = 6
 """Fixes that are made in a row to see where the first of them leads."""
-_HIDING = ("E01", "E02")
+_SYNTAX = "E01"
+_HIDING = (_SYNTAX, "E02")
 """Codes of syntax and of names."""
 _OF_NAMES = ("E0201", "E0208")
 """Codes of names that nothing has: no fix of another mistake takes a name away."""
@@ -137,7 +141,7 @@ class _Trials:
 
     def _alone(self, diagnostic: Diagnostic, fix: Fix) -> Fix | None:
         tried = self._tried(self._source, self._before, [(diagnostic, fix)])
-        if tried is None or tried.errors:
+        if tried is None or (tried.errors and not (_is_right_anyhow(fix) and _is_behind(diagnostic, tried))):
             return None
         return replace(fix, applicability=Applicability.MAYBE) if tried.new else fix
 
@@ -146,6 +150,20 @@ class _Trials:
             return None
         self._left -= 1
         return _try(text, said, [diagnostic for diagnostic, _ in proposals], _edits(proposals), self._check)
+
+
+def _is_right_anyhow(fix: Fix) -> bool:
+    """Whether what it writes is what its advice says, which holds whatever else is wrong."""
+    return bool(fix.advice) and not fix.is_one_way
+
+
+def _is_behind(diagnostic: Diagnostic, tried: _Tried) -> bool:
+    """Whether what comes to light is another mistake, which the one that is mended hid: the text parses, and what was
+    wrong is not wrong where the fix writes."""
+    def is_still_there(said: Diagnostic) -> bool:
+        return _words(said) == _words(diagnostic) and any(said.primary.span.start in place for place in tried.written)
+
+    return not any(said.code.startswith(_SYNTAX) or is_still_there(said) for said in tried.errors)
 
 
 def _edits(proposals: Sequence[Proposal]) -> list[Edit]:

@@ -43,6 +43,10 @@ class Chain(NamedTuple):
         before = self.links[position - 1] if position else self.head
         return before.leaves[-1].text if before.kind in ("attribute", "name") else ""
 
+    def is_indexed(self, position: int) -> bool:
+        """Whether an item is taken of what the link at a position gives."""
+        return position + 1 < len(self.links) and self.links[position + 1].kind not in ("attribute", "call")
+
 
 def chain_of(branch: Branch) -> Chain:
     links: list[Branch] = []

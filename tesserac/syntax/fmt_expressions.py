@@ -202,7 +202,7 @@ class Expressions(Brackets):
         opener, closer = link.leaves
         listing = link.branches[1] if len(link.branches) > 1 else None
         if link.kind == "call":
-            lay = self.call_argument(chain.called_name(position), listing, role)
+            lay = self.call_argument(chain.called_name(position), listing, role, chain.is_indexed(position))
             return self.comprehended(opener, listing, closer) or self.listed(opener, listing, closer, lay)
         assert listing is not None  # the grammar has no empty subscript
         head = chain.head.leaves[0].text if not position and chain.head.kind == "name" else ""
@@ -214,14 +214,16 @@ class Expressions(Brackets):
             return None
         return self.enclosed(opener, self.clauses(generator.branches), closer)
 
-    def call_argument(self, function: str, listing: Branch | None, role: Role) -> Callable[[Branch], Doc]:
+    def call_argument(
+        self, function: str, listing: Branch | None, role: Role, is_indexed: bool
+    ) -> Callable[[Branch], Doc]:
         given = {a.leaves[0].text for a in (listing.branches if listing else ()) if a.kind == "named_argument"}
 
         def lay(argument: Branch) -> Doc:
             if argument.kind == "argument":
                 return self.inside(argument.branches[0], role)
             name, equals = argument.leaves
-            better = self.names.argument(function, name.text)
+            better = self.names.argument(function, name.text, is_indexed)
             shown = self.leaf(name, name.text if better in given else better)
             return concat(shown, self.leaf(equals), self.continued(argument.branches[0], role))
 

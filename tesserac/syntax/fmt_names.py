@@ -32,6 +32,8 @@ _OVER_AN_AXIS = frozenset(
 _RENAMED = {"dim": "axis", "keepdim": "keep", "keepdims": "keep"}
 _NOT_AS_IN_PYTORCH = frozenset(("median", "split", "std", "var"))
 """Functions of which `dim=` has a warning: the word that brings it stays."""
+_WITH_PLACES = frozenset(("max", "min", "sort", "cummax", "cummin"))
+"""And those of which it has one where an item is taken of what they give: `x.max(dim=1)[0]`."""
 
 
 def _runs_along_an_axis(function: str) -> bool:
@@ -72,11 +74,13 @@ class Names:
     def is_dtype(self, name: str) -> bool:
         return self.dtype(name) is not None or name.lower() in _DTYPE_FAMILIES
 
-    def argument(self, function: str, name: str) -> str:
-        """The name that an argument of a library function should be given by."""
+    def argument(self, function: str, name: str, is_indexed: bool) -> str:
+        """The name that an argument of a library function should be given by; of what the call gives an item may be
+        taken."""
         if name not in _RENAMED or function in self.bound or not _runs_along_an_axis(function):
             return name
-        if name == "dim" and function in _NOT_AS_IN_PYTORCH:
+        warned = function in _NOT_AS_IN_PYTORCH or (is_indexed and function in _WITH_PLACES)
+        if name in ("dim", "keepdim") and warned:
             return name
         return _RENAMED[name]
 

@@ -1,4 +1,4 @@
-"""A class of PyTorch as the struct that it is here: the fix of `class`.
+"""A class of PyTorch as the struct that it is here.
 
     class Net(nn.Module):                              struct Net[D]:
         def __init__(self, d):                             fc: Linear[D, 10]
@@ -9,33 +9,38 @@
         def forward(self, x):                              def apply(self, x):
             return self.act(self.fc(x))                        return relu(self.fc(x))
 
-Enters: the text of a file, and where a line that begins with `class` does. Leaves: where the block ends and what stands
-there instead; None where anything in it has no counterpart, or means something else here. What `__init__` makes are
-fields; its parameters, as far as they are sizes of weights, are the struct's; layers without weights are functions, and
-numbers that are no sizes go to the calls. Tensors that it computes are buffers, each made by a function before the
-struct. Whether a network is being trained is an argument of the methods in which something depends on it. The rest of
-a method is left as it is: what is PyTorch's in it is told, and mended, where it stands.
+Enters: a class, as Python has parsed it, whose `__init__` only gives values to fields (`ported_init.py`), and what is
+known of others. Leaves: the text that stands there instead. Raises what has no counterpart, or means something else.
+What `__init__` makes are fields; its parameters, as far as they are sizes of weights, are the struct's; layers without
+weights are functions, and numbers that are no sizes go to the calls. Tensors that it computes are buffers, each made by
+a function before the struct. Whether a network is being trained is an argument of the methods in which something
+depends on it. The rest of a method is left as it is: what is PyTorch's in it is told, and mended, where it stands.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.syntax.ported_buffers import computed_shape, is_local, is_named, is_tensor
+from tesserac.syntax.ported_deep import ATTENTION, RECURRENT, attention_of, layers_of
 from tesserac.syntax.ported_layers import (
     FILLED,
     LAYERS,
     TRAINING,
+    UNFILLED,
     NoCounterpart,
     arguments,
     function_of,
     last_name,
     layer_of,
     options_of,
+    reduced,
     size_text,
+    with_defaults,
 )
 from tesserac.syntax.ported_methods import TRAINED, Field, is_own, ported_method
 
@@ -46,38 +51,20 @@ _BASES = ("Module", "object", "LightningModule")
 
 
 @dataclass(frozen=True)
-class _Known:
+class Known:
     """A class of the same file: the parameters that it is made with, those that are sizes of its weights, those that
-    are fields, whether calls of it say that it is being trained, and whether the order of its parameters is known."""
+    are fields, whether calls of it say that it is being trained, whether the order of its parameters is known, and what
+    they are where they are not given."""
 
     parameters: tuple[str, ...]
     sizes: tuple[str, ...]
     numbers: tuple[str, ...]
     is_trained: bool
     is_ordered: bool = True
+    defaults: Mapping[str, ast.expr] | None = None
 
 
-@dataclass(frozen=True)
-class Ported:
-    """A struct for a class: where the class ends, the text that stands there instead, and what to know of it."""
-
-    end: int
-    text: str
-    remarks: tuple[str, ...]
-
-
-def ported_class(text: str, start: int) -> Ported | None:
-    """The struct for the class at `start`."""
-    end = _block_end(text, start)
-    try:
-        struct = _Struct(_parsed(text[start:end]), _known_classes(text))
-        written = struct.text(text[start:end])
-        return Ported(end, written, struct.remarks(written))
-    except (NoCounterpart, KeyError, SyntaxError, ValueError):
-        return None
-
-
-def _block_end(text: str, start: int) -> int:
+def block_end(text: str, start: int) -> int:
     """Behind the last line that stands deeper than the first."""
     end = start
     for line in re.finditer(r"[^\n]+", text[start:]):
@@ -88,21 +75,13 @@ def _block_end(text: str, start: int) -> int:
     return end
 
 
-def _parsed(block: str) -> ast.ClassDef:
+def parsed_class(block: str) -> ast.ClassDef:
     (node,) = ast.parse(block).body
     if not isinstance(node, ast.ClassDef) or node.decorator_list or node.keywords:
         raise NoCounterpart
     if any(last_name(base) not in _BASES for base in node.bases):
         raise NoCounterpart
     return node
-
-
-def _classes(text: str) -> Iterator[ast.ClassDef]:
-    for found in re.finditer(r"^class\b", text, re.MULTILINE):
-        try:
-            yield _parsed(text[found.start() : _block_end(text, found.start())])
-        except (NoCounterpart, SyntaxError, ValueError):
-            continue
 
 
 def _method(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
@@ -117,37 +96,22 @@ def _parameters(made: ast.FunctionDef | None) -> list[str]:
     return [arg.arg for arg in (*made.args.args[1:], *made.args.kwonlyargs)]
 
 
-def _known_classes(text: str) -> dict[str, _Known]:
-    """The classes of a file of which a struct is known, and those that are structs by now; what others hold stands
-    before them."""
-    known = {name: struct for name, struct in _known_structs(text)}
-    for node in _classes(text):
-        try:
-            struct = _Struct(node, known)
-            called = [item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == "forward"]
-            methods = [struct.method(item, struct.fields()) for item in called]
-            is_trained = any(TRAINED in method for method in methods)
-            known[node.name] = _Known(tuple(struct.parameters), struct.sizes(), struct.numbers(), is_trained)
-        except (NoCounterpart, KeyError, ValueError):
-            continue
-    return known
-
-
-def _known_structs(text: str) -> Iterator[tuple[str, _Known]]:
+def known_structs(text: str) -> Iterator[tuple[str, Known]]:
     """Structs that were classes: the order of what those were made with is not known, their names are."""
     for found in re.finditer(r"^struct (\w+)(?:\[([\w, ]+)\])?:$", text, re.MULTILINE):
-        block = text[found.start() : _block_end(text, found.start())]
+        block = text[found.start() : block_end(text, found.start())]
         sizes = tuple(size[:1].lower() + size[1:] for size in (found[2] or "").split(", ") if size)
-        numbers = tuple(re.findall(r"^    (\w+): (?:int|bool|float)\b", block, re.MULTILINE))
-        yield found[1], _Known((*sizes, *numbers), sizes, numbers, TRAINED in block, is_ordered=not numbers)
+        fields = re.findall(r"^    (\w+): (?:int|bool|float)\b", block, re.MULTILINE)
+        numbers = tuple(fields)
+        yield found[1], Known((*sizes, *numbers), sizes, numbers, TRAINED in block, is_ordered=not numbers)
 
 
-class _Struct:
+class Struct:
     """The struct of one class. `others` are classes of the same file. A parameter of `__init__` that is the size of a
     weight is one of the struct's; any other is a field, as the number of heads is. Which are sizes is known when all
     fields have been read once."""
 
-    def __init__(self, node: ast.ClassDef, others: Mapping[str, _Known]) -> None:
+    def __init__(self, node: ast.ClassDef, others: Mapping[str, Known]) -> None:
         self.node, self.others = node, others
         self.made = _method(node, "__init__")
         self.parameters = _parameters(self.made)
@@ -155,14 +119,29 @@ class _Struct:
         self.held: set[str] = set()
         self.makers: dict[str, str] = {}
         self.is_read = False
+        self.written: list[ast.expr] = []
         self.fields()
         self.is_read = True
+        if any(not self.is_told(name) for name in self.used):
+            raise Untold
 
     def sizes(self) -> tuple[str, ...]:
         return tuple(name for name in self.parameters if name in self.used)
 
     def numbers(self) -> tuple[str, ...]:
         return tuple(name for name in self.parameters if name in self.held)
+
+    def known(self, is_trained: bool) -> Known:
+        """What others have to know of it."""
+        return Known(tuple(self.parameters), self.sizes(), self.numbers(), is_trained, defaults=self.defaults())
+
+    def defaults(self) -> dict[str, ast.expr]:
+        if self.made is None:
+            return {}
+        args = self.made.args
+        places = args.args[len(args.args) - len(args.defaults) :]
+        pairs = (*zip(places, args.defaults, strict=True), *zip(args.kwonlyargs, args.kw_defaults, strict=True))
+        return {arg.arg: value for arg, value in pairs if value is not None}
 
     def text(self, block: str) -> str:
         """`block` is that of the class: its words are kept as they stand."""
@@ -199,7 +178,7 @@ class _Struct:
     def fields(self) -> dict[str, Field]:
         made, local = dict[str, Field](), list[ast.stmt]()
         for line in () if self.made is None else self.made.body:
-            if _calls_super(line) or _is_words(line) or isinstance(line, ast.Assert):
+            if _calls_super(line) or _is_words(line) or isinstance(line, ast.Assert | ast.Pass):
                 continue
             if is_local(line):
                 local.append(line)
@@ -225,14 +204,23 @@ class _Struct:
         if not isinstance(value, ast.Call):
             return Field((), number=self.number(value))
         kind = last_name(value.func)
+        if kind == "Sequential" and len(value.args) == 1 and isinstance(value.args[0], ast.Starred):
+            made = self.repeated(name, ast.Call(value.func, [value.args[0].value], []))
+            return Field(made.declared, items=made.items, is_loop=True)
         if kind == "Sequential":
             return self.sequence(name, value)
+        if kind == "ModuleDict":
+            return self.named(name, value)
         if kind == "ModuleList":
             return self.repeated(name, value)
+        if kind in RECURRENT and (deep := layers_of(kind, name, value, self.size)) is not None:
+            return deep
+        if kind == ATTENTION:
+            return attention_of(name, self.with_numbers(value), self.size, self.option)
         if kind == "Parameter":
             return self.parameter(name, value)
         if kind not in LAYERS and kind not in self.others:
-            return Field((), ((function_of(kind), options_of(kind, self.with_numbers(value))),))
+            return Field((), ((function_of(kind), options_of(kind, self.with_numbers(value), self.option)),))
         type_, initial, options = self.layer(value)
         declared = f"{name}: {type_}{f' = {initial}' if initial else ''}"
         return Field((declared,), ((f"self.{name}", options),) if options else ())
@@ -245,14 +233,16 @@ class _Struct:
         if kind in self.others:
             trained = (f"{TRAINING}={TRAINING}",) if self.others[kind].is_trained else ()
             return *self.own_struct(kind, value), trained
-        type_, options = layer_of(self.with_numbers(value), self.size)
+        type_, options = layer_of(self.with_numbers(value), self.size, self.option)
         return type_, "", options
 
     def own_struct(self, kind: str, value: ast.Call) -> tuple[str, str]:
         """The type of a struct that another class of the file becomes, and how it is made if that takes numbers."""
         other = self.others[kind]
-        given = arguments(value if other.is_ordered else _by_name(value), other.parameters)
-        sizes = ", ".join(self.size(given[name]) for name in other.sizes)
+        call = value if other.is_ordered else _by_name(value)
+        given = arguments(call, other.parameters)
+        known = with_defaults(given, other.defaults or {})
+        sizes = ", ".join(self.size(known[name]) for name in other.sizes)
         type_ = f"{kind}[{sizes}]" if sizes else kind
         numbers = {name: self.number(given[name], "initial") for name in other.numbers if name in given}
         made = ", ".join(f"{name}={ast.unparse(value)}" for name, value in numbers.items())
@@ -265,6 +255,20 @@ class _Struct:
             declared += one.declared
             steps += one.steps or [(f"self.{name}_{number}", ())]
         return Field(tuple(declared), tuple(steps))
+
+    def named(self, name: str, value: ast.Call) -> Field:
+        """`nn.ModuleDict(dict(a=..., b=...))`: fields of their own, `name_a`."""
+        (held,) = value.args
+        match held:
+            case ast.Call(func=ast.Name(id="dict"), args=[], keywords=keywords):
+                items = {str(keyword.arg): keyword.value for keyword in keywords}
+            case ast.Dict(keys=keys, values=values):
+                pairs = zip(keys, values, strict=True)
+                items = {str(key.value): one for key, one in pairs if isinstance(key, ast.Constant)}
+            case _:
+                raise NoCounterpart
+        parts = {key: self.field(f"{name}_{key}", one) for key, one in items.items()}
+        return Field(tuple(line for part in parts.values() for line in part.declared), parts=parts)
 
     def repeated(self, name: str, value: ast.Call) -> Field:
         (made,) = value.args
@@ -285,14 +289,25 @@ class _Struct:
                 filled, factor = left, f" * {ast.unparse(right)}"
         if not isinstance(filled, ast.Call) or filled.keywords or not filled.args:
             raise NoCounterpart
-        function = FILLED.get(last_name(filled.func))
+        kind = last_name(filled.func)
+        function, factor = ("normal", " * 0.02") if kind in UNFILLED else (FILLED.get(kind), factor)
         if function is None:
             raise NoCounterpart
         sizes = ", ".join(map(self.size, filled.args))
         return Field((f"{name}: Tensor[{sizes}, f32] = {function}({sizes}){factor}",))
 
     def size(self, value: ast.expr) -> str:
+        """As a kernel whose two numbers are equal, or a shape of one."""
+        if isinstance(value, ast.Tuple) and len({ast.unparse(item) for item in value.elts}) == 1:
+            value = value.elts[0]
+        value = reduced(value)
+        self.written.append(value)
         return size_text(value, self.size_name)
+
+    def is_told(self, name: str) -> bool:
+        """Whether a size of a field tells this one: it stands there without being divided."""
+        with_it = [value for value in self.written if any(_is_named(part, name) for part in ast.walk(value))]
+        return any(not any(isinstance(part, ast.FloorDiv | ast.Pow) for part in ast.walk(value)) for value in with_it)
 
     def size_name(self, name: str) -> str:
         if name not in self.parameters:
@@ -317,6 +332,10 @@ class _Struct:
         keywords = [ast.keyword(item.arg, _Numbers(self, "option").visit(item.value)) for item in call.keywords]
         return ast.Call(call.func, args, keywords)
 
+    def option(self, value: ast.expr) -> str:
+        """What a call is given, with the names that sizes have here."""
+        return ast.unparse(_Numbers(self, "method").visit(copy.deepcopy(value)))
+
     def number_field(self, name: str) -> str:
         """`heads: int`, `p: float = 0.1`."""
         assert self.made is not None
@@ -337,14 +356,19 @@ class _Struct:
         if item.decorator_list:
             raise NoCounterpart
         asserted = [line for line in (self.made.body if self.made else ()) if isinstance(line, ast.Assert)]
-        written = list[ast.stmt](ast.Assert(self.number(line.test), line.msg) for line in asserted)
+        known = [line for line in asserted if not _is_about_nothing(line)]
+        written = list[ast.stmt](ast.Assert(self.number(line.test), line.msg) for line in known)
         return ported_method(item, fields, written)
+
+
+class Untold(NoCounterpart):
+    """A size that no field has: it stands only in what is computed of it."""
 
 
 class _Numbers(ast.NodeTransformer):
     """Writes parameters of `__init__` as what they are here: sizes, or fields."""
 
-    def __init__(self, struct: _Struct, where: str) -> None:
+    def __init__(self, struct: Struct, where: str) -> None:
         self.struct, self.where = struct, where
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -358,6 +382,11 @@ class _Numbers(ast.NodeTransformer):
         return ast.Attribute(ast.Name("self", ast.Load()), node.id, ast.Load())
 
 
+def _is_about_nothing(line: ast.Assert) -> bool:
+    """`assert config.size is not None`."""
+    return any(isinstance(part, ast.Constant) and part.value is None for part in ast.walk(line.test))
+
+
 def _by_name(call: ast.Call) -> ast.Call:
     """A call that is given names, as what they say they are."""
     if not all(isinstance(item, ast.Name) for item in call.args):
@@ -369,6 +398,10 @@ def _by_name(call: ast.Call) -> ast.Call:
 def _size_name(name: str) -> str:
     """Names of sizes begin with a capital."""
     return name[:1].upper() + name[1:]
+
+
+def _is_named(part: ast.AST, name: str) -> bool:
+    return isinstance(part, ast.Name) and part.id == name
 
 
 def _is_words(line: ast.stmt) -> bool:

@@ -7,6 +7,8 @@ arguments that its call takes, `stride=2`; None where something in it has no cou
 from __future__ import annotations
 
 import ast
+import copy
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -27,7 +29,7 @@ class Layer:
     without_bias: str = ""
 
 
-_LINE = {"stride": "stride", "padding": "padding", "dilation": "dilation"}
+_LINE = {"stride": "stride", "padding": "padding", "dilation": "dilation", "groups": "groups"}
 _KERNEL = {"in_channels": None, "out_channels": None, "kernel_size": None}
 _RECURRENT = {"input_size": None, "hidden_size": None}
 LAYERS = {
@@ -39,7 +41,10 @@ LAYERS = {
     **{f"BatchNorm{rank}d": Layer("BatchNorm", {"num_features": None, "eps": "eps"}) for rank in (1, 2, 3)},
     "Conv1d": Layer("Conv1d", {**_KERNEL, **_LINE}, "Conv1dNoBias"),
     "Conv2d": Layer("Conv2d", {**_KERNEL, **_LINE}, "Conv2dNoBias"),
-    "ConvTranspose2d": Layer("ConvTranspose2d", {**_KERNEL, "stride": "stride", "padding": "padding"}),
+    "ConvTranspose2d": Layer(
+        "ConvTranspose2d",
+        {**_KERNEL, "stride": "stride", "padding": "padding", "output_padding": "output_padding"},
+    ),
     "LSTM": Layer("LSTM", {**_RECURRENT, "batch_first": "batch_first"}),
     "GRU": Layer("GRU", {**_RECURRENT, "batch_first": "batch_first"}),
 }
@@ -53,6 +58,8 @@ TRAINING = "training"
 """The argument of a method that says whether a network is being trained, as it is in PyTorch until `eval()`."""
 _IN_PLACE = "inplace"
 FILLED = {"zeros": "zeros", "ones": "ones", "randn": "normal", "rand": "uniform"}
+UNFILLED = ("empty", "FloatTensor", "Tensor")
+"""What has no values until they are filled in."""
 
 
 
@@ -70,21 +77,35 @@ def ported_layer(text: str) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _as_written(value: ast.expr) -> str:
+    if isinstance(value, ast.Tuple) and len({ast.unparse(item) for item in value.elts}) == 1:
+        value = value.elts[0]
     return size_text(value, lambda name: name)
 
 
-def layer_of(call: ast.Call, size: Sizes) -> tuple[str, tuple[str, ...]]:
-    """The same of what is parsed."""
+def layer_of(call: ast.Call, size: Sizes, option: Sizes = ast.unparse) -> tuple[str, tuple[str, ...]]:
+    """The same of what is parsed; `option` writes what goes to calls."""
     kind = last_name(call.func)
     layer = LAYERS.get(kind)
     if layer is None:
         raise NoCounterpart
     struct, call = _with_or_without_bias(layer, call)
-    given = arguments(call, list(layer.parameters), _POSITIONAL.get(kind))
+    given = _in_groups(arguments(call, list(layer.parameters), _POSITIONAL.get(kind)))
     sizes = [size(given[name]) for name, here in layer.parameters.items() if here is None]
-    options = [f"{here}={ast.unparse(given[name])}" for name, here in layer.parameters.items()
+    options = [f"{here}={option(given[name])}" for name, here in layer.parameters.items()
                if here is not None and name in given]  # fmt: skip
     return f"{struct}[{', '.join(sizes)}]", tuple(options)
+
+
+def _in_groups(given: dict[str, ast.expr]) -> dict[str, ast.expr]:
+    """Weights of a convolution in groups have the channels of one: those that go in, over the number of groups."""
+    groups = given.get("groups")
+    if groups is None:
+        return given
+    if isinstance(groups, ast.Constant) and groups.value == 1:
+        return {name: value for name, value in given.items() if name != "groups"}
+    is_each = ast.unparse(given["in_channels"]) == ast.unparse(groups)
+    one = ast.Constant(1) if is_each else ast.BinOp(given["in_channels"], ast.FloorDiv(), groups)
+    return {**given, "in_channels": one}
 
 
 def _with_or_without_bias(layer: Layer, call: ast.Call) -> tuple[str, ast.Call]:
@@ -102,19 +123,47 @@ def _with_or_without_bias(layer: Layer, call: ast.Call) -> tuple[str, ast.Call]:
     return struct, ast.Call(call.func, call.args, rest)
 
 
+_IN_SIZES = (ast.Name, ast.Constant, ast.BinOp, ast.Mult, ast.Add, ast.Sub, ast.FloorDiv, ast.Pow, ast.expr_context)
+
+
 def size_text(value: ast.expr, named: Callable[[str], str]) -> str:
-    """A size, with the names that it has here; a kernel may be said by two equal numbers."""
-    if isinstance(value, ast.Tuple) and len({ast.unparse(item) for item in value.elts}) == 1:
-        value = value.elts[0]
+    """A size, with the names that it has here."""
+    if not all(isinstance(part, _IN_SIZES) for part in ast.walk(value)):
+        raise NoCounterpart
+    return ast.unparse(_Sizes(named).visit(copy.deepcopy(value)))
+
+
+def reduced(value: ast.expr) -> ast.expr:
+    """`heads * (dim // heads)` is `dim`, which heads divide."""
     match value:
-        case ast.Constant(value=int()):
-            return ast.unparse(value)
-        case ast.Name(id=name):
-            return named(name)
-        case ast.BinOp(left=left, op=(ast.Mult() | ast.Add()) as op, right=right):
-            sign = "*" if isinstance(op, ast.Mult) else "+"
-            return f"{size_text(left, named)} {sign} {size_text(right, named)}"
-    raise NoCounterpart
+        case ast.BinOp(left=left, op=ast.Mult(), right=ast.BinOp(left=whole, op=ast.FloorDiv(), right=part)):
+            return whole if ast.unparse(left) == ast.unparse(part) else value
+        case ast.BinOp(left=ast.BinOp(left=whole, op=ast.FloorDiv(), right=part), op=ast.Mult(), right=right):
+            return whole if ast.unparse(right) == ast.unparse(part) else value
+    return value
+
+
+class _Sizes(ast.NodeTransformer):
+    """Names as they are here, and squares as products."""
+
+    def __init__(self, named: Callable[[str], str]) -> None:
+        self.named = named
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Name(self.named(node.id), ast.Load())
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        if not isinstance(node.value, int) or isinstance(node.value, bool):
+            raise NoCounterpart
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Pow):
+            return node
+        if not isinstance(node.right, ast.Constant) or node.right.value != 2:
+            raise NoCounterpart
+        return ast.BinOp(node.left, ast.Mult(), node.left)
 
 
 def arguments(call: ast.Call, names: Sequence[str], positional: int | None = None) -> dict[str, ast.expr]:
@@ -130,6 +179,42 @@ def arguments(call: ast.Call, names: Sequence[str], positional: int | None = Non
     return given
 
 
+def with_defaults(given: Mapping[str, ast.expr], defaults: Mapping[str, ast.expr]) -> dict[str, ast.expr]:
+    """What parameters are, given or not; a default may be computed of others."""
+    known = {**{name: value for name, value in defaults.items() if isinstance(value, ast.Constant)}, **given}
+    computed = {name: value for name, value in defaults.items() if name not in known}
+    return {**known, **{name: _computed(value, known) for name, value in computed.items()}}
+
+
+def _computed(value: ast.expr, known: Mapping[str, ast.expr]) -> ast.expr:
+    """A value with what names in it stand for; a number, if all are."""
+    class Given(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.expr:
+            return copy.deepcopy(known.get(node.id, node))
+
+    written: ast.expr = Given().visit(copy.deepcopy(value))
+    plain = (ast.Constant, ast.BinOp, ast.operator)
+    if not all(isinstance(part, plain) for part in ast.walk(written)):
+        return written
+    return ast.Constant(_number(written))
+
+
+def _number(value: ast.expr) -> int:
+    """What whole numbers come to."""
+    match value:
+        case ast.Constant(value=int(known)):
+            return known
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
+            return _ARITHMETIC[type(op)](_number(left), _number(right))
+    raise NoCounterpart
+
+
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
+    ast.Pow: operator.pow,
+}  # fmt: skip
+
+
 def function_of(kind: str) -> str:
     """The function that a layer without weights is, with its options: PyTorch's has the name of the class in small
     letters. Nothing is called for one that changes nothing."""
@@ -142,10 +227,10 @@ def function_of(kind: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.replace("LU", "lu")).lower()
 
 
-def options_of(kind: str, call: ast.Call) -> tuple[str, ...]:
+def options_of(kind: str, call: ast.Call, option: Sizes) -> tuple[str, ...]:
     """What a function is given besides: what its layer was. Flattening begins behind the batch."""
-    options = [ast.unparse(item) for item in (*call.args, *call.keywords)
-               if not (isinstance(item, ast.keyword) and item.arg == _IN_PLACE)]  # fmt: skip
+    options = [option(item) for item in call.args]
+    options += [f"{item.arg}={option(item.value)}" for item in call.keywords if item.arg != _IN_PLACE]
     if kind in _DROPOUTS:
         options.append(f"{TRAINING}={TRAINING}")
     return tuple(options or (["1"] if kind == "Flatten" else []))

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Mapping
 
 from tesserac.base.dataclass import dataclass
-from tesserac.syntax.ported_layers import TRAINING, last_name
+from tesserac.syntax.ported_layers import TRAINING, NoCounterpart
 
 TRAINED = f"{TRAINING}: bool = True"
 """The parameter that says whether a network is being trained."""
@@ -21,12 +21,17 @@ TRAINED = f"{TRAINING}: bool = True"
 class Field:
     """What a name of `self` stands for: what is declared, and what is called in its place, one after the other. A step
     has a function, or a field, and the arguments that follow the first; `items` are those of each layer of a list, and
-    `number` is what is computed where it is no layer."""
+    `number` is what is computed where it is no layer. A list that `is_loop` is called layer by layer; `parts` are what
+    a dict of layers has; `recurrent` and `attention` are calls, of an `{x}` and a `{state}`."""
 
     declared: tuple[str, ...]
     steps: tuple[tuple[str, tuple[str, ...]], ...] = ()
     items: tuple[str, ...] = ()
     number: ast.expr | None = None
+    is_loop: bool = False
+    parts: Mapping[str, Field] | None = None
+    recurrent: str = ""
+    attention: str = ""
 
 
 def ported_method(method: ast.FunctionDef, fields: Mapping[str, Field], asserted: list[ast.stmt]) -> str:
@@ -51,14 +56,21 @@ class _Calls(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.For:
         """Names that go over a list of layers."""
-        field = self.fields.get(last_name(node.iter)) if is_own(node.iter) else None
+        field = self.field(node.iter)
         if field is not None and isinstance(node.target, ast.Name):
             self.items[node.target.id] = field.items
         self.generic_visit(node)
         return node
 
-    def visit_Assign(self, node: ast.Assign) -> ast.Assign:
-        """`q, k, v = y.split(d, dim=2)` is of parts of d, of which there are three."""
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt | list[ast.stmt]:
+        """`q, k, v = y.split(d, dim=2)` is of parts of d, of which there are three; `y = self.blocks(x)` is a loop; and
+        `y, _ = self.attn(x, x, x)` is a call that gives no weights."""
+        looped = self._looped(node)
+        if looped is not None:
+            return looped
+        match node:
+            case ast.Assign(targets=[ast.Tuple(elts=[first, ast.Name()])], value=ast.Call() as call):
+                node.targets = [first] if self._attention(call) else node.targets
         self.generic_visit(node)
         match node:
             case ast.Assign(
@@ -69,8 +81,42 @@ class _Calls(ast.NodeTransformer):
                 node.value = ast.Call(chunk, [ast.Constant(len(parts)), *rest], keywords)
         return node
 
+    def _looped(self, node: ast.Assign) -> list[ast.stmt] | None:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute() as called, args=[given])):
+                field = self.field(called)
+                if field is None or not field.is_loop:
+                    return None
+                options = "".join(f", {option}" for option in field.items)
+                first = [] if ast.unparse(given) == name else [f"{name} = {ast.unparse(given)}"]
+                walked = ast.unparse(self.visit(called))
+                lines = [*first, f"for layer in {walked}:", f"    {name} = layer({name}{options})"]
+                return ast.parse("\n".join(lines)).body
+        return None
+
+    def field(self, called: ast.expr) -> Field | None:
+        """What `self.name`, `self.group.name` or `self.group["name"]` is."""
+        match called:
+            case ast.Attribute(value=ast.Attribute() as group, attr=name) if is_own(group):
+                return self.part(group.attr, name)
+            case ast.Subscript(value=ast.Attribute() as group, slice=ast.Constant(value=str(name))) if is_own(group):
+                return self.part(group.attr, name)
+            case ast.Attribute(attr=name) if is_own(called):
+                return self.fields.get(name)
+        return None
+
+    def part(self, group: str, name: str) -> Field | None:
+        held = self.fields.get(group)
+        return None if held is None or held.parts is None else held.parts.get(name)
+
+    def _attention(self, call: ast.Call) -> str:
+        field = self.field(call.func)
+        return "" if field is None else field.attention
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)
+        if isinstance(node.value, ast.Attribute) and is_own(node.value) and self.part(node.value.attr, node.attr):
+            return ast.Attribute(ast.Name("self", ast.Load()), f"{node.value.attr}_{node.attr}", ast.Load())
         if not is_own(node):
             return node
         if node.attr == TRAINING:
@@ -79,11 +125,26 @@ class _Calls(ast.NodeTransformer):
         return node if field is None or field.number is None else field.number
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        field = self.field(node.func)
         self.generic_visit(node)
         if isinstance(node.func, ast.Name) and self.items.get(node.func.id):
             return _called(node, ((node.func.id, self.items[node.func.id]),))
-        field = self.fields.get(last_name(node.func)) if is_own(node.func) else None
+        if field is not None and field.is_loop:
+            raise NoCounterpart
+        if field is not None and field.recurrent:
+            x, state = (*map(ast.unparse, node.args), "None", "None")[:2]
+            return ast.parse(field.recurrent.format(x=x, state=state), mode="eval").body
+        if field is not None and field.attention:
+            return _of_itself(node, field.attention)
         return node if field is None or not field.steps else _called(node, field.steps)
+
+
+def _of_itself(node: ast.Call, written: str) -> ast.expr:
+    """Attention of a sequence to itself, whose weights nobody asks for."""
+    given = {ast.unparse(item) for item in node.args}
+    if len(given) != 1 or len(node.args) != 3 or any(keyword.arg != "need_weights" for keyword in node.keywords):
+        raise NoCounterpart
+    return ast.parse(written.format(x=given.pop()), mode="eval").body
 
 
 def _called(node: ast.Call, steps: tuple[tuple[str, tuple[str, ...]], ...]) -> ast.expr:

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.syntax.ported_layers import NoCounterpart, arguments, last_name
+from tesserac.syntax.ported_schedules import schedule_of
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,13 @@ def _changes(lines: _Lines, function: ast.FunctionDef, optimizer: _Optimizer) ->
     taken = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
     state, grads, loss_of = (_free(name, taken) for name in ("state", "grads", "loss_of"))
     yield lines.replaced(optimizer.made, [f"{state} = {_FIRST[optimizer.function]}({optimizer.model})"])
-    step = ", ".join((optimizer.model, grads, state, *optimizer.options))
+    schedule = schedule_of(function, optimizer.name)
+    yield from (lines.replaced(line, []) for line in (schedule.lines if schedule else ()))
+    yield from (lines.replaced(line, []) for line in _scaling(function))
+    rate = "lr="
+    options = [f"{rate}{schedule.rate.format(lr=option.removeprefix(rate))}" if schedule and option.startswith(rate)
+               else option for option in optimizer.options]  # fmt: skip
+    step = ", ".join((optimizer.model, grads, state, *options))
     moved = f"{optimizer.model}, {state} = {optimizer.function}({step})"
     yield from _in_block(lines, function, optimizer, _Names(optimizer.model, grads, loss_of, moved))
 
@@ -190,9 +197,30 @@ def _block_of(function: ast.FunctionDef, optimizer: str) -> list[ast.stmt]:
     return found[0]
 
 
+_SCALER = "GradScaler"
+"""What makes losses larger before their gradient is taken; gradients of f32 need none."""
+
+
+def _scaling(function: ast.FunctionDef) -> Iterator[ast.stmt]:
+    """Lines that only make and move a scaler."""
+    made = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+            and ast.unparse(node.value.func).endswith(_SCALER)]  # fmt: skip
+    names = {ast.unparse(node.targets[0]) for node in made}
+    yield from made
+    for node in ast.walk(function):
+        if isinstance(node, ast.Expr) and _method(node)[0] in names and _method(node)[1] in ("update", "unscale_"):
+            yield node
+
+
 def _method(line: ast.stmt) -> tuple[str, str]:
-    """The name and the method of `name.method(...)` as a statement of its own; empty for any other."""
+    """The name and the method of `name.method(...)` as a statement of its own; empty for any other. A loss that is
+    scaled is the loss, and a step that a scaler makes one of the optimizer."""
     match line:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Call(
+            func=ast.Attribute(attr="scale"), args=[ast.Name(id=name)]), attr="backward"))):  # fmt: skip
+            return name, "backward"
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="step"), args=[ast.Name(id=name)])):
+            return name, "step"
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method))):
             return name, method
     return "", ""
@@ -202,18 +230,21 @@ def _in_block(lines: _Lines, function: ast.FunctionDef, optimizer: _Optimizer, n
     block = _block_of(function, optimizer.name)
     cleared = [line for line in block if _method(line) == (optimizer.name, "zero_grad")]
     [step] = [line for line in block if _method(line) == (optimizer.name, "step")]
-    [back] = [line for line in block if _method(line)[1] == "backward"]
+    [*_, back] = [line for line in block if _method(line)[1] == "backward" and line.lineno < step.lineno]
+    begin = max((line.lineno for line in block if _method(line)[1] in ("step", "backward")
+                 and line.lineno < back.lineno), default=0)  # fmt: skip
+    whole, block = block, [line for line in block if begin < line.lineno <= step.lineno]
+    cleared = [line for line in cleared if line in whole]
     loss = _method(back)[0]
     computed = _computing(block, loss, cleared, back)
-    if back.lineno > step.lineno:
-        raise NoCounterpart
     besides = sorted((_assigned(computed) - {loss}) & _read_after(function, back.lineno))
     within = [line for line in cleared if computed[0].lineno < line.lineno < computed[-1].lineno]
     yield from (lines.replaced(line, []) for line in cleared if line not in within)
     yield _function_of_weights(lines, computed, within, _pair(loss, besides), names)
     yield lines.replaced(back, [f"{_value_and_grad(loss, besides, names)}({names.model})"])
+    scaling = list(_scaling(function))
     for line in block:
-        if back.lineno < line.lineno < step.lineno and line not in cleared:
+        if back.lineno < line.lineno < step.lineno and line not in cleared and line not in scaling:
             yield lines.replaced(line, [_clipped(line, names)])
     yield lines.replaced(step, [names.moved])
 
@@ -253,21 +284,34 @@ def _function_of_weights(
     """The lines that compute the loss, one level deeper."""
     out = {number for line in left_out for number in range(line.lineno, (line.end_lineno or line.lineno) + 1)}
     written = enumerate(lines.of(computed[0], computed[-1]), computed[0].lineno)
-    deeper = [f"    {line}" if line.strip() else line for number, line in written if number not in out]
+    within = [line for line in computed if isinstance(line, ast.With)]
+    out |= {number for line in within for number in range(line.lineno, line.body[0].lineno)}
+    deep = {number for line in within for number in range(line.body[0].lineno, (line.end_lineno or 0) + 1)}
+    deeper = [f"    {line}" if line.strip() and number not in deep else line
+              for number, line in written if number not in out]  # fmt: skip
     change = lines.replaced(computed[0], [f"def {names.loss_of}({names.model}):"], computed[-1])
     pad = " " * (computed[0].col_offset + 4)
     return Change(change.start, change.end, "\n".join([change.text.rstrip("\n"), *deeper, f"{pad}return {given}", ""]))
 
 
 def _assigned(computed: list[ast.stmt]) -> set[str]:
-    return {target.id for line in computed if isinstance(line, ast.Assign) for target in line.targets
+    inner = [line for block in computed if isinstance(block, ast.With) and _is_autocast(block) for line in block.body]
+    return {target.id for line in (*computed, *inner) if isinstance(line, ast.Assign) for target in line.targets
             if isinstance(target, ast.Name)}  # fmt: skip
+
+
+def _is_autocast(block: ast.With) -> bool:
+    """Whether a block says only that some of it is computed in narrow types; what those are is said by types here."""
+    return all(isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) == "autocast"
+               for item in block.items)  # fmt: skip
 
 
 def _clipped(line: ast.stmt, names: _Names) -> str:
     """Gradients that are made smaller before the step."""
     match line:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr), args=[_, limit], keywords=[])) if attr in _CLIPPED:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=attr)) as call) if attr in _CLIPPED:
+            given = arguments(call, ["parameters", "max_norm" if attr.endswith("norm_") else "clip_value"])
+            _, limit = given.values()
             return f"{names.grads} = {_CLIPPED[attr]}({names.grads}, {ast.unparse(limit)})"
     raise NoCounterpart
 

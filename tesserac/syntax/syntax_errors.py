@@ -11,13 +11,14 @@ from collections.abc import Callable
 from tesserac.base.source import SourceFile, Span
 from tesserac.base.spelling import closest, is_evident
 from tesserac.diag.codes.syntax import E0101, E0105, E0107, E0113, E0116
-from tesserac.diag.diagnostic import Applicability
+from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
 from tesserac.syntax.describe import describe_kind, describe_token
 from tesserac.syntax.lalr import SyntaxFailure
 from tesserac.syntax.lexer import Token, vocabulary
-from tesserac.syntax.ported_class import ported_class
+from tesserac.syntax.ported_file import ported_file
 from tesserac.syntax.reserved import RESERVED
+from tesserac.syntax.starred import one_tuple
 
 MAX_EXPECTED = 4
 """More alternatives than this are not listed: they would not help."""
@@ -73,11 +74,11 @@ def _reserved(site: _Site) -> bool:
         draft.remark("the word is reserved").replace("give it another name", site.span, f"{word}_")
     else:
         draft = site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
-        made = ported_class(site.source.text, site.token.start) if word == "class" else None
+        made = ported_file(site.source.text, site.token.start) if word == "class" else None
         if made is not None:
-            block = site.source.span(site.token.start, made.end)
+            edits = [Edit(site.source.span(one.start, one.end), one.text) for one in made.changes]
             title = "; ".join(("as a struct, whose `apply` is what calling it does", *made.remarks))
-            draft.replace(title, block, made.text)
+            draft.fix(title, *edits, advice=title)
     return True
 
 
@@ -99,9 +100,22 @@ _UNPACKING = {
 
 
 def _python_only(site: _Site) -> bool:
-    """Python's syntax that Tessera leaves out, told by a token and its neighbours."""
-    kind, before, after = site.token.kind, site.before.kind, site.after().kind
+    """Python's syntax that Tessera leaves out."""
     opener = site.open_bracket()
+    found = _left_out(site, opener)
+    if found is None:
+        return False
+    draft = site.sink.error(E0107, at=site.span, feature=found[0]).remark(found[1])
+    if site.token.kind == "*" and opener is not None and opener.kind == "(":
+        made = one_tuple(site.source.text, opener.start)
+        if made is not None:
+            draft.replace("give one tuple", site.source.span(opener.end, made[0]), made[1])
+    return True
+
+
+def _left_out(site: _Site, opener: Token | None) -> tuple[str, str] | None:
+    """What that is, by a token and its neighbours, and what to do instead."""
+    kind, before, after = site.token.kind, site.before.kind, site.after().kind
     in_def = site.line.kind in ("def", "@") and opener is not None
     found: tuple[str, str] | None = None
     if kind == ":" and after == "=":
@@ -120,10 +134,7 @@ def _python_only(site: _Site) -> bool:
         found = "a set literal", "use a list or a tuple"
     elif kind == "*" and before == "import":
         found = "`import *`", "list the names"
-    if found is None:
-        return False
-    site.sink.error(E0107, at=site.span, feature=found[0]).remark(found[1])
-    return True
+    return found
 
 
 def _in_set(site: _Site, opener: Token | None) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import tessera
 from tessera_lsp.features.actions import actions
 from tesserac import cli
-from tesserac.base.source import SourceFile
+from tesserac.base.source import SourceFile, Span
 from tesserac.commands import fixing
 from tesserac.commands.fixing import fix_source
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Edit, Fix, Severity
@@ -55,10 +55,22 @@ def test_fixes_are_tried(replacement: str, left: list[Applicability]) -> None:
     assert [fix.applicability for fix in with_mending_fixes([diagnostic], source, said_of)[0].fixes] == left
 
 
-def test_of_a_fix_that_does_not_mend_the_advice_is_left() -> None:
+def test_what_a_translation_brings_to_light_was_there_before() -> None:
+    """The name is right, whatever is wrong with its arguments: it is a `maybe`, and they are told next."""
     source = SourceFile("own.tess", "def f(x: Tensor[B, C, f32]) -> Tensor[f32]:\n    return F.softmax(x, wrong=1)\n")
     (left,) = with_mending_fixes(said_of(source), source, said_of)[0].fixes
-    assert (left.title, left.edits) == ("functions need no module before them: `softmax`", ())
+    assert [edit.replacement for edit in left.edits] == ["softmax"] and left.applicability is Applicability.MAYBE
+    next_ = with_edits(source, left.edits)
+    assert [d.code for d in said_of(next_)] == ["E0205"]
+
+
+def test_of_a_fix_that_does_not_parse_the_advice_is_left() -> None:
+    source = SourceFile("own.tess", "def f(x: Tensor[N, f32]):\n    return x.foo()\n")
+    at = Span("own.tess", source.text.index("foo"), source.text.index("foo") + 3)
+    fix = Fix("as a slip", (Edit(at, "(("),), Applicability.MAYBE, "advice")
+    told = (replace(said_of(source)[0], fixes=(fix,)),)
+    (left,) = with_mending_fixes(told, source, said_of)[0].fixes
+    assert (left.title, left.edits) == ("advice", ())
 
 
 @pytest.mark.parametrize(

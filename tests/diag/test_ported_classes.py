@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessera
-from tesserac.syntax.ported_class import ported_class
+from tesserac.syntax.ported_file import ported_file
 from tests.diag.test_growing_lists import mended, offered
 
 NET = """import torch
@@ -82,7 +82,7 @@ FORWARD = "    def forward(self, x):\n        return self.a(x)\n"
         "self.a = nn.BatchNorm2d(d, momentum=0.2)",
         "self.a = nn.Linear(d, 4, bias=biased)",
         "self.a = nn.Conv2d(d, 4, (3, 5))",
-        "self.a = nn.LSTM(d, 4, 2)",
+        "self.a = nn.LSTM(d, 4, bias=False)",
         "self.a = nn.Linear(d, width)",
         "self.a = make(d)",
         "self.heads = make",
@@ -177,18 +177,19 @@ OF_HEADS = """struct Layers[Dim, Depth]:
 
 def test_numbers_that_are_no_sizes_are_fields() -> None:
     """And are handed on to the structs within, whichever of the classes is a struct by now."""
-    attention = ported_class(HEADS, 0)
-    assert attention is not None
-    lines = attention.text.splitlines()
+    made = ported_file(HEADS, 0)
+    assert made is not None
+    attention, layers = (change.text for change in made.changes)
+    lines = attention.splitlines()
     fields = ["    heads: int", "    p: float = 0.0", "    qkv: Linear[Dim, 3 * Dim]"]
     assert lines[:4] == ["struct Attention[Dim]:", *fields]
     assert "        assert Dim % self.heads == 0" in lines
     assert "        q, k, v = self.qkv(x).chunk(3, dim=2)" in lines
     assert "dropout(q.view(x.size(0), x.size(1), self.heads, Dim // self.heads).sum(2), self.p, training=" in lines[-1]
-    layers = ported_class(HEADS, HEADS.index("class Layers"))
-    assert layers is not None and layers.text == OF_HEADS
-    half = attention.text + HEADS[attention.end :].replace("2 * heads", "heads").replace("p=0.5", "p=heads")
-    assert ported_class(half, half.index("class Layers")) is not None
+    assert layers == OF_HEADS
+    rest = HEADS[HEADS.index("\n\nclass Layers") :]
+    half = attention + rest.replace("2 * heads", "heads").replace("p=0.5", "p=heads")
+    assert ported_file(half, half.index("class Layers")) is not None
 
 
 ENCODING = """class PositionalEncoding(nn.Module):
@@ -236,10 +237,10 @@ def made(x: Tensor[B, S, 6, f32]):
 
 
 def test_tensors_that_are_not_trained_are_buffers() -> None:
-    ported = ported_class(ENCODING, 0)
-    assert ported is not None and ported.text == BUFFERS
+    ported = ported_file(ENCODING, 0)
+    assert ported is not None and ported.changes[0].text == BUFFERS
     for unknown in ("torch.empty(max_len)", "torch.ones(max_len, width)", "torch.ones(max_len) + torch.ones(d_model)"):
-        assert ported_class(ENCODING.replace("torch.zeros(max_len, d_model)", unknown), 0) is None
+        assert ported_file(ENCODING.replace("torch.zeros(max_len, d_model)", unknown), 0) is None
 
 
 @pytest.mark.one_in(4)

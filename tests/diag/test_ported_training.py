@@ -7,7 +7,7 @@ import pytest
 
 import tessera
 from tesserac.check.names.foreign_calls import call_here
-from tesserac.syntax.ported_class import ported_class
+from tesserac.syntax.ported_file import ported_file
 from tesserac.syntax.ported_training import ported_training
 from tests.diag.test_growing_lists import mended, offered
 
@@ -84,6 +84,36 @@ def test_gradients_that_are_cleared_late_and_clipped() -> None:
     text = trained(late)
     assert text is not None and "zero_grad" not in text and "clip_grad" not in text
     assert "        grads = clip_by_global_norm(grads, 0.5)\n" in text
+
+
+def test_a_rate_that_a_scheduler_changes() -> None:
+    made = "    sched = torch.optim.lr_scheduler.StepLR(opt, step_size=30, gamma=0.5)\n    criterion"
+    text = trained(LOOP.replace("    criterion", made, 1).replace("opt.step()\n", "opt.step()\n        sched.step()\n"))
+    assert text is not None and "sched" not in text.replace("step_schedule", "")
+    assert "lr=step_schedule(step, start=0.1, every=30, factor=0.5), beta=0.9)" in text
+
+
+def test_a_loss_that_is_scaled_in_narrow_types() -> None:
+    """What a type says here: the lines fall away."""
+    text = LOOP.replace("    criterion", "    scaler = torch.amp.GradScaler()\n    criterion", 1)
+    text = text.replace("        out = x", "        with torch.autocast('cuda'):\n            out = x")
+    text = text.replace("        loss = c", "            loss = c")
+    text = text.replace("loss.backward()", "scaler.scale(loss).backward()")
+    text = text.replace("opt.step()", "scaler.unscale_(opt)\n        scaler.step(opt)\n        scaler.update()")
+    here = trained(text)
+    assert here is not None and "scale" not in here and "autocast" not in here
+    assert "        def loss_of(net):\n            out = x @ net\n            loss = criterion(out, y)\n" in here
+
+
+def test_two_optimizers_in_one_loop() -> None:
+    second = "        opt_d.zero_grad()\n        l2 = mean(d * net)\n        l2.backward()\n"
+    second += "        opt_d.step()\n        print"
+    made = "    d = w\n    opt_d = torch.optim.Adam(d.parameters(), lr=0.2)\n    criterion"
+    text = trained(LOOP.replace("    criterion", made, 1).replace("        print", second, 1))
+    assert text is not None and "momentum(net, grads, state, lr=0.1, beta=0.9)" in text and "opt_d.step()" in text
+    both = trained(text)
+    assert both is not None and "d, state_ = adam(d, grads_, state_, lr=0.2)" in both
+    assert "        def loss_of_(d):\n            l2 = mean(d * net)\n            return l2\n" in both
 
 
 @pytest.mark.parametrize(
@@ -163,11 +193,11 @@ class Net(nn.Module):
 
 def test_training_is_an_argument() -> None:
     """Of a method that drops, and of those that call one."""
-    block, net = (ported_class(TRAINED, TRAINED.index(f"class {name}")) for name in ("Block", "Net"))
-    assert block is not None and net is not None
-    assert "fc: LinearNoBias[D, D]\n" in block.text
-    assert "def apply(self, x, training: bool = True):\n" in block.text
-    assert "        return dropout(self.fc(x), 0.1, training=training)" in block.text
-    assert "x = block(x, training=training)" in net.text and "norm: BatchNorm[D]" in net.text
-    assert "F.dropout(self.norm(x), training=training)" in net.text
-    assert len(block.remarks) == 1 and len(net.remarks) == 2
+    made = ported_file(TRAINED, 0)
+    assert made is not None and len(made.remarks) == 2
+    block, net = (change.text for change in made.changes)
+    assert "fc: LinearNoBias[D, D]\n" in block
+    assert "def apply(self, x, training: bool = True):\n" in block
+    assert "        return dropout(self.fc(x), 0.1, training=training)" in block
+    assert "x = block(x, training=training)" in net and "norm: BatchNorm[D]" in net
+    assert "F.dropout(self.norm(x), training=training)" in net

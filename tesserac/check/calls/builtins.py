@@ -76,7 +76,8 @@ def _float(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Ex
         return typed.Static(FloatType(float(value.type.value)), callee.span)
     draft = body.sink.error(E0210, at=value.span, expected="an int or a float", found=type_text(value.type))
     if isinstance(value.type, TensorType):
-        _suggest_cast(body, draft, value, callee, in_use(body, "f", F32, [value]))
+        is_method = callee.at.start > callee.span.start  # PyTorch's, which gives f32 whatever it is called on
+        _suggest_cast(body, draft, value, callee, F32 if is_method else in_use(body, "f", F32, [value]))
     return body.error(callee.span)
 
 

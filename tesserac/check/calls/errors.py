@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
+from tesserac.check.calls.field_sizes import show_field_size
 from tesserac.check.calls.fixes import binds, suggest_key, suggest_move, suggest_operator, suggest_unit
 from tesserac.check.calls.reasons import show_arguments
 from tesserac.check.instances.binding import Misfit, Reason
@@ -63,8 +64,10 @@ def explain_conflict(
     draft.because(f"{pattern} in `{callee.name}` is one size per call")
     show_arguments(body, draft, (first, bound.value), (argument, conflict.found))
     suggest_move(body, draft, signature, values, position, (conflict.found, conflict.bound))
+    show_field_size(body, draft, first, symbol, conflict.found)
     if conflict.pattern.symbol == symbol:
         _suggest_size(body, draft, argument, conflict.found, bound.value)
+        _suggest_size(body, draft, first, bound.value, conflict.found)
 
 
 def _argument_label(body: Body, argument: typed.Expr) -> str:
@@ -97,7 +100,7 @@ def explain_misfit(
     if isinstance(spec, ScalarSpec) and isinstance(misfit.found, RunIntType):
         draft = refuse_run_int(body, argument, argument.span, f"`{parameter.name}`")
     elif isinstance(spec, TensorSpec) and isinstance(misfit.found, TensorType):
-        draft = _explain_tensor(body, spec, misfit.found, argument)
+        draft = _explain_tensor(body, spec, misfit.found, argument, values)
     else:
         expected = _spec_text(body, spec)
         draft = body.sink.error(E0210, at=argument.span, expected=expected, found=type_text(misfit.found))
@@ -147,7 +150,16 @@ def _explain_leading(
             draft.replace("drop the unit dim", longer.span, f"{text}[{', '.join([':'] * len(shorter) + ['0'])}]")
 
 
-def _explain_tensor(body: Body, spec: TensorSpec, found: TensorType, argument: typed.Expr) -> Draft:
+def _other_dtype(spec: TensorSpec, argument: typed.Expr, values: Sequence[typed.Expr]) -> str:
+    """The dtype of the first tensor beside an argument that has another one."""
+    others = [v.type for v in values if v is not argument and isinstance(v.type, TensorType)]
+    own = argument.type
+    return next((storage_text(o) for o in others if isinstance(own, TensorType) and o.dtype != own.dtype), "")
+
+
+def _explain_tensor(
+    body: Body, spec: TensorSpec, found: TensorType, argument: typed.Expr, values: Sequence[typed.Expr]
+) -> Draft:
     rank, least = found.rank, len(spec.dims)
     if rank < least or (rank > least and not spec.leading):
         wanted = dims_text(dim.dim for dim in spec.dims)
@@ -163,6 +175,8 @@ def _explain_tensor(body: Body, spec: TensorSpec, found: TensorType, argument: t
     text = body.rules.text(argument.span)
     if isinstance(spec.element, Storage) and text:
         draft.replace(f"cast it to {spec.element.dtype}", argument.span, f"cast({text}, {spec.element})")
+    elif text and isinstance(argument.type, TensorType) and (other := _other_dtype(spec, argument, values)):
+        draft.replace(f"cast it to {other}", argument.span, f"cast({text}, {other})")
     if isinstance(spec.element, Storage) and spec.element_span.file == argument.span.file:
         draft.replace(f"declare it {found.dtype}", spec.element_span, storage_text(found))
     return draft

@@ -30,9 +30,11 @@ from tesserac.check.names.foreign_tiles import DECORATORS
 from tesserac.check.names.refs import DERIVATIVE_RULES, FunctionRef
 from tesserac.check.state.body import Body
 from tesserac.check.state.requests import NOT_SCHEDULED, ask
+from tesserac.check.values.rewriting import whole_lines
 from tesserac.diag.codes.differentiation import E0705
 from tesserac.diag.codes.kernels import E0508
 from tesserac.diag.codes.names import E0201, E0299
+from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
 from tesserac.syntax.describe import dotted_name
 from tesserac.types.ty import (
@@ -142,12 +144,19 @@ def _unknown(body: Body, decorator: ast.Decorator, found: Decorations) -> Decora
         at = node.function.span if isinstance(node, ast.Call) else node.span
         draft = body.sink.error(E0201, at=at, name=f"@{name}")
         if name in DECORATORS:
-            here = DECORATORS[name]
-            draft.replace(f"here it is `@{here}`", at, here, advice=f"here it is `@{here}`")
+            _replace_foreign(body, draft, decorator, at, DECORATORS[name])
             return replace(found, is_known=False)
         draft.did_you_mean(name, known, at)
         draft.remark(f"decorators are {', '.join(f'`@{each}`' for each in known)}")
     return replace(found, is_known=False)
+
+
+def _replace_foreign(body: Body, draft: Draft, decorator: ast.Decorator, at: Span, here: str) -> None:
+    """Another decorator for one of other libraries; none for what needs no saying here."""
+    if here:
+        draft.replace(f"here it is `@{here}`", at, here, advice=f"here it is `@{here}`")
+    else:
+        draft.replace("nothing has to be said here: leave it out", whole_lines(body, decorator.span), "")
 
 
 def _known_names() -> list[str]:

@@ -13,9 +13,11 @@ from tesserac.check.algebra import rules as algebra
 from tesserac.check.calls.builtins import transpose
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.foreign_calls import call_here
-from tesserac.check.names.foreign_names import attribute_here, member_here, method_here
+from tesserac.check.names.foreign_calls import call_here, within
+from tesserac.check.names.foreign_methods import in_place_here, method_here
+from tesserac.check.names.foreign_names import LOADED, attribute_here, member_here, named_here
 from tesserac.check.names.foreign_operators import constructor_here, operator_attribute_here
+from tesserac.check.names.foreign_texts import from_format
 from tesserac.check.names.foreign_tiles import tile_word
 from tesserac.check.names.refs import (
     LibraryRef,
@@ -28,6 +30,7 @@ from tesserac.check.state.body import Body
 from tesserac.check.values.dicts import tell_of_attribute, what_has
 from tesserac.check.values.globals import global_value, is_of_other_module, write_instead
 from tesserac.check.values.methods import bound_method, method_of_struct
+from tesserac.check.values.rewriting import is_assigned, is_statement, stands_alone, whole_lines
 from tesserac.check.values.tuples import item_of
 from tesserac.diag.codes.names import E0208
 from tesserac.diag.codes.projects import E0946
@@ -194,12 +197,18 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
         return
     if call is not None and isinstance(type_, TensorType) and _is_rewritten(body, draft, node, call):
         return
+    if _is_of_python(body, draft, type_, node, call):
+        return
     here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None
     here = operator_attribute_here(node.name) if isinstance(type_, OperatorType) else here
     if here is not None and isinstance(type_, TensorType) and (member := member_here(node.name)):
         called = Span(node.span.file, node.name_span.start, node.name_span.end + len("()"))
         without = body.rules.text(called) == f"{node.name}()"
         draft.replace(here, called if without else node.name_span, member, advice=here)
+        return
+    other = named_here(node.name) if here is not None and isinstance(type_, TensorType) else None
+    if here is not None and other is not None and body.rules.resolve(other) is not None:
+        draft.replace(here, node.name_span, other, advice=here)
         return
     if here is not None:
         draft.remark(here)
@@ -210,6 +219,8 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
         return
     if isinstance(type_, TensorType) and node.name.endswith("_"):
         draft.remark("nothing changes a tensor in place: bind the name again, `x = x + y` or `x += y`")
+        if body.rules.resolve(kept := node.name.rstrip("_")) is not None:
+            draft.replace(f"`{kept}` gives a new tensor", node.name_span, kept)
         return
     known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
     known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
@@ -218,18 +229,52 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
     draft.did_you_mean(node.name, known, node.name_span)
 
 
+def _is_of_python(body: Body, draft: Draft, type_: Type, node: ast.Attribute, call: ast.Call | None) -> bool:
+    """Whether it is something that programs of Python do to what is outside of them, or to texts, which is told."""
+    if isinstance(type_, TensorType) and node.name == "device" and is_assigned(body, node.span):
+        draft.replace(LOADED, whole_lines(body, node.span), "", advice=LOADED)
+    elif isinstance(type_, StrType) and node.name == "format" and call is not None:
+        _suggest_f_string(body, draft, node, call)
+    elif isinstance(type_, TupleType) and node.name in _GROWING and _is_of_module(body, node.value):
+        draft.remark("a function changes nothing outside of it: return what is to be kept")
+    else:
+        return False
+    return True
+
+
+_GROWING = ("append", "extend", "insert", "pop", "clear")
+
+
+def _is_of_module(body: Body, node: ast.Expr) -> bool:
+    return isinstance(node, ast.Name) and not body.binds(node.id)
+
+
+def _suggest_f_string(body: Body, draft: Draft, node: ast.Attribute, call: ast.Call) -> None:
+    draft.remark("a text with values in it is an f-string: `f\"{x:.3f}\"`")
+    values = [body.rules.text(argument.value.span) for argument in call.arguments]
+    text = from_format(body.rules.text(node.value.span), values)
+    if text is not None and all(argument.name is None for argument in call.arguments):
+        draft.replace("an f-string says the same", call.span, text)
+
+
 def _is_rewritten(body: Body, draft: Draft, node: ast.Attribute, call: ast.Call) -> bool:
     """Whether a fix says what stands for a method of tensors of PyTorch, or that nothing need."""
-    file = call.span.file
-    written = body.rules.text(Span(file, node.span.end, call.span.end)).strip()
-    given = written.strip("() ")
-    made = method_here(node.name, given)
-    if made is not None:
-        words, behind = made
-        draft.replace(words, Span(file, node.value.span.end, call.span.end), behind, advice=words)
-        return True
-    of_all = ", ".join(filter(None, (body.rules.text(node.value.span), written[1:-1])))
-    whole = call_here((node.name,), f"{node.name}({of_all})")
-    if whole is not None:
-        write_instead(body, draft, whole, call.span)
-    return whole is not None
+    file, text = call.span.file, body.rules.text
+    given = text(Span(file, node.span.end, call.span.end)).strip()[1:-1]
+    receiver = within(text(node.value.span))
+    made = method_here(node.name, receiver, given)
+    if made is None and is_statement(body, call.span) and isinstance(node.value, ast.Name | ast.Attribute):
+        made = in_place_here(node.name, receiver, given, body.rules.resolve(node.name.rstrip("_")) is not None)
+        if made is not None:
+            draft.replace(made.words, call.span, made.text, advice=made.words)
+            return True
+    if made is None:
+        whole = call_here((node.name,), f"{node.name}({', '.join(filter(None, (text(node.value.span), given)))})")
+        if whole is not None:
+            write_instead(body, draft, whole, call.span)
+        return whole is not None
+    written = made.text if not made.is_whole or stands_alone(body, call.span) else within(made.text)
+    dot = node.value.span.end + text(Span(file, node.value.span.end, node.name_span.start)).rindex(".")
+    at = call.span if made.is_whole else Span(file, dot, call.span.end)
+    draft.replace(made.words, at, written, advice=made.words)
+    return True

@@ -26,6 +26,7 @@ from tesserac.check.expressions.operations import raised
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.model.specs import StructDecl
+from tesserac.check.names.foreign_methods import module_method_here, words_on_module
 from tesserac.check.names.refs import (
     ALGEBRA,
     TRANSFORMS,
@@ -45,6 +46,7 @@ from tesserac.check.names.refs import (
 from tesserac.check.names.struct_items import method_name
 from tesserac.check.operators.calls import call_operator
 from tesserac.check.operators.extremes import EXTREMES, are_numbers, extreme
+from tesserac.check.operators.ported_meaning import is_axis_first, refuse_axis_first
 from tesserac.check.places.iteration import numbers_of
 from tesserac.check.places.updates import call_update, is_update
 from tesserac.check.state.arguments import Arg, Callee, check_arguments
@@ -53,9 +55,11 @@ from tesserac.check.values.dicts import METHODS, call_dict_method
 from tesserac.check.values.globals import BUILT_IN, global_value, is_of_other_module, unknown_name
 from tesserac.check.values.kinds import QUESTION, infer_isinstance
 from tesserac.check.values.methods import CALLED, CALLED_ELSEWHERE, TOLD, method_of_struct
+from tesserac.check.values.rewriting import is_statement, whole_lines
 from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.check.values.type_values import dtype_call
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
+from tesserac.diag.sink import Draft
 from tesserac.ops.elementwise import Power
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
@@ -185,10 +189,23 @@ def call_method(body: Body, value: typed.Expr, name: str, args: list[Arg], at: S
     assert isinstance(type_, StructType)
     if name not in body.rules.methods(type_):
         draft = body.sink.error(E0208, at=at, what=f"`{type_.name}`", name=name)
-        draft.did_you_mean(name, sorted(body.rules.methods(type_)), at)
+        if not _is_of_module(body, draft, name, value.span, span):
+            draft.did_you_mean(name, sorted(body.rules.methods(type_)), at)
         return body.error(span)
     ref = FunctionRef(type_.module, method_name(type_.name, name))
     return call_function(body, ref, [Arg(None, value.span, value), *args], Callee(ref.name, at, span))
+
+
+def _is_of_module(body: Body, draft: Draft, name: str, receiver: Span, call: Span) -> bool:
+    """Whether a method that a struct has not is one of PyTorch's modules, which is told."""
+    made, words = module_method_here(name), words_on_module(name)
+    if made is not None and is_statement(body, call):
+        draft.replace(made, whole_lines(body, call), "", advice=made)
+    elif made is not None:
+        draft.replace(made, Span(call.file, receiver.end, call.end), "", advice=made)
+    elif words is not None:
+        draft.remark(words)
+    return made is not None or words is not None
 
 
 def call_meaning(body: Body, meaning: Resolved | None, args: list[Arg], callee: Callee) -> typed.Expr:
@@ -385,6 +402,9 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
         unknown_attribute(body, receiver.type, function, node)
         return body.error(node.span)
     args = [Arg(None, base.span, receiver), *check_arguments(body, node.arguments)]
+    if is_axis_first(function.name, args):
+        refuse_axis_first(body, callee, args)
+        return body.error(node.span)
     return call_meaning(body, meaning, args, callee) if other is None else _call_value_of(body, other, args, callee)
 
 

@@ -13,6 +13,7 @@ from tesserac.check.calls.functions import call_function
 from tesserac.check.declarations.annotations import read_attribute
 from tesserac.check.guards.assumed import assuming, compares_sizes, relies_on
 from tesserac.check.model import typed
+from tesserac.check.names.foreign_texts import from_percent
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.vectors import apply_to_structs, has_struct
@@ -24,7 +25,7 @@ from tesserac.check.values.conditions import is_elementwise, refuse_elementwise,
 from tesserac.check.values.generic_items import join_lists
 from tesserac.check.values.tuples import join_tuples
 from tesserac.check.values.type_values import TYPE, first_alternative, with_type_attribute
-from tesserac.diag.codes.names import E0299
+from tesserac.diag.codes.names import E0210, E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.ops.compare import (
     BitAnd,
@@ -48,6 +49,7 @@ from tesserac.types.ty import (
     IntType,
     ListType,
     RecordType,
+    StrType,
     TensorType,
     TupleType,
 )
@@ -76,9 +78,22 @@ def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
         return join_tuples(left, right, node.span)
     if node.op == "+" and {type(left.type), type(right.type)} in ({ListType}, {ListType, TupleType}):
         return join_lists(body, left, right, node.span)
+    if node.op == "%" and isinstance(left.type, StrType):
+        return _refuse_filled_text(body, node)
     if node.op in _OF_FLOATS and _has_kind(left, right, "f"):
         return _spelt(body, _OF_FLOATS[node.op], [left, right], node.op_span, node.span)
     return _apply(body, BINARY[node.op], [left, right], node.op_span, node.span)
+
+
+def _refuse_filled_text(body: Body, node: ast.BinaryOp) -> typed.Expr:
+    """`"%d" % n`."""
+    draft = body.sink.error(E0210, at=node.left.span, expected="a number or a tensor", found="a text")
+    draft.remark("a text with values in it is an f-string: `f\"{x:.3f}\"`")
+    values = node.right.items if isinstance(node.right, ast.TupleExpr) else (node.right,)
+    text = from_percent(body.rules.text(node.left.span), [body.rules.text(value.span) for value in values])
+    if text is not None:
+        draft.replace("an f-string says the same", node.span, text)
+    return body.error(node.span)
 
 
 def _has_kind(left: typed.Expr, right: typed.Expr, kinds: str) -> bool:

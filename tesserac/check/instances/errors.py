@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.instances.swaps import exchanged, places_text, suggest_exchange
+from tesserac.check.instances.unit_dims import unit_dims
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import dim_text
+from tesserac.check.model.message_text import dim_text, dims_text
 from tesserac.check.model.specs import ScalarSpec
 from tesserac.check.names.foreign_operators import for_operators
 from tesserac.check.names.refs import FunctionRef
@@ -26,13 +28,15 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.rules import Instance
 from tesserac.diag.codes.names import E0216, E0217
-from tesserac.diag.diagnostic import Diagnostic, Severity
+from tesserac.diag.diagnostic import Diagnostic, Fix, Label, Severity
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, I32, DType
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import BoolType, FloatType, IntType, OperatorType, RunIntType, TensorType, Type, holds_operator
 
-_SHAPES = "E03"
+_SHAPES, _NAMES = "E03", "E02"
+METHOD = "."
+"""What a method of a struct has in its name: a model has one caller."""
 _QUOTED = re.compile('"([^"]*)"')
 _NUMBERS = (IntType, RunIntType, FloatType, BoolType)
 
@@ -45,6 +49,8 @@ class _Cause:
     text: str
     span: Span
     label: str
+    more: tuple[Label, ...] = ()
+    fixes: tuple[Fix, ...] = ()
 
 
 def report_instance(
@@ -66,8 +72,23 @@ def report_instance(
         _report_argument(body, ref, cause, types, values, callee)
         return
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause.text)
-    draft.note(cause.span, cause.label or "here")
+    own = next((d for d in named if d.severity is Severity.ERROR), errors[0]).primary.span
+    draft.note(own if of_library(cause.span.file) else cause.span, cause.label or "here")
+    for label in cause.more:
+        if label.span.file == callee.at.file and label.span != cause.span:
+            draft.note(label.span, label.text)
     show_declared(body, draft, *values)
+    function = body.rules.signature(ref.owner, ref.name).node.span
+    for fix in cause.fixes:
+        says_the_same = bool(fix.advice) and cause.code.startswith(_NAMES)  # whoever calls it
+        if says_the_same or METHOD in ref.name or _is_outside(fix, function):
+            draft.fix(fix.title, *fix.edits, advice=fix.advice)
+
+
+def _is_outside(fix: Fix, function: Span) -> bool:
+    """Whether a fix changes nothing within a function, which is right for other calls: the field of a struct, say."""
+    spans = [edit.span for edit in fix.edits if edit.span.file == function.file]
+    return len(spans) == len(fix.edits) > 0 and not any(function.start <= s.start <= function.end for s in spans)
 
 
 def _in_words_of_caller(text: str, own: Sequence[Type], given: Sequence[Type]) -> str:
@@ -88,12 +109,13 @@ def _sizes_of(own: Type, given: Type) -> Iterator[tuple[str, str]]:
 
 def _cause(first: Diagnostic) -> _Cause:
     if first.code == E0217.id and first.secondary:
-        return _Cause(first.code, first.primary.text, first.secondary[0].span, first.secondary[0].text)
+        inner, *more = first.secondary
+        return _Cause(first.code, first.primary.text, inner.span, inner.text, tuple(more), first.fixes)
     if first.code == E0217.id and first.because:
         return _Cause(first.code, first.because[0].text, first.because[0].span, "")
     if first.code == E0216.id and first.primary.text:  # what the assertion itself says is the reason
         return _Cause(first.code, f"{first.title}: {first.primary.text}", first.primary.span, first.primary.text)
-    return _Cause(first.code, first.title, first.primary.span, first.primary.text)
+    return _Cause(first.code, first.title, first.primary.span, first.primary.text, first.secondary, first.fixes)
 
 
 def _report_argument(
@@ -111,9 +133,13 @@ def _report_argument(
         fits_dtype(body, misfit[0], misfit[1], values)
         return
     pair = exchanged(body, values, types, lambda tried: _is_right(body, ref, tried))
-    trial = None if pair is not None else next(_right(body, ref, types), None)
+    shaped = list(unit_dims(body, values, lambda place, type_: _is_right(body, ref, _with(types, place, type_))))
+    trial = None if pair is not None or shaped else next(_right(body, ref, types), None)
     told = _no_dims_text(body, cause, values) if trial is None else _dtypes_text(body, callee, trial, values)
-    told = told if pair is None else places_text(body, pair)
+    if pair is not None:
+        told = places_text(body, pair)
+    elif shaped:
+        told = next(_dims_texts(body, shaped[0][1], values), "")
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.text)
     draft.because(cause.text, cause.span)
     show_declared(body, draft, *values)
@@ -121,6 +147,8 @@ def _report_argument(
         draft.remark(there)
     if pair is not None:
         suggest_exchange(body, draft, pair)
+    for title, span, text in shaped if pair is None else ():
+        draft.replace(title, span, text)
     if trial is not None and len(trial.places) == 1 and _element(types[trial.places[0]]).kind != "c":
         span = values[trial.places[0]].span
         text = body.rules.text(span)
@@ -174,6 +202,10 @@ def _right(body: Body, ref: FunctionRef, types: tuple[Type, ...]) -> Iterator[_T
             yield trial
 
 
+def _with(types: tuple[Type, ...], place: int, type_: Type) -> tuple[Type, ...]:
+    return (*types[:place], type_, *types[place + 1 :])
+
+
 def _trials(types: tuple[Type, ...], real: DType, whole: DType) -> Iterator[_Trial]:
     """Each tensor by itself, then all of a kind; with the dtype that others beside it have, or that is in use."""
     elements = {place: type_.dtype for place, type_ in enumerate(types) if isinstance(type_, TensorType)}
@@ -198,6 +230,12 @@ def _dtypes_text(body: Body, callee: Callee, trial: _Trial, values: Sequence[typ
     given = [f"`{body.rules.text(values[place].span)}` is {_element(values[place].type)}" for place in trial.places]
     wanted = "floats" if trial.dtype.is_float else "ints" if trial.dtype.is_integer else str(trial.dtype)
     return f"{', '.join(given)}: `{callee.name}` takes {wanted}"
+
+
+def _dims_texts(body: Body, span: Span, values: Sequence[typed.Expr]) -> Iterator[str]:
+    for value in values:
+        if value.span == span and isinstance(value.type, TensorType):
+            yield f"`{body.rules.text(span)}` is {dims_text(value.type.dims)}"
 
 
 def _no_dims_text(body: Body, cause: _Cause, values: Sequence[typed.Expr]) -> str:

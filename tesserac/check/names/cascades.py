@@ -16,6 +16,7 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.names import E0201, E0204, E0217
 from tesserac.diag.codes.precision import E0407
 from tesserac.diag.codes.shapes import E0312
+from tesserac.diag.codes.syntax import E0113
 from tesserac.diag.diagnostic import Diagnostic, Fix, Label, Severity
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType
@@ -47,8 +48,16 @@ def all_said(source: SourceFile, syntax: Sequence[Diagnostic], checked: Iterable
 
         unread = unread_of(source, syntax)
         checked = [d for d in checked if not unread.explains(d)]
-        syntax = one_per_line(source, syntax)
+        syntax = one_per_line(source, [d for d in syntax if not _decorates_a_class(source, d)])
     return _of_values([*syntax, *_sizes_together(_calls_together(_failures_together(list(checked))))])
+
+
+def _decorates_a_class(source: SourceFile, diagnostic: Diagnostic) -> bool:
+    """Whether it is of a decorator before a class, of which the class itself is told."""
+    if diagnostic.code != E0113.id:
+        return False
+    behind = source.text[source.text.find("\n", source.text.rfind("\n", 0, diagnostic.primary.span.start) + 1) + 1 :]
+    return behind.startswith("class ")
 
 
 def _of_values(said: list[Diagnostic]) -> list[Diagnostic]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from tesserac.base.dataclass import dataclass
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_classes import loss_here
+from tesserac.check.names.foreign_methods import PRODUCTS
 from tesserac.syntax.ported_layers import NoCounterpart, arguments
 
 
@@ -30,6 +31,8 @@ class _Call:
 
 _DRAWN = {"key": "key", "shape": "", "dtype": "dtype"}
 _SCALAR = (("shape", "()"),)
+_SIZED = {"size": ""}
+_NO_SIZE = (("size", "()"),)
 CALLS = {
     ("random", "split"): _Call("split", {"key": "", "num": ""}, unless_given=(("num", "2"),)),
     ("random", "fold_in"): _Call("fold_in", {"key": "", "data": ""}),
@@ -56,8 +59,31 @@ CALLS = {
         },
         unless_given=(("reduction", '"mean"'),),
     ),
+    ("torch", "gather"): _Call(
+        "take_along_axis", {"input": "", "dim": "axis", "index": ""}, first=("input", "index", "dim")
+    ),
+    ("torch", "index_select"): _Call(
+        "gather", {"input": "", "dim": "axis", "index": ""}, first=("input", "index", "dim")
+    ),
 }  # fmt: skip
 """By the module and the name. What PyTorch's loss gives is the mean."""
+OF_NUMPY = {
+    "rand": _Call("uniform", {}),
+    "randn": _Call("normal", {}),
+    "random": _Call("uniform", _SIZED, unless_given=_NO_SIZE),
+    "random_sample": _Call("uniform", _SIZED, unless_given=_NO_SIZE),
+    "standard_normal": _Call("normal", _SIZED, unless_given=_NO_SIZE),
+    "uniform": _Call("uniform", {"low": "low", "high": "high", "size": ""}, unless_given=_NO_SIZE),
+    "randint": _Call("randint", {"low": "", "high": "", "size": ""}, unless_given=_NO_SIZE),
+    "choice": _Call("choice", {"a": "", "size": "", "replace": "replace"}, unless_given=_NO_SIZE),
+    "permutation": _Call("permutation", {"x": ""}),
+}
+"""Of `numpy.random`, whose functions take no keys."""
+OF_PYTHON = {
+    "random": _Call("uniform", {}, unless_given=_NO_SIZE),
+    "uniform": _Call("uniform", {"a": "low", "b": "high"}, unless_given=_NO_SIZE),
+}
+"""Of Python's own `random`: numbers."""
 _BY_ROW = ("cross_entropy", "kl_div")
 """Losses that are one for each row here, and their mean in PyTorch, unless said."""
 _SAME = {"functional": "F", "jr": "random"}
@@ -75,16 +101,54 @@ def call_here(path: tuple[str, ...], call: str) -> str | None:
         node = ast.parse(call, mode="eval").body
         if not isinstance(node, ast.Call):
             return None
-        known = CALLS.get((module, path[-1]))
+        if path[-1] in LIKE and len(path) == 2:
+            return _like(LIKE[path[-1]], node)
+        if len(path) > 1 and path[-1] in SPREAD and (path[0] in ("np", "numpy") or path[-1] != "normal"):
+            return _spread(SPREAD[path[-1]], node)
+        known = _known(path, module, node)
         if known is not None:
             return _written(known, node)
+        if path[-1] in PRODUCTS:
+            return _product(node)
         return _loss(path[-1], node) or _of_the_table(path[-1], node)
     except (NoCounterpart, SyntaxError, ValueError):
         return None
 
 
+SPREAD = {"normal": ("loc", "scale", "size"), "gauss": ("mu", "sigma"), "normalvariate": ("mu", "sigma")}
+"""What NumPy and Python draw with a mean and a spread, by the names of these and of a shape."""
+LIKE = {"randn_like": "normal", "rand_like": "uniform"}
+"""What draws a tensor of another's shape."""
+
+
+def _known(path: tuple[str, ...], module: str, node: ast.Call) -> _Call | None:
+    """What is known of a function. Of `random` JAX's take a key first, those of NumPy and Python do not."""
+    if path[-2:-1] == ("random",) and path[0] in ("np", "numpy"):
+        return OF_NUMPY.get(path[-1])
+    if path[:-1] == ("random",) and not any(isinstance(item, ast.Name) for item in node.args[:1]):
+        return OF_PYTHON.get(path[-1])
+    return CALLS.get((module, path[-1]))
+
+
+def _like(function: str, node: ast.Call) -> str:
+    given = {name: ast.unparse(value) for name, value in arguments(node, ["input", "dtype"]).items()}
+    tensor = within(given["input"])
+    return f"{function}({tensor}.shape, dtype={given.get('dtype', f'{tensor}.dtype')})"
+
+
+def _spread(names: tuple[str, ...], node: ast.Call) -> str:
+    given = {name: ast.unparse(value) for name, value in arguments(node, names).items()}
+    mean, spread = (given.get(name) for name in names[:2])
+    drawn = f"normal({given.get('size', '()')})"
+    scaled = drawn if spread in (None, "1", "1.0") else f"{within(str(spread))} * {drawn}"
+    return scaled if mean in (None, "0", "0.0") else f"{mean} + {scaled}"
+
+
 def _written(known: _Call, node: ast.Call) -> str:
     given = dict(known.unless_given)
+    if not known.parameters and not node.keywords:  # sizes, as they stand
+        given |= {"size": ", ".join(map(ast.unparse, node.args))} if node.args else {}
+        return f"{known.function}({given.get('size', '()')})"
     given |= {name: ast.unparse(value) for name, value in arguments(node, list(known.parameters)).items()}
     order = [*known.first, *(name for name in known.parameters if name not in known.first)]
     held = [(known.parameters[name], given[name]) for name in order if name in given]
@@ -115,6 +179,14 @@ class _Filled(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.given.get(node.id, node)
+
+
+def _product(node: ast.Call) -> str:
+    """`np.dot(a, b)`; of more than two dims it is none of these, which sizes tell."""
+    given = dict(enumerate(node.args))
+    if len(given) != 2 or node.keywords:
+        raise NoCounterpart
+    return " @ ".join(within(ast.unparse(value)) for value in given.values())
 
 
 def within(text: str) -> str:

@@ -57,7 +57,8 @@ DTYPE_WORDS = {
 """Words of C, Python and PyTorch for an element type."""
 MODULES = (
     "np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg", "cola", "lineax",
-    "linear_operator", "pylops", "tl", "triton", "optim", "optax", "jr",
+    "linear_operator", "pylops", "tl", "triton", "optim", "optax", "jr", "random", "einops", "nnx", "eqx",
+    "lr_scheduler",
 )  # fmt: skip
 """What a program of Python has imported."""
 NO_MODULE = "functions need no module before them"
@@ -101,15 +102,19 @@ WORDS = {
 """Of what is an expression or a statement of the language."""
 
 PACKAGES = frozenset({
-    "cmath", "cola", "collections", "cupy", "dataclasses", "einops", "equinox", "flax", "functools", "jax", "keras",
-    "linear_operator", "lineax", "math", "numpy", "optax", "os", "pylops", "random", "scipy", "sys", "tensorflow",
-    "time", "torch", "torchvision", "triton", "typing",
+    "abc", "accelerate", "argparse", "beartype", "cmath", "cola", "collections", "contextlib", "copy", "cupy",
+    "dataclasses", "datasets", "einops", "enum", "equinox", "flax", "functools", "glob", "gym", "gymnasium",
+    "inspect", "itertools", "jax", "jaxtyping", "json", "keras", "lightning", "linear_operator", "lineax", "logging",
+    "math", "matplotlib", "numpy", "optax", "os", "pandas", "pathlib", "pickle", "PIL", "pylops", "pytorch_lightning",
+    "random", "safetensors", "scipy", "sklearn", "string", "sys", "tensorflow", "time", "timm", "torch",
+    "torchvision", "tqdm", "transformers", "triton", "typing", "wandb", "warnings",
 })  # fmt: skip
 """What programs of Python import."""
 NO_IMPORT = "a program imports its own files; what the library has needs no import: `exp(x)`, `grad(f)`"
 
 ATTRIBUTES = {
     "bool": "`x.astype(bool)`",
+    "data": "`x.detach()`",
     "dim": "`x.rank`",
     "indices": "the second of what `topk(x, k)` or `mode(x)` gives; of `sort` and `max` it is `argsort` and `argmax`",
     "float": "`x.astype(f32)`",
@@ -119,7 +124,7 @@ ATTRIBUTES = {
     "nelement": "`x.size`",
     "new_ones": "`ones(N, dtype=x.dtype)`",
     "new_zeros": "`zeros(N, dtype=x.dtype)`",
-    "type": "`x.astype(f64)`; `x.dtype` is known while compiling",
+    "type": "`x.astype(f32)`; `x.dtype` is known while compiling",
     "values": "the first of what `topk(x, k)` or `mode(x)` gives; `sort` and `max` give nothing else",
 }
 """Of tensors alone: of a name that nothing has they would say too much."""
@@ -133,10 +138,10 @@ OF_DISTRIBUTIONS = {
     "var": "variance",
 }
 """Of distributions: what PyTorch and SciPy have, and what it is here."""
-_LOADED = "what a program computes is where it is loaded: `tessera.load(file, device=\"cuda\")`"
+LOADED = "what a program computes is where it is loaded: `tessera.load(file, device=\"cuda\")`"
 LEFT_OUT = {
-    "cpu": _LOADED,
-    "cuda": _LOADED,
+    "cpu": LOADED,
+    "cuda": LOADED,
     "item": "a tensor without dims is the number itself",
     "numpy": "a call from Python gives arrays",
 }
@@ -144,6 +149,9 @@ LEFT_OUT = {
 FOREIGN_PARAMETERS = {
     "device": "`with device(gpu):` stands around what is to run there",
     "dtype": "the result has the dtype of what goes in: `x.astype(f64)` before the call",
+    "layout": "a tensor is dense; `sparse` operators are values of their own",
+    "non_blocking": "when a value is copied is the compiler's to choose",
+    "pin_memory": "where memory lies is the compiler's to choose",
     "generator": "`seed=` or `key=` gives a draw numbers of its own",
     "inplace": "nothing changes a tensor in place: bind the name again, `x = relu(x)`",
     "out": "a call gives its result: `y = f(x)`",
@@ -152,6 +160,8 @@ FOREIGN_PARAMETERS = {
     "unbiased": "`ddof=1` divides by one less than there are elements, `ddof=0` by their number",
 }
 """What PyTorch's functions take, and how it is said here."""
+NEEDLESS_PARAMETERS = ("device", "generator", "inplace", "layout", "non_blocking", "pin_memory", "requires_grad")
+"""Those that can be left out: what they say is said elsewhere, or needs no saying."""
 AXIS_FIRST = {
     "gather": "`take_along_axis(x, i, axis)`; `gather(x, i, axis)` takes whole slices",
     "scatter_add": "`x.at[i].add(v)`, with `arange` for the other dims; `scatter_add(x, i, v, axis)` adds whole slices",
@@ -202,23 +212,16 @@ def attribute_here(name: str) -> str | None:
     return f"here it is {ATTRIBUTES[name]}" if name in ATTRIBUTES else called_here(name)
 
 
-def method_here(name: str, given: str) -> tuple[str, str] | None:
-    """Words on a call of a method with these arguments, and what stands in its place, with the dot; None where that is
-    not known."""
-    if name in LEFT_OUT and not given:
-        return LEFT_OUT[name], ""
-    if name != "to" or "," in given:
-        return None
-    if "device" in given or given[:1] in ("'", '"'):
-        return _LOADED, ""
-    dtype = DTYPE_WORDS.get(word := given.rpartition(".")[2], word)
-    return f"here it is `x.astype({dtype})`", f".astype({dtype})"
-
-
 def member_here(name: str) -> str | None:
     """What stands behind the dot instead of an attribute or a method without arguments, if it is one thing."""
     written = re.fullmatch(r"`x\.([^`]+)`", ATTRIBUTES.get(name) or WORDS.get(name, ""))
     return written and written[1]
+
+
+def named_here(name: str) -> str | None:
+    """The name that the library has for the same, if the table of equivalents knows nothing else of it."""
+    row = by_peer_name().get(name)
+    return row.ours if row is not None and row.section != MISSING and not row.note and row.ours.isidentifier() else None
 
 
 def _in_the_table(name: str) -> str | None:

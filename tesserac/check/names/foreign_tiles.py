@@ -44,10 +44,17 @@ DECORATORS = {
     "torch.compile": "jit",
     "torch.jit.script": "jit",
     "tf.function": "jit",
+    "torch.no_grad": "",
+    "torch.inference_mode": "",
+    "torch.enable_grad": "",
+    "nn.compact": "",
+    "staticmethod": "",
+    "functools.lru_cache": "",
+    "lru_cache": "",
     "triton.autotune": "kernel.autotune",
     "triton.jit": "kernel",
 }
-"""What compilers of functions are called elsewhere."""
+"""What compilers of functions are called elsewhere; nothing stands for what needs no saying here."""
 
 
 def tile_word(name: str) -> str | None:

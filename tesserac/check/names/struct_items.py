@@ -20,7 +20,9 @@ from tesserac.base.source import Span
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 
-NUMBERS = ("int", "bool", "str", "float")
+COMPILE_TIME = ("int", "bool", "str")
+"""Kinds of fields that compiling knows."""
+NUMBERS = (*COMPILE_TIME, "float")
 """Kinds of fields that the initial values of those behind them may read."""
 SEED = "seed"
 """What every struct takes beside its fields: where the random numbers of its initialisers start."""

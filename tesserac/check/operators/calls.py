@@ -15,7 +15,7 @@ from tesserac.check.model.message_text import dims_text, type_text
 from tesserac.check.operators.apply import apply_operator, fits_dtype, meet_storage
 from tesserac.check.operators.einsum import call_einsum
 from tesserac.check.operators.fills import fill, is_fill
-from tesserac.check.operators.join_errors import check_join, suggest_rows
+from tesserac.check.operators.join_errors import check_join, is_unlisted, refuse_unlisted, suggest_rows
 from tesserac.check.operators.keys import KEY, fold_key
 from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
 from tesserac.check.operators.ported_meaning import tell_of_parts, tell_of_repeats
@@ -75,6 +75,9 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
         return _call_repeat(body, args, callee)
     if operator is Einsum:
         return call_einsum(body, args, callee)
+    if operator in (Concat, Stack) and is_unlisted(args):
+        refuse_unlisted(body, args)
+        return body.error(callee.span)
     if operator is MatMul and not all(check_tile_shape(body, arg.value) for arg in _tile_shapes(args)):
         return body.error(callee.span)
     if operator is MatMul and _tile_shapes(args):

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import dim_text, dims_text
+from tesserac.check.model.message_text import dim_text, dims_text, type_text
 from tesserac.check.model.operator_use import Use
 from tesserac.check.operators.mismatch import suggest_divisors, suggest_renaming
 from tesserac.check.provenance.sides import Side, show_origin, show_steps
-from tesserac.check.state.arguments import Callee
+from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
+from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.shapes import E0321
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
@@ -44,6 +45,20 @@ def check_join(
         suggest_divisors(body, draft, [pair for place, pair in beside if place != joined])
         _suggest_axis(body, draft, types, axis, callee, (first, second))
     return False
+
+
+def is_unlisted(args: Sequence[Arg]) -> bool:
+    """Whether tensors are given one by one: `concat(a, b)`."""
+    return len(args) > 1 and all(arg.name is None and isinstance(arg.value.type, TensorType) for arg in args[:2])
+
+
+def refuse_unlisted(body: Body, args: Sequence[Arg]) -> None:
+    first, found = args[0].value, type_text(args[0].value.type)
+    draft = body.sink.error(E0210, at=first.span, expected="a list of tensors", found=found)
+    tensors = [arg.value.span for arg in args if arg.name is None and isinstance(arg.value.type, TensorType)]
+    opened, closed = (Span(first.span.file, at, at) for at in (tensors[0].start, tensors[-1].end))
+    title = "what is joined stands in a list"
+    draft.fix(title, Edit(opened, "["), Edit(closed, "]"), advice=title)
 
 
 def suggest_rows(

@@ -3,13 +3,14 @@ the library has NumPy's (W0215).
 
     x.std(dim=1)        divides by N; in PyTorch by N - 1
     x.median(dim=1)     of an even number is between the two in the middle; in PyTorch the lower one
-    x.max(dim=1)[0]     is the first of the largest; in PyTorch all of them, beside their places
+    x.max(1)[0]         is the first of the largest; in PyTorch all of them, beside their places
     x.split(3, dim=1)   is three parts; in PyTorch parts of three
     x.repeat(2, 1)      repeats elements along axis 1; in PyTorch the whole, twice along axis 0
     x.unfold(2, 3, 1)   is of windows of 2, their elements 3 apart; in PyTorch of 3 along axis 2
 
-Only a call that says `dim=` is known to be in PyTorch's words, with `axis=` it is NumPy's; the method `repeat` with one
-number for each dim, and the method `unfold` with three numbers, may be either.
+A call that says `dim=` is known to be in PyTorch's words, with `axis=` it is NumPy's. Of one without either it is the
+form that tells: an item of `max(1)`; the method `repeat` with one number for each dim, and the method `unfold` with
+three numbers, may be either.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from collections.abc import Mapping, Sequence
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
+from tesserac.check.names.foreign_methods import method_here
+from tesserac.check.names.foreign_names import AXIS_FIRST, MODULES
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
-from tesserac.diag.codes.names import W0215
+from tesserac.diag.codes.names import E0210, W0215
 from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
 from tesserac.types.ty import IntType, TensorType
@@ -103,22 +107,60 @@ def tell_of_windows(body: Body, name: str, callee: Callee, args: Sequence[Arg]) 
     draft.fix("columns of images: name what the numbers are", *edits)
 
 
+def is_axis_first(name: str, args: Sequence[Arg]) -> bool:
+    """Whether a method is given the axis before the places, as in PyTorch: `x.gather(1, i)`."""
+    types = [arg.value.type for arg in args]
+    return name in AXIS_FIRST and len(types) == 3 and isinstance(types[1], IntType) and isinstance(types[2], TensorType)
+
+
+def refuse_axis_first(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
+    tensor, axis, places = (body.rules.text(arg.value.span) for arg in args)
+    expected = "an axis: a position or the name of a dim"
+    draft = body.sink.error(E0210, at=args[2].value.span, expected=expected, found=type_text(args[2].value.type))
+    draft.remark(f"what PyTorch calls `{callee.name}` is here {AXIS_FIRST[callee.name]}")
+    made = method_here(callee.name, tensor, f"{axis}, {places}")
+    if made is not None:
+        draft.replace(made.words, callee.span, made.text, advice=made.words)
+
+
 def tell_of_results(body: Body, node: ast.Subscript) -> None:
-    """Of `x.max(dim=1)[0]`."""
+    """Of `x.max(dim=1)[0]`, and `x.max(1)[0]`, which nobody writes who means a row of the largest."""
     called, entry = node.value, node.arguments[0].value
     if not isinstance(called, ast.Call) or not isinstance(entry, ast.IntLiteral) or len(node.arguments) > 1:
         return
-    name, names = _name_of(called.function), {argument.name: argument for argument in called.arguments}
-    if name not in WITH_PLACES or OF_PYTORCH not in names or entry.value not in (0, 1):
+    name, axis = _name_of(called.function), _axis_of_pytorch(called)
+    if name not in WITH_PLACES or axis is None or entry.value not in (0, 1):
         return
     text = f"`{name}` gives values, in PyTorch values and places"
     draft = body.sink.warning(W0215, at=node.span, difference=text)
-    behind = Span(node.span.file, called.span.end, node.span.end)
+    behind = Edit(Span(node.span.file, called.span.end, node.span.end), "")
     if entry.value == 0:
-        draft.fix("all values", Edit(behind, ""))
+        draft.fix("all values", behind)
     elif name in ("max", "min", "sort"):
-        draft.fix(f"their places are `arg{name}`")
-    draft.fix("one row of the values: `axis` is NumPy's word", Edit(names[OF_PYTORCH].name_span, "axis"))
+        draft.fix(f"their places are `arg{name}`", Edit(_name_span(called.function), f"arg{name}"), behind)
+    draft.fix("one row of the values: `axis` is NumPy's word", axis)
+
+
+def _axis_of_pytorch(called: ast.Call) -> Edit | None:
+    """How the axis of a call in PyTorch's words is said in NumPy's; None for a call in those."""
+    names = {argument.name: argument for argument in called.arguments if argument.name is not None}
+    if "axis" in names:
+        return None
+    if OF_PYTORCH in names:
+        return Edit(names[OF_PYTORCH].name_span, "axis")
+    places = [argument.value.span for argument in called.arguments if argument.name is None]
+    first = 0 if isinstance(called.function, ast.Attribute) and not _is_module(called.function.value) else 1
+    if len(places) != first + 1:
+        return None
+    return Edit(Span(places[first].file, places[first].start, places[first].start), "axis=")
+
+
+def _is_module(node: ast.Expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in MODULES
+
+
+def _name_span(function: ast.Expr) -> Span:
+    return function.name_span if isinstance(function, ast.Attribute) else function.span
 
 
 def _name_of(function: ast.Expr) -> str:

@@ -120,8 +120,10 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     draft.note(operand.span, f"this is {dtype}").remark(f"{operation} works on {kinds_text(kinds)}")
     show_dtypes(body, draft, operand)
     if use.op.name == "div" and dtype.is_integer:
-        draft.replace("round down", use.at, "//")
         _suggest_float(body, draft, use, dtype)
+        draft.replace("round down", use.at, "//")
+    elif operation == "`^`" and dtype.is_float:
+        draft.replace("a power is `**`", use.at, "**")
     elif dtype.is_complex:
         draft.remark("a complex number has no order and is no float; `real`, `imag` and `abs` give floats")
     elif dtype == BOOL and use.op.name in _OF_BOOLS:

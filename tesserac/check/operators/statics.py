@@ -104,6 +104,8 @@ def _position(
         names = ", ".join(f"{place} is {dim_text(dim)}" for place, dim in enumerate(ty.dims))
         draft.note(operand.span, f"axis {names}")
         draft.replace(f"take the last axis, {dim_text(ty.dims[-1])}", span, "-1")
+    else:
+        draft.note(operand.span, "one number, without dims")
     return None
 
 

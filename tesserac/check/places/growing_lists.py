@@ -44,7 +44,7 @@ def report_append(body: Body, node: ast.Expr) -> None:
     draft.note(binding.span, f"`{base.id}` has the items that it is written with")
     text, how = body.rules.text(value.span), _kept_rows(body, base.id, item.type)
     if body.flow.counter is None:
-        draft.replace("add a list of one item", node.span, f"{base.id} += [{text}]", advice=how)
+        draft.replace("add a list of one item", node.span, f"{base.id} += [{text}]", advice=how, is_one_way=True)
         return
     rows = _rows(body, item.type)
     empty = binding.value.span if binding.value is not None else None
@@ -53,7 +53,7 @@ def report_append(body: Body, node: ast.Expr) -> None:
         return
     store = f"{base.id}[{body.flow.counter.name}] = {text}"
     title = f"make a tensor with a row for each iteration: `{store}`"
-    draft.fix(title, Edit(empty, rows), Edit(node.span, store), advice=how)
+    draft.fix(title, Edit(empty, rows), Edit(node.span, store), advice=how, is_one_way=True)
 
 
 def added_item(before: Type, after: Type) -> Type | None:

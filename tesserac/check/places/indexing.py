@@ -27,6 +27,7 @@ from tesserac.check.values.generic_items import any_item
 from tesserac.check.values.tuples import item_of, make_tuple, tuple_items
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0311, E0313
+from tesserac.diag.sink import Draft
 from tesserac.ops.convert import Cast
 from tesserac.ops.index import Lookup
 from tesserac.ops.shape import Reshape, Slice
@@ -220,14 +221,31 @@ def _entry(
     if isinstance(index.type, TensorType) and index.type.dtype.is_integer:
         return _whole(size), index
     if not isinstance(index.type, ErrorType):
-        expected = "an int, a slice, None or an integer tensor"
-        draft = body.sink.error(E0210, at=entry.span, expected=expected, found=type_text(index.type))
-        show_declared(body, draft, index)
-        if isinstance(index.type, TensorType) and index.type.dtype == BOOL:
-            draft.remark(f"how many elements a mask picks is not known while compiling; {INSTEAD_OF_MASK}")
-        elif isinstance(index.type, TensorType):
-            draft.replace("places are integers", entry.span, f"cast({body.rules.text(entry.span)}, i64)")
+        _refuse_entry(body, entry, index)
     return None
+
+
+def _refuse_entry(body: Body, entry: ast.Expr, index: typed.Expr) -> None:
+    expected = "an int, a slice, None or an integer tensor"
+    draft = body.sink.error(E0210, at=entry.span, expected=expected, found=type_text(index.type))
+    show_declared(body, draft, index)
+    text = body.rules.text(entry.span)
+    if isinstance(index.type, TensorType) and index.type.dtype == BOOL:
+        draft.remark(f"how many elements a mask picks is not known while compiling; {INSTEAD_OF_MASK}")
+    elif isinstance(index.type, TensorType):
+        draft.replace("places are integers", entry.span, f"cast({text}, i64)")
+    elif isinstance(index.type, TupleType) and text.startswith("["):
+        _suggest_places(draft, entry.span, text[1:-1].strip())
+
+
+def _suggest_places(draft: Draft, at: Span, places: str) -> None:
+    """A list of places is a tensor of them; one place keeps its dim as a slice."""
+    if places == "-1":
+        draft.replace("a slice keeps the dim", at, "-1:")
+    elif places.isdigit():
+        draft.replace("a slice keeps the dim", at, f"{places}:{int(places) + 1}")
+    else:
+        draft.replace("places are a tensor", at, f"array([{places}])")
 
 
 def _whole(size: Dim) -> Cut:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check.model import typed
-from tesserac.check.names.foreign_names import FOREIGN_PARAMETERS
+from tesserac.check.names.foreign_names import FOREIGN_PARAMETERS, NEEDLESS_PARAMETERS
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205
 from tesserac.diag.sink import Draft
@@ -135,10 +135,24 @@ def _put(
         return True
     draft = body.sink.error(E0205, at=arg.span, problem=problem)
     if name not in names and name in FOREIGN_PARAMETERS:
-        draft.remark(FOREIGN_PARAMETERS[name])
+        _suggest_otherwise(body, draft, arg, name)
     elif name not in names:
         draft.did_you_mean(name, names, arg.span)
     return False
+
+
+def _suggest_otherwise(body: Body, draft: Draft, arg: Arg, name: str) -> None:
+    """What PyTorch's parameter is here: said in words, and left out where nothing stands for it."""
+    draft.remark(FOREIGN_PARAMETERS[name])
+    text, value = body.rules.text, arg.value
+    if name == "unbiased" and text(value.span) in ("True", "False"):
+        divisor = int(text(value.span) == "True")
+        whole = Span(arg.span.file, arg.span.start, value.span.end)
+        draft.replace(f"here it is `correction={divisor}`", whole, f"correction={divisor}")
+    elif name in NEEDLESS_PARAMETERS:
+        before = text(Span(arg.span.file, 0, arg.span.start))
+        start = arg.span.start - len(before) + len(before.rstrip().removesuffix(","))
+        draft.replace("leave it out", Span(arg.span.file, start, value.span.end), "")
 
 
 def _listed(slots: Sequence[Slot]) -> str:

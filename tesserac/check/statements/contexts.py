@@ -17,6 +17,7 @@ from tesserac.check.names.type_attributes import read_device
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import STATE
 from tesserac.check.state.requests import NOT_FETCHED, ONE_DEVICE, ask, ask_device
+from tesserac.check.statements.foreign_contexts import suggest_without
 from tesserac.check.transforms.checkpoints import CHECKPOINTS, read_memory
 from tesserac.diag.codes.effects import E0603
 from tesserac.diag.sink import Draft
@@ -45,7 +46,7 @@ def enter_with(body: Body, node: ast.With) -> list[typed.Stmt]:
     for item in node.contexts:
         name = dotted_name(item.function) if isinstance(item, ast.Call) else ""
         if not isinstance(item, ast.Call) or name in body.scope.bindings or name not in CONTEXTS:
-            _no_context(body, item, name)
+            _no_context(body, node, item, name)
         elif name == "numerics":
             _numerics(body, item)
         elif name == "device":
@@ -65,13 +66,14 @@ def set_numerics(body: Body, mode: str, span: Span) -> list[typed.Stmt]:
 _KNOWN = "there are `numerics(fast)`, `device(gpu)`, `prefetch(x, into=...)`, `checkpoint(every=k)`, a mesh and layout"
 
 
-def _no_context(body: Body, item: ast.Expr, name: str) -> None:
+def _no_context(body: Body, node: ast.With, item: ast.Expr, name: str) -> None:
     named = _named_value(body, item.function) if isinstance(item, ast.Call) else None
     if isinstance(item, ast.Call) and isinstance(named, RecordType) and named.kind == MESH:
         _layout(body, item)
     elif not isinstance(named, ErrorType):  # else what it would be has been told
         draft = _problem(body, item, "this cannot stand after `with`")
-        draft.remark(FOREIGN_CONTEXTS.get(name.rpartition(".")[2], _KNOWN))
+        draft.remark(FOREIGN_CONTEXTS.get(last := name.rpartition(".")[2], _KNOWN))
+        suggest_without(body, draft, node, last)
 
 
 def _named_value(body: Body, node: ast.Expr) -> Type | None:

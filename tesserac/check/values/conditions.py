@@ -51,7 +51,8 @@ def refuse_elementwise(body: Body, node: ast.LogicalOp, value: typed.Expr) -> ty
     draft.note(node.op_span, f"`{node.op}` decides between two bools")
     sign = "&" if node.op == "and" else "|"
     left, right = body.rules.text(node.left.span), body.rules.text(node.right.span)
-    draft.replace(f"`{sign}` works on every element", node.span, f"({left}) {sign} ({right})")
+    title = f"`{sign}` works on every element"
+    draft.replace(title, node.span, f"({left}) {sign} ({right})", advice=title)
     return body.error(node.span)
 
 

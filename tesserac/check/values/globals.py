@@ -41,6 +41,7 @@ from tesserac.check.names.refs import (
     StructRef,
 )
 from tesserac.check.state.body import Body
+from tesserac.check.values.rewriting import stands_alone
 from tesserac.diag.codes.names import E0201, E0203, E0299
 from tesserac.diag.codes.shapes import E0306
 from tesserac.diag.diagnostic import Edit
@@ -85,7 +86,7 @@ def _explain_lost(body: Body, node: ast.Name, lost: Lost) -> None:
     line = body.rules.text(Span(lost.loop.file, 0, lost.loop.start)).rpartition("\n")[2]
     start, indent = lost.loop.start - len(line), line[: len(line) - len(line.lstrip())]
     before = Span(lost.loop.file, start, start)
-    draft.replace(advice, before, f"{indent}{node.id} = {lost.initial}\n", advice=advice)
+    draft.replace(advice, before, f"{indent}{node.id} = {lost.initial}\n", advice=advice, is_one_way=True)
 
 
 def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.Expr:
@@ -165,21 +166,15 @@ def _is_mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) 
     if changes is None:
         return False
     edits = [Edit(Span(file, change.start, change.end), change.text) for change in changes]
-    draft.fix("the loss is a function of the weights, whose gradient a step takes", *edits)
+    title = "the loss is a function of the weights, whose gradient a step takes"
+    draft.fix(title, *edits, advice=title)
     return True
 
 
 def write_instead(body: Body, draft: Draft, written: str, span: Span) -> None:
     """A fix that puts an expression where a call stands, in brackets where it is part of another."""
-    whole = written if _stands_alone(body, span) else within(written)
+    whole = written if stands_alone(body, span) else within(written)
     draft.replace(f"here it is `{written}`", span, whole, advice=f"here it is `{written}`")
-
-
-def _stands_alone(body: Body, span: Span) -> bool:
-    """Whether an expression is all that is assigned, returned or given."""
-    before = body.rules.text(Span(span.file, 0, span.start)).rstrip(" ")
-    after = body.rules.text(Span(span.file, span.end, sys.maxsize)).lstrip(" ")
-    return before.endswith(("=", "(", ",", "return")) and after[:1] in ("", "\n", ",", ")", "#")
 
 
 def _other_name(body: Body, name: str) -> str | None:
@@ -191,8 +186,14 @@ def _other_name(body: Body, name: str) -> str | None:
     return row.ours if row.ours != name and body.rules.resolve(row.ours) is not None else None
 
 
-def unknown_name(body: Body, node: ast.Name, call: ast.Call | None = None) -> None:
-    """Of a name that nothing has, alone or where it is called."""
+SELF = "self"
+
+
+def unknown_name(
+    body: Body, node: ast.Name, call: ast.Call | None = None, *, own: frozenset[str] = frozenset()
+) -> None:
+    """Of a name that nothing has, alone or where it is called. `own` are names of fields and methods of the struct in
+    whose method it stands, where no type tells them."""
     draft, is_called = body.sink.error(E0201, at=node.span, name=node.id), call is not None
     here, other = called_here(node.id), NAMES.get(node.id) or _other_name(body, node.id)
     if here is not None and other is not None:
@@ -201,12 +202,22 @@ def unknown_name(body: Body, node: ast.Name, call: ast.Call | None = None) -> No
         pass
     elif here is not None:
         draft.remark(here)
+    elif node.id in own or _is_of_self(body, node.id):
+        draft.replace(f"a field or a method stands behind `{SELF}.`", node.span, f"{SELF}.{node.id}")
     elif len(node.id) > 2:  # two letters are like too many names
         known = (name for name in _candidates(body, is_called) if is_called or _fits_value(body, node.id, name))
         draft.did_you_mean(node.id, known, node.span)
     if node.id[0].isupper() and body.declared.dim_spans:
         first = min((span for spans in body.declared.dim_spans.values() for span in spans), key=lambda span: span.start)
         draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.declared.dim_spans)}")
+
+
+def _is_of_self(body: Body, name: str) -> bool:
+    """Whether the struct of a method has a field or a method of this name."""
+    own = body.scope.bindings.get(SELF)
+    if own is None or not isinstance(own.type, StructType):
+        return False
+    return own.type.position(name) is not None or name in body.rules.methods(own.type)
 
 
 def _candidates(body: Body, is_called: bool) -> Iterator[str]:

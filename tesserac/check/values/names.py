@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from tesserac.check.model.control import assigned_names
 from tesserac.check.model.scope import Binding
-from tesserac.check.model.specs import Signature
+from tesserac.check.model.specs import Signature, StructSpec
 from tesserac.check.state.body import Body
-from tesserac.check.values.globals import is_of_other_module, unknown_name
+from tesserac.check.values.globals import SELF, is_of_other_module, unknown_name
 from tesserac.check.values.kinds import asks_kind
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
@@ -23,7 +23,7 @@ def check_names(body: Body, signature: Signature) -> None:
     bound = [parameter.name for parameter in signature.parameters] + assigned_names(node.body)
     for name in [*bound, *signature.symbols, *_inner_names(node)]:
         body.scope.bind(Binding(name, ErrorType(), node.name_span, None))
-    skipped = _annotation_names(node)
+    skipped, own = _annotation_names(node), _own_names(signature)
     for statement in node.body:
         for inner in descendants(statement):
             if isinstance(inner, ast.Call) and isinstance(inner.function, ast.Attribute):
@@ -31,7 +31,15 @@ def check_names(body: Body, signature: Signature) -> None:
             if isinstance(inner, ast.Attribute) and is_of_other_module(body, inner):
                 continue  # what is within it would be told at the same place, in fewer words
             if isinstance(inner, ast.Name) and inner not in skipped and not _is_known(body, inner.id):
-                unknown_name(body, inner)
+                unknown_name(body, inner, own=own)
+
+
+def _own_names(signature: Signature) -> frozenset[str]:
+    """Those of the fields and methods of the struct that a function is a method of."""
+    first = signature.parameters[0] if signature.parameters else None
+    if first is None or first.name != SELF or not isinstance(first.spec, StructSpec):
+        return frozenset()
+    return frozenset(field.name for field in first.spec.decl.fields) | first.spec.decl.methods
 
 
 def _is_known(body: Body, name: str) -> bool:
