@@ -36,6 +36,7 @@ MENDED = [
     ("a", "y.eq(0)", "y.equal(0)"),
     ("a", "x.var(dim=1, unbiased=False)", "x.var(dim=1, correction=0)"),
     ("a", "torch.zeros(3, dtype=torch.float32, device='cuda')", "zeros(3, dtype=float32)"),
+    ("a", "zeros(3, device=device)", "zeros(3)"),
     ("a", "torch.cat(x, x, dim=1)", "concat([x, x], dim=1)"),
     ("a", "x ^ 2.0", "x ** 2.0"),
     ("a", "x[:, [-1]]", "x[:, -1:]"),

@@ -138,7 +138,7 @@ def _report_argument(
     told = _no_dims_text(body, cause, values) if trial is None else _dtypes_text(body, callee, trial, values)
     if pair is not None:
         told = places_text(body, pair)
-    elif shaped:
+    elif shaped and cause.code != E0216.id:  # what the assertion itself says is the reason
         told = next(_dims_texts(body, shaped[0][1], values), "")
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.text)
     draft.because(cause.text, cause.span)

@@ -5,6 +5,7 @@ Enters: a name of the syntax tree. Leaves: the value it has here, or a diagnosti
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 
@@ -18,6 +19,7 @@ from tesserac.check.names.foreign_names import (
     DTYPE_WORDS,
     MODULES,
     NAMES,
+    NEEDLESS_PARAMETERS,
     NO_MODULE,
     called_here,
     meant_otherwise,
@@ -106,12 +108,22 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
         case DTypeRef(dtype):
             return typed.Static(DTypeType(dtype), node.span)
         case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
-            body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
+            draft = body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
+            _suggest_leaving_out(body, draft, node.span)
         case ReportedRef():
             pass
         case None:
             unknown_name(body, node)
     return body.error(node.span)
+
+
+def _suggest_leaving_out(body: Body, draft: Draft, value: Span) -> None:
+    """`device=device`, where that is nothing that the program has made: it needs no saying."""
+    before = body.rules.text(Span(value.file, 0, value.start))
+    named = re.search(r",?\s*(\w+)\s*=\s*\Z", before)
+    if named is not None and named[1] in NEEDLESS_PARAMETERS:
+        whole = Span(value.file, value.start - len(named[0]), value.end)
+        draft.replace(f"leave `{named[1]}` out", whole, "", advice=f"leave `{named[1]}` out")
 
 
 def _built_in(node: ast.Name, meaning: Resolved | None) -> str:
