@@ -30,7 +30,6 @@ def test_a_declared_float_stays_false() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "embedding(n[:, None], x)",  # in PyTorch's order
         "nll(log_softmax(x), y)",
         "take(x, y, axis=0)",
         "segment_sum(x, y, 3)",
@@ -44,3 +43,10 @@ def test_floats_are_no_labels(call: str) -> None:
     said = check_text(text).diagnostics
     assert [error.code for error in said] == ["E0217"]
     assert "takes ints" in said[0].primary.text
+
+
+def test_a_table_behind_its_tokens_is_in_the_order_of_pytorch() -> None:
+    text = "def f(x: Tensor[4, 4, f32], n: Tensor[4, i32]):\n    return embedding(n[:, None], x)\n"
+    (said,) = check_text(text).diagnostics
+    assert said.code == "E0217" and "stand in each other's place" in said.primary.text
+    assert [edit.replacement for edit in said.fixes[0].edits] == ["x", "n[:, None]"]

@@ -28,6 +28,7 @@ OF_ITS_DTYPE = {"nextafter"}
 
 _SAME = r"Tensor\[\.\.\., \w+\.dtype\]"
 _LIBRARY = rf"^def ([a-z]\w*)\(\w+: Tensor\[\.\.\.\], \w+(?:: {_SAME})?\)(?: -> {_SAME})?:"
+_BROADCAST = r"^def ([a-z]\w*)\(\w+, \w+\):\n(?:(?:    .*)?\n)*?    \w+(?:, \w+)? = (?:in_common\(|\w+ if isinstance\()"
 
 
 def of_two_floats(operator: type[Operator]) -> bool:
@@ -41,7 +42,8 @@ def of_two_floats(operator: type[Operator]) -> bool:
 
 def library_names() -> set[str]:
     files = {path: text for path, text in stdlib_files().items() if path.startswith("math/") or "activation" in path}
-    return {name for text in files.values() for name in re.findall(_LIBRARY, text, re.MULTILINE)}
+    forms = (_LIBRARY, _BROADCAST)
+    return {name for text in files.values() for form in forms for name in re.findall(form, text, re.MULTILINE)}
 
 
 OPERATIONS = sorted({n for n, o in OPERATORS.items() if of_two_floats(o)} - ELSEWHERE)
@@ -53,7 +55,7 @@ SMOOTH = [n for n in OPERATIONS if "bool" not in OPERATORS[n].signatures[0].part
 
 def test_the_usual_ones_are_found() -> None:
     assert {"add", "div", "pow", "atan2", "maximum", "ldexp", "less"} <= set(OPERATIONS)
-    assert {"hypot", "fmod", "swiglu", "geglu"} <= set(LIBRARY)
+    assert {"hypot", "copysign", "fmod", "swiglu", "geglu"} <= set(LIBRARY)
 
 
 def pairs(name: str, dtype: str) -> tuple[Array, Array]:
