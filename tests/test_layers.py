@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("base",),
     ("diag",),
     ("types",),
-    ("numerics",),
+    ("numerics", "porting"),
     ("syntax", "ir"),
     ("ops",),
     ("check",),

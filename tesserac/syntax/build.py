@@ -15,11 +15,11 @@ from functools import cache
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.syntax import E0109, E0110, E0111, E0112, E0115, E0117
 from tesserac.diag.sink import Draft, Sink
+from tesserac.porting.layers import ported_layer
 from tesserac.syntax import ast
 from tesserac.syntax.describe import describe_expression, describe_statement
 from tesserac.syntax.lexer import Token
 from tesserac.syntax.literals import Hole, float_value, int_value, is_formatted, string_parts
-from tesserac.syntax.ported_layers import ported_layer
 from tesserac.syntax.tables import load_tables
 
 Part = ast.StringLiteral | ast.Interpolation

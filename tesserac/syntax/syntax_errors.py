@@ -13,10 +13,10 @@ from tesserac.base.spelling import closest, is_evident
 from tesserac.diag.codes.syntax import E0101, E0105, E0107, E0113, E0116
 from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
+from tesserac.porting.files import ported_file
 from tesserac.syntax.describe import describe_kind, describe_token
 from tesserac.syntax.lalr import SyntaxFailure
 from tesserac.syntax.lexer import Token, vocabulary
-from tesserac.syntax.ported_file import ported_file
 from tesserac.syntax.reserved import RESERVED
 from tesserac.syntax.starred import one_tuple
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessera
-from tesserac.syntax.ported_file import ported_file
+from tesserac.porting.files import ported_file
 from tests.diag.test_growing_lists import mended, offered
 
 NET = """import torch

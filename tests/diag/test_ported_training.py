@@ -7,8 +7,8 @@ import pytest
 
 import tessera
 from tesserac.check.names.foreign_calls import call_here
-from tesserac.syntax.ported_file import ported_file
-from tesserac.syntax.ported_training import ported_training
+from tesserac.porting.files import ported_file
+from tesserac.porting.training import ported_training
 from tests.diag.test_growing_lists import mended, offered
 
 LOOP = """import torch

@@ -17,9 +17,9 @@ from tesserac.check.names.foreign_names import DTYPE_WORDS
 from tesserac.diag.codes.names import E0204
 from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
+from tesserac.porting.layers import STRUCTS
 from tesserac.syntax import ast
 from tesserac.syntax.describe import dotted_name
-from tesserac.syntax.ported_layers import STRUCTS
 from tesserac.types import dtype as dtypes
 
 _SHAPED = {

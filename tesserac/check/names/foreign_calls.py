@@ -15,7 +15,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_classes import loss_here
 from tesserac.check.names.foreign_methods import PRODUCTS
-from tesserac.syntax.ported_layers import NoCounterpart, arguments
+from tesserac.porting.layers import NoCounterpart, arguments
 
 
 @dataclass(frozen=True)

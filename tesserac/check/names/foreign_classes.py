@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache
 
 from tesserac.check.names.equivalents import MISSING, Row, by_peer_name
-from tesserac.syntax.ported_layers import LAYERS
+from tesserac.porting.layers import LAYERS
 
 WORDS = {
     "DataLoader": "a loop of the program that calls `step`, or `tessera train`",

@@ -12,7 +12,7 @@ import re
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.names.foreign_names import DTYPE_WORDS, LEFT_OUT, LOADED
-from tesserac.syntax.ported_layers import NoCounterpart, arguments
+from tesserac.porting.layers import NoCounterpart, arguments
 
 PRODUCTS = ("dot", "mm", "bmm", "mv")
 """Products of vectors, matrices, and lists of these: `@` is all of them."""

@@ -48,8 +48,8 @@ from tesserac.diag.codes.names import E0201, E0203, E0299
 from tesserac.diag.codes.shapes import E0306
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
+from tesserac.porting.training import ported_training
 from tesserac.syntax import ast
-from tesserac.syntax.ported_training import ported_training
 from tesserac.types.dtype import spellings
 from tesserac.types.ty import DTypeType, ErrorType, FunctionType, IntType, OperatorType, StructType, TransformType
 

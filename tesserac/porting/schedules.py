@@ -16,7 +16,7 @@ import ast
 from collections.abc import Iterator
 
 from tesserac.base.dataclass import dataclass
-from tesserac.syntax.ported_layers import NoCounterpart, arguments, last_name
+from tesserac.porting.layers import NoCounterpart, arguments, last_name
 
 _SCHEDULES = {
     "StepLR": (["optimizer", "step_size", "gamma"], "step_schedule({step}, start={lr}, every={step_size}{gamma})"),

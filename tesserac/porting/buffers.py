@@ -13,7 +13,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.syntax.ported_layers import FILLED, NoCounterpart, last_name
+from tesserac.porting.layers import FILLED, NoCounterpart, last_name
 
 _ELEMENTWISE = ("exp", "log", "sin", "cos", "sqrt", "rsqrt", "abs", "tril", "triu", "reciprocal", "contiguous", "clone")
 _SCALARS = ("log", "sqrt", "exp", "pi")

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Mapping
 
 from tesserac.base.dataclass import dataclass
-from tesserac.syntax.ported_layers import TRAINING, NoCounterpart
+from tesserac.porting.layers import TRAINING, NoCounterpart
 
 TRAINED = f"{TRAINING}: bool = True"
 """The parameter that says whether a network is being trained."""

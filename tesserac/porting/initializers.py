@@ -20,8 +20,8 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from tesserac.syntax.ported_layers import NoCounterpart, last_name
-from tesserac.syntax.ported_settings import method_of
+from tesserac.porting.layers import NoCounterpart, last_name
+from tesserac.porting.settings import method_of
 
 FILLS = ("_init_weights", "init_weights", "reset_parameters", "initialize_weights", "_reset_parameters")
 """Methods that fill weights."""

@@ -9,7 +9,7 @@
         def forward(self, x):                              def apply(self, x):
             return self.act(self.fc(x))                        return relu(self.fc(x))
 
-Enters: a class, as Python has parsed it, whose `__init__` only gives values to fields (`ported_init.py`), and what is
+Enters: a class, as Python has parsed it, whose `__init__` only gives values to fields (`initializers.py`), and what is
 known of others. Leaves: the text that stands there instead. Raises what has no counterpart, or means something else.
 What `__init__` makes are fields; its parameters, as far as they are sizes of weights, are the struct's; layers without
 weights are functions, and numbers that are no sizes go to the calls. Tensors that it computes are buffers, each made by
@@ -25,9 +25,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.syntax.ported_buffers import computed_shape, is_local, is_named, is_tensor
-from tesserac.syntax.ported_deep import ATTENTION, RECURRENT, attention_of, layers_of
-from tesserac.syntax.ported_layers import (
+from tesserac.porting.buffers import computed_shape, is_local, is_named, is_tensor
+from tesserac.porting.composite_layers import ATTENTION, RECURRENT, attention_of, layers_of
+from tesserac.porting.layers import (
     FILLED,
     LAYERS,
     TRAINING,
@@ -42,7 +42,7 @@ from tesserac.syntax.ported_layers import (
     size_text,
     with_defaults,
 )
-from tesserac.syntax.ported_methods import TRAINED, Field, is_own, ported_method
+from tesserac.porting.methods import TRAINED, Field, is_own, ported_method
 
 _ARITHMETIC = (
     ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,

@@ -21,8 +21,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.syntax.ported_layers import NoCounterpart, arguments, last_name
-from tesserac.syntax.ported_schedules import schedule_of
+from tesserac.porting.layers import NoCounterpart, arguments, last_name
+from tesserac.porting.schedules import schedule_of
 
 
 @dataclass(frozen=True)

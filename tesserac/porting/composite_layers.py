@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import ast
 
-from tesserac.syntax.ported_layers import NoCounterpart, Sizes, arguments
-from tesserac.syntax.ported_methods import Field
+from tesserac.porting.layers import NoCounterpart, Sizes, arguments
+from tesserac.porting.methods import Field
 
 RECURRENT = {"LSTM": "lstm", "GRU": "gru"}
 ATTENTION = "MultiheadAttention"

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from tesserac.base.dataclass import dataclass
-from tesserac.syntax.ported_class import Known, Struct, Untold, block_end, known_structs, parsed_class
-from tesserac.syntax.ported_init import Simplified, fixed_parameters, layer_name
-from tesserac.syntax.ported_layers import NoCounterpart, arguments, with_defaults
-from tesserac.syntax.ported_methods import TRAINED
-from tesserac.syntax.ported_settings import Expanded, Settings, method_of, settings_of, with_settings
-from tesserac.syntax.ported_training import Change
+from tesserac.porting.classes import Known, Struct, Untold, block_end, known_structs, parsed_class
+from tesserac.porting.initializers import Simplified, fixed_parameters, layer_name
+from tesserac.porting.layers import NoCounterpart, arguments, with_defaults
+from tesserac.porting.methods import TRAINED
+from tesserac.porting.settings import Expanded, Settings, method_of, settings_of, with_settings
+from tesserac.porting.training import Change
 
 _DECORATED = re.compile(r"^@(?:dataclasses\.)?dataclass(?:\([^)\n]*\))?[ ]*\n(?=class\b)", re.MULTILINE)
 _FILLED = "weights begin as those of its layers do"

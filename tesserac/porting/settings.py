@@ -22,7 +22,7 @@ import copy
 from collections.abc import Callable, Iterable, Mapping
 
 from tesserac.base.dataclass import dataclass
-from tesserac.syntax.ported_layers import NoCounterpart, last_name
+from tesserac.porting.layers import NoCounterpart, last_name
 
 _NUMBERS = ("int", "float", "bool")
 Value = Callable[[str], ast.expr]
