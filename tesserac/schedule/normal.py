@@ -197,11 +197,13 @@ def _cast_map(builder: Builder, value: Value, dtype: DType) -> Value:
 def _own_results(terminator: Op) -> None:
     """Copies what is returned but not computed here; what several launches write stands in one place only."""
     once: set[Value] = set()
+    taken: set[Value] = set()
     given = [value for value in terminator.operands if _is_branch(value)]
     for holder, position in _places_of_results(terminator):
         value = holder.operands[position]
-        written = _is_written(value) and value not in holder.operands[:position]
+        written = _is_written(value) and value not in taken
         written = written or (holder is terminator and given.count(value) == 1)
+        taken.add(value)
         if not _is_owned(value, once) and not written:
             copy = copy_of(Builder.before(holder), value)
             holder.set_operand(position, copy.result)

@@ -33,6 +33,12 @@ def chosen(x: Tensor[N, f64]):
         w = y
     return z, w, y
 """
+JOINED = """
+def f(x: Tensor[N, c128]):
+    y = concat([x, 2.0 * x])
+    z = x.at[0].set(x[1])
+    return y, z, y, z, reshape(y, (2, -1))
+"""
 FUNCTIONS = ("twice", "read_too", "carried", "chosen")
 
 
@@ -57,3 +63,10 @@ def test_every_result_is_written() -> None:
     for name in FUNCTIONS:
         for found, wanted in zip(module[name](x), expected[name], strict=True):
             assert np.allclose(found, wanted), name
+
+
+def test_complex_results_that_several_launches_write_are_each_written() -> None:
+    x = np.array([1 + 2j, 3 - 1j])
+    y, z = np.array([1 + 2j, 3 - 1j, 2 + 4j, 6 - 2j]), np.array([3 - 1j, 3 - 1j])
+    for found, wanted in zip(tessera.compile(JOINED).f(x), (y, z, y, z, y.reshape(2, 2)), strict=True):
+        assert found.tolist() == wanted.tolist()
