@@ -41,7 +41,7 @@ SHAPES = {
     "m": (32, 32), "p": (32, 32), "h": (1024,), "g": (65536,), "e": (1024, 1024), "x": (16, 256, 256), "y": (16, 256),
 }  # fmt: skip
 COMPLEX = ("h", "g")
-PEERS = {"torch": 4, "jax": 2}
+PEERS = {"torch": 8, "jax": 3}
 """Libraries, and how many processes each has: a program takes seconds to compile."""
 ROWS: dict[str, tuple[str, str, str]] = {
     # what: naive, by hand, naive in PyTorch
