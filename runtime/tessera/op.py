@@ -24,8 +24,10 @@ _CONSTRUCTORS = {
     "eye": ("n: int", "op.eye(n)"),
     "zero": ("n: int, m=None", "op.zero(n, n if m is None else m)"),
     "dense": (
-        "m, unitary: bool = False, self_adjoint: bool = False, psd: bool = False",
-        "op.dense(m, unitary=unitary, self_adjoint=self_adjoint, psd=psd)",
+        "m, unitary: bool = False, self_adjoint: bool = False, psd: bool = False, normal: bool = False, "
+        "diagonal: bool = False, lower: bool = False, upper: bool = False",
+        "op.dense(m, unitary=unitary, self_adjoint=self_adjoint, psd=psd, normal=normal, diagonal=diagonal, "
+        "lower=lower, upper=upper)",
     ),
     "self_adjoint": ("m", "op.dense(m, self_adjoint=True)"),
     "psd": ("m", "op.dense(m, psd=True)"),

@@ -34,17 +34,19 @@ _EXPRESSION = "operator_expression"
 
 
 @lru_cache(maxsize=512)
-def _function(text: str, count: int, device: str) -> Callable[..., object]:
-    """The expression `text` of so many values x0, x1, ..., for a device."""
+def _function(text: str, kinds: tuple[str | None, ...], device: str) -> Callable[..., object]:
+    """The expression `text` of values x0, x1, ..., for a device. Operators that are made in other ways have a function
+    of their own, so that it is their sizes that are counted where it is compiled very often."""
     import tessera
 
-    names = ", ".join(f"x{i}" for i in range(count))
+    names = ", ".join(f"x{i}" for i in range(len(kinds)))
     program = tessera.compile(f"def {_EXPRESSION}({names}): return {text}\n", device=device)
     return cast("Callable[..., object]", program[_EXPRESSION])
 
 
 def _computed(text: str, values: tuple[object, ...]) -> object:
-    return _function(text, len(values), device_of(values))(*values)
+    kinds = tuple(value.tree if isinstance(value, Operator) else None for value in values)
+    return _function(text, kinds, device_of(values))(*values)
 
 
 def device_of(values: Iterable[object]) -> str:

@@ -98,6 +98,9 @@ WRONG = [
     ("E0205", "op.implicit(lambda v: 2.0 * v, N)"),
     ("E0217", "cg(op.dense(m.T @ m), y)"),
     ("E0205", "op.dense(m, positive=True)"),
+    ("E0804", "op.dense(m, triangular=True)"),
+    ("E0804", "op.dense(m.T @ m, diagonal=True, psd=True)"),
+    ("E0801", "op.dense(m, diagonal=True)"),
     ("E0205", "logdet(op.eye(N), x)"),
     ("E0210", "as_matrix(op.dense(m))"),
 ]
@@ -212,6 +215,10 @@ def test_a_false_promise_is_an_error() -> None:
 def itself(M: Tensor[N, N, f32]): return op.dense(M, self_adjoint=True) @ ones(N)
 def turned(M: Tensor[N, N, f32]): return op.dense(M, unitary=True) @ ones(N)
 def positive(M: Tensor[N, N, f32]): return op.dense(M, psd=True) @ ones(N)
+def beside(M: Tensor[N, N, f32]): return op.dense(M, normal=True) @ ones(N)
+def entries(M: Tensor[N, N, f32]): return op.dense(M, diagonal=True) @ ones(N)
+def below(M: Tensor[N, N, f32]): return op.dense(M, lower=True) @ ones(N)
+def above(M: Tensor[N, N, f32]): return op.dense(M, upper=True) @ ones(N)
 def onto(M: Tensor[N, N, f32]): return op.projector(M) @ ones(N)
 def order(p: Tensor[N, i64], x: Tensor[N, f32]): return op.permutation(p) @ x
 def sparse(r: Tensor[N, i64], x: Tensor[N, f32]): return op.coo(r, r, x, N) @ x
@@ -220,9 +227,9 @@ def divided(d: Tensor[N, f32]): return solve(op.diag(d), d)
 def ring(d: Tensor[N, f32]): return solve(op.circulant(d), d)
 """
     m, bad, good = tessera.compile(text), np.array([[1, 2], [-3, 4]], "f4"), np.eye(2, dtype="f4")
-    for name in ("itself", "turned", "positive", "onto"):
+    for name in ("itself", "turned", "positive", "beside", "entries", "below", "above", "onto"):
         assert np.allclose(m[name](good), 1)
-        with pytest.raises(tessera.TesseraError, match=r"not (self-adjoint|unitary|positive|orthonormal)|are not"):
+        with pytest.raises(tessera.TesseraError, match=r"`dense`.* as `\w+=True` says|are not orthonormal"):
             m[name](bad)
     ones = np.ones(3, "f4")
     given = {"order": [[0, 0, 2]], "sparse": [[0, 1, 3]], "rows": [[0, 2, 1, 3], [0, 1, 2, 4], [1, 1, 3, 3], [0, 1, 2]]}

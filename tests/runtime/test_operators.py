@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import sys
+import warnings
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -61,6 +62,11 @@ def test_promises_are_made_by_name_and_looked_at() -> None:
     matrix = 2 * np.eye(2, dtype="f4")
     assert tessera.op.dense(matrix, psd=True).flags == ("self_adjoint", "normal", "psd")
     assert tessera.op.dense(matrix, self_adjoint=True).flags == ("self_adjoint", "normal")
+    entries = tessera.op.dense(matrix, diagonal=True)
+    assert "diagonal" in entries.flags and entries.representation == Representation.IMPLICIT
+    assert tessera.op.dense(matrix, lower=True).flags == ("lower", "triangular")
+    turned = tessera.op.kronecker(tessera.op.dense(matrix, normal=True), entries).H
+    assert turned.flags == ("normal",) and turned.spectral_radius() == 4
     with pytest.raises(tessera.TesseraError, match="not unitary"):
         tessera.op.dense(matrix, unitary=True)
 
@@ -227,3 +233,14 @@ def test_every_format_of_scipy_is_taken() -> None:
 def test_an_operator_of_functions_stays_inside() -> None:
     with pytest.raises(tessera.TesseraError, match="E0299"):
         tessera.compile(PROGRAM).hidden(np.ones(2, "f4"))
+
+
+@pytest.mark.one_in(12)
+def test_many_kinds_of_operators_are_not_many_sizes_of_one() -> None:
+    """Each is compiled for; a warning is of many sizes only."""
+    d, m, op = np.ones(3, "f4"), np.eye(3, dtype="f4"), tessera.op
+    made = [op.dense(m), op.diag(d), op.circulant(d), op.toeplitz(d), op.low_rank(m, m), op.triangular(m), op.eye(3)]
+    made += [op.fft(3), op.projector(m), op.direct_sum(m, m)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert {operator.shape for operator in made} == {(3, 3), (6, 6)}

@@ -12,10 +12,10 @@ from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Eye, Zero, added
 from tesserac.check.algebra.elements import SAID
 from tesserac.check.algebra.kinds import Conv1d, Dense, Diag, Fourier, Implicit, LowRank, Projector
-from tesserac.check.algebra.operands import read, refuse_operand, require_fit, require_size, require_square
+from tesserac.check.algebra.operands import read, refuse, refuse_operand, require_fit, require_size, require_square
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import direct_sum, known, kronecker
-from tesserac.check.algebra.structured import BlockSparse
+from tesserac.check.algebra.structured import BlockSparse, Triangular
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Callee
@@ -47,21 +47,49 @@ def zero(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 def dense(body: Body, callee: Callee, given: Given) -> typed.Expr:
     pool = Pool(body)
-    matrix, flags = tensor_leaf(pool, given["matrix"], 2), [flag_value(body, given.get(name)) for name in PROMISES]
-    if matrix is None or None in flags:
+    if "triangular" in given:
+        at, problem = given["triangular"].span, "`triangular` does not tell which triangle of the matrix is 0"
+        return refuse(body, callee, at, problem, "`lower=True` or `upper=True` tells which one is not")
+    matrix = tensor_leaf(pool, given["matrix"], 2)
+    flags = {name: flag_value(body, given.get(name)) for name in (*PROMISES, *SHAPES)}
+    if matrix is None or None in flags.values():
         return body.error(callee.span)
-    tree = Dense(matrix, *map(bool, flags))
-    if any(flags) and not require_square(pool, tree, given["matrix"], callee):
+    said = [name for name, flag in flags.items() if flag]
+    if not set(said) <= {"lower", "upper"} and not require_square(pool, Dense(matrix), given["matrix"], callee):
         return body.error(callee.span)
-    unitary, self_adjoint, psd = map(bool, flags)
-    said = [name for name, flag in zip(PROMISES, (unitary, self_adjoint and not psd, psd), strict=True) if flag]
-    leaf = pool.add(promised(pool, callee, use_value(pool, matrix), said))
-    looked_at = Dense(leaf, unitary, self_adjoint or psd, psd)
+    shape = next((name for name in said if name in SHAPES), None)
+    if shape is not None and len(said) > 1:
+        problem = f"`{shape}=True` makes an operator of that shape, of which `{_other(said, shape)}` cannot be promised"
+        return refuse(body, callee, given[shape].span, problem, f"the laws know what follows from `{shape}=True` alone")
+    return _shaped(pool, callee, matrix, shape) if shape is not None else _promising(pool, callee, matrix, said)
+
+
+PROMISES = ("unitary", "self_adjoint", "psd", "normal")
+SHAPES = ("diagonal", "lower", "upper")
+
+
+def _other(said: list[str], shape: str) -> str:
+    return next(name for name in said if name != shape)
+
+
+def _shaped(pool: Pool, callee: Callee, matrix: Leaf, shape: str) -> typed.Expr:
+    """A matrix of which some entries are promised to be 0: the others are the operator."""
+    value = promised(pool, callee, use_value(pool, matrix), [shape])
+    if shape == "diagonal":
+        entries = Application(pool, callee).call("measures._matrix_diagonal", value)
+        return pool.value(Diag(pool.add(entries)), callee.span)
+    return pool.value(Triangular(pool.add(value), shape == "lower"), callee.span)
+
+
+def _promising(pool: Pool, callee: Callee, matrix: Leaf, said: list[str]) -> typed.Expr:
+    """Each promise is looked at that does not follow from another."""
+    implied = {"self_adjoint": {"psd"}, "normal": {"unitary", "self_adjoint", "psd"}}
+    looked_for = [name for name in said if not implied.get(name, set()).intersection(said)]
+    leaf = pool.add(promised(pool, callee, use_value(pool, matrix), looked_for))
+    itself = "self_adjoint" in said or "psd" in said
+    looked_at = Dense(leaf, "unitary" in said, itself, "psd" in said, "normal" in said)
     held = looked_at.matrix_of(Application(pool, callee))  # `matrix` beside the operator is what was promised, too
     return pool.value(replace(looked_at, matrix=pool.add(held)), callee.span)
-
-
-PROMISES = ("unitary", "self_adjoint", "psd")
 
 
 def use_value(pool: Pool, leaf: Leaf) -> typed.Expr:
@@ -80,6 +108,10 @@ _LOOKED_AT = {
     "unitary": ["measures._promised_unitary"],
     "self_adjoint": ["measures._promised_self_adjoint"],
     "psd": ["measures._promised_hermitian", "_promised_positive"],
+    "normal": ["measures._promised_normal"],
+    "diagonal": ["measures._promised_diagonal"],
+    "lower": ["measures._promised_lower"],
+    "upper": ["measures._promised_upper"],
     "basis": ["measures._promised_basis"],
 }
 

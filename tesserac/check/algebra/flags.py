@@ -69,11 +69,23 @@ def is_normal(pool: Pool, tree: Kind) -> bool:
     """Whether it is known to commute with its adjoint."""
     if lacks_size(tree):
         return tree.is_unitary(pool)
-    if is_diagonal(pool, tree) or is_circulant(tree):
+    if is_diagonal(pool, tree) or is_circulant(tree) or _has_normal_parts(pool, tree):
         return True
     turned = tree.adjoint(pool)
     orders = [canonical(composed(pool, pair)) for pair in ([tree, turned], [turned, tree])]
     return is_skew(pool, tree) or tree.is_unitary(pool) or orders[0] == orders[1]
+
+
+def _has_normal_parts(pool: Pool, tree: Kind) -> bool:
+    """Whether it was promised, or is made of what is normal in a way that keeps that."""
+    match tree:
+        case Dense(normal=normal) | Adjoint(of=Dense(normal=normal)):
+            return normal
+        case Scaled(of=of) | Inverse(of=of):
+            return is_normal(pool, of)
+        case Kronecker(left=one, right=two) | DirectSum(first=one, second=two):
+            return is_square(pool, one) and is_normal(pool, one) and is_normal(pool, two)
+    return False
 
 
 def is_circulant(tree: Kind) -> bool:

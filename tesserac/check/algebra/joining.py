@@ -55,7 +55,7 @@ Source = Leaf | Number | Turned
 _ONE: Number = ((1.0, ()),)
 _MOST_TERMS = 4
 """More of them is not one operator that changes, but a sum that grows."""
-_PROMISES = ("unitary", "self_adjoint", "psd")
+_PROMISES = ("unitary", "self_adjoint", "psd", "normal")
 
 
 class _DifferError(Exception):

@@ -26,6 +26,7 @@ class Dense(Kind):
     unitary: bool = False
     self_adjoint: bool = False
     psd: bool = False
+    normal: bool = False
 
     def representation(self) -> str:
         return DENSE

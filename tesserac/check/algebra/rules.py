@@ -50,7 +50,10 @@ def _slots(text: str) -> tuple[Slot, ...]:
 RULES: dict[str, tuple[tuple[Slot, ...], Rule]] = {
     "eye": (_slots("size *dtype"), constructors.eye),
     "zero": (_slots("domain codomain? *dtype"), constructors.zero),
-    "dense": (_slots("matrix *unitary *self_adjoint *psd"), constructors.dense),
+    "dense": (
+        _slots("matrix *unitary *self_adjoint *psd *normal *diagonal *lower *upper *triangular"),
+        constructors.dense,
+    ),
     "diag": (_slots("entries"), constructors.diag),
     "projector": (_slots("basis"), constructors.projector),
     "fft": (_slots("size? *dtype"), constructors.fft),
