@@ -17,6 +17,7 @@ from tesserac.schedule.cost import body_work, element_bytes, nominal
 from tesserac.schedule.dialect import LENGTH, launch_lengths, memory
 from tesserac.schedule.machine import Machine
 from tesserac.types.dims import Dim, product
+from tesserac.types.dtype import I8, I32
 
 START = 4096
 """Bytes that a machine moves while a launch starts."""
@@ -73,7 +74,8 @@ def lost_work(launch: Op, machine: Machine) -> int:
     least = 2 if machine.warps else 1
     kernels = [op for op in launch.body.ops if op.name == KERNEL and _multiplies_memory(op, least)]
     lost = sum(_work_of_products(op, machine) for op in kernels) // 2
-    return lost + sum(WAITED * _waiting_work(op, machine) for op in launch.body.ops if op.name == KERNEL)
+    waiting = (_waiting_work(op, machine) + _widened_work(op, machine) for op in launch.body.ops if op.name == KERNEL)
+    return lost + WAITED * sum(waiting)
 
 
 def loses_much(launch: Op, machine: Machine) -> bool:
@@ -88,6 +90,14 @@ def _waiting_work(kernel: Op, machine: Machine) -> int:
         return 0
     products = [op for op in kernel.walk() if op.name == "form.contract" and any(map(_is_made, op.operands))]
     return sum(_kernel_work(kernel, [op], machine) for op in products if _is_narrow(op))
+
+
+def _widened_work(kernel: Op, machine: Machine) -> int:
+    """The products of bytes that a matrix unit would take and that programs compute in words."""
+    if not (machine.multiplies_bytes or machine.uses_tiles(I8, I32)):
+        return 0
+    products = [op for op in kernel.walk() if op.name == "form.contract"]
+    return _kernel_work(kernel, [op for op in products if tensor_type(op.operands[0]).dtype == I8], machine)
 
 
 def _is_narrow(product: Op) -> bool:

@@ -33,7 +33,7 @@ from tesserac.tile.program_kept import build_sort
 from tesserac.tile.program_loops import build_loop
 from tesserac.tile.program_maps import MapBody, map_constant
 from tesserac.tile.program_masks import arguments_used, masked_load, masked_view, select_that_holds
-from tesserac.tile.program_parts import BlockAxis, Source, identity, transposed
+from tesserac.tile.program_parts import BlockAxis, Source, identity, multiplied, transposed
 from tesserac.tile.program_places import build_assemble, part_made, part_of_computed
 from tesserac.tile.program_reductions import build_reduce
 from tesserac.tile.program_scans import build_scan
@@ -383,7 +383,7 @@ class Program(Sizes):
         assert isinstance(accum, DType)
         total = self.zero(TileType(self.shape(rows), accum))
         for part in self.parts_of_terms(op):
-            total = self.builder.value("tile.dot", (*map(self.value, part), total), total.type, hint=value.name)
+            total = multiplied(self.builder, *map(self.value, part), total, value.name)
         return finished(self.builder, "sum", total, tensor_type(value))
 
     def parts_of_terms(self, op: Op) -> list[tuple[Value, Value]]:

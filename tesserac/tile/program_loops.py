@@ -45,6 +45,7 @@ from tesserac.tile.program_joins import (
     shaped,
 )
 from tesserac.tile.program_lanes import empty_lanes, folded_lanes, has_lanes, next_lanes, require_floats
+from tesserac.tile.program_parts import multiplied
 from tesserac.tile.program_steps import build_steps
 from tesserac.types.dims import ONE, ZERO, Dim
 
@@ -314,7 +315,7 @@ def _next(program: Program, join: Joined, value: Value, held: Value, cut: Cut) -
     factor = program.value(left) if join.scale is None else _scaled(program, left, join.scale)
     result = tensor_type(join.product.result)
     before = shaped(program, program.value(join.before), tensor_type(join.before), result)
-    total = program.builder.value("tile.dot", (factor, program.value(right), before), before.type)
+    total = multiplied(program.builder, factor, program.value(right), before)
     return shaped(program, total, result, tensor_type(value)) if held.type != total.type else total
 
 

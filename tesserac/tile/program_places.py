@@ -40,6 +40,9 @@ PLACE = ScalarType(I64)
 MOST_TAKEN = 128
 """Values that are computed once more for elements that are read at other places: parts of parts double them."""
 
+MOST_AGAIN = 48
+"""Maps that a part of what they make computes once more."""
+
 
 @dataclass(frozen=True, eq=False)
 class Along:
@@ -61,11 +64,25 @@ def build_assemble(program: Program, op: Op, value: Value) -> Value:
 
 
 def part_made(program: Program, view: Op) -> Value | None:
-    """The value that a part is, in terms of parts of what it is made of; None where there is none. A processor reads
-    a part of what is costly and has other readers where it is kept, and does not compute it once more."""
-    keeps = not launch_stages(program.launch) and is_kept_for_readers(view)
+    """The value that a part is, in terms of parts of what it is made of; None where there is none. What is costly and
+    has other readers is kept, and a part of it read there, not computed once more. Threads of a GPU, which wait for
+    each other before they read, compute more again: parts of parts of parts double it."""
+    costs_much = _is_made_of_many if launch_stages(program.launch) else is_kept_for_readers
+    keeps = costs_much(view)
     part = None if keeps else part_of_map(view)
     return part or part_of_part(view) or part_of_assembly(view)
+
+
+def _is_made_of_many(view: Op) -> bool:
+    """Whether a part is of a value that has several readers and that many maps make, each counted as often as it is
+    read."""
+    count, waiting = 0, [view.operands[0]] if len(view.operands[0].uses) > 1 else []
+    while waiting and count <= MOST_AGAIN:
+        op = waiting.pop().defining_op
+        if op is not None and (op.name == "form.map" or is_view(op)):
+            count += op.name == "form.map"
+            waiting += op.operands
+    return count > MOST_AGAIN
 
 
 def part_of_computed(program: Program, view: Op) -> Value | None:

@@ -83,6 +83,15 @@ def f(a: KTile[S, 6, 6, f32], b: KTile[S, 1, 6, f32]) -> Tile[S, 6, f32]:
         m, y = m - column[:, None] * p[None, :], y - column * q
     return y
 """
+SHORTEST_PATHS = """
+@kernel
+def f(d: KTile[S, 12, 12, f32]) -> Tile[S, 12, 12, f32]:
+    m = tile.load(d)
+    for k in range(12):
+        m = minimum(m, m[:, k][:, None] + m[k][None, :])
+    return m
+"""
+"""Each step reads parts of what the one before made: they are not made of parts of parts, without end."""
 Arguments = Callable[[np.random.Generator, int], list[np.ndarray]]
 KERNELS: dict[str, tuple[str, Arguments]] = {
     "routing": (ROUTING, lambda rng, s: [rng.standard_normal(shape, "f4") for shape in ((s, 70), (70, 16))]),
@@ -95,6 +104,7 @@ KERNELS: dict[str, tuple[str, Arguments]] = {
         lambda rng, s: [rng.standard_normal((s, 6, 6), "f4") + 6 * np.eye(6, dtype="f4"),
                         rng.standard_normal((s, 1, 6), "f4")],
     ),
+    "shortest paths": (SHORTEST_PATHS, lambda rng, s: [rng.random((s, 12, 12), "f4")]),
     "in a loop": (
         IN_A_LOOP,
         lambda rng, s: [rng.standard_normal((s, 32), "f4"), rng.integers(0, 6, (s, 5)).astype("i4"),

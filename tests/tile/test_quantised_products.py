@@ -1,4 +1,4 @@
-"""Products of bf16 numbers and of weights that a kernel makes of integers: matrix units take them."""
+"""Products of bf16 numbers and of weights that a kernel makes of integers: matrix units take them; of bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.schedule.machine import MACHINES, SM_90A, Machine
 from tesserac.types.dtype import BF16, F32
 from tests.schedule.test_given_schedules import levels
-from tests.tile.test_programs_gpu import lowered
+from tests.tile.test_programs_gpu import emulated, lowered
 from tests.tile.test_user_kernels import why
 
 HEAD = """
@@ -85,3 +85,25 @@ def test_integers_that_bf16_does_not_hold_stay_wide(stored: str) -> None:
     text = KERNELS["f32"].replace("i8", stored)
     [product] = [op for op in levels(text, SM_90A).forms.walk() if op.name == "form.contract"]
     assert {tensor_type(value).dtype for value in product.operands} == {F32}
+
+
+@pytest.mark.one_in(2)
+def test_products_of_bytes_are_summed_in_words() -> None:
+    """Whatever multiplies them: a schedule keeps tiles where a matrix unit would take the meaning's."""
+    text = """
+@kernel.schedule(Schedule(block=(16, 16, 64)))
+def f(a: KTile[M, K, i8], b: KTile[K, N, i8], scale: KTile[N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    acc = tile.zeros((T.m, T.n), i32)
+    for k in tile.range_k(a, T.k):
+        acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
+    return cast(acc, f32) * tile.load(scale, cols=T.n)[None, :]
+"""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-128, 128, (M, K)).astype("i1"), rng.integers(-128, 128, (K, N)).astype("i1")
+    scale = rng.random(N).astype("f4")
+    wanted = (a.astype("i4") @ b.astype("i4")).astype("f4") * scale
+    assert np.array_equal(np.asarray(tessera.compile(text).f(a, b, scale)), wanted)
+    assert np.array_equal(emulated(text)(a, b, scale)[0], wanted)
+    free = text.replace(".schedule(Schedule(block=(16, 16, 64)))", "")
+    assert why(text, SM_90A) == [""] and why(free, SM_90A) != [""]
