@@ -382,8 +382,8 @@ class Program(Sizes):
         accum, rows = op.attrs["accum"], tensor_type(value).dims
         assert isinstance(accum, DType)
         total = self.zero(TileType(self.shape(rows), accum))
-        for part in self.parts_of_terms(op):
-            total = multiplied(self.builder, *map(self.value, part), total, value.name)
+        for left, right in self.parts_of_terms(op):
+            total = multiplied(self.builder, self.value(left), self.value(right), total, value.name)
         return finished(self.builder, "sum", total, tensor_type(value))
 
     def parts_of_terms(self, op: Op) -> list[tuple[Value, Value]]:

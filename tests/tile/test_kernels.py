@@ -263,7 +263,7 @@ def test_a_param_that_only_has_a_size_of_an_argument_is_not_loaded_but_compared(
     [
         ("w: KTile[24, V, f32]", "for j in tile.range_k(w, T.n): tile.load(w, None, j)", "`rows=24` loads all of 24"),
         ("w: KTile[B, N, f32]", "tile.load(w, rows=T.m)", 'what each has of its own is declared as ["B", 1, ...]'),
-        ("w: KTile[E, N, K, f32]", "pass", 'reads any of them as rows: `KTile["E*N", K, ...]`, from row `i * N` on'),
+        ("w: KTile[E, N, K, f32]", "pass", 'reads any of the matrices of `Tensor[E, N, K, ...]`'),
     ],
 )
 def test_what_a_program_sees_of_other_parameters_is_told(parameters: str, body: str, note: str) -> None:

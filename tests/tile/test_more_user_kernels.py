@@ -222,7 +222,35 @@ def f(guess: KTile[S, L, f32], truth: KTile[S, L, f32]) -> Tile[S, f32]:
         acc += sum(t * (log(maximum(t, 1e-10)) - p), axis=1)
     return acc
 """
+MATRIX_BY_INDEX = """
+@kernel
+def f(x: KTile[3, S, L, f32], e: KTile[3, 1, 1, i32], w: Tensor[X, L, 24, f32], b: KTile[X, 24, f32]):
+    T = tile.context()
+    i, acc = tile.load(e)[0, 0], tile.zeros((T.m, T.n), f32)
+    for k in tile.range_k(x, T.k):
+        acc += tile.dot(tile.load(x, None, k, rows=T.m), tile.load(w[i], k, None, cols=T.n))
+    return acc + tile.load(b[i], cols=T.n)[None, :]
+"""
+RECURRENT = """
+@kernel
+def f(x: Tensor[L, S, 16, f32], wz: KTile[16, 16, f32], wh: KTile[16, 16, f32]) -> Tile[L, S, 16, f32]:
+    T = tile.context()
+    h, y = tile.zeros((T.m, 16), f32), tile.zeros((L, T.m, 16), f32)
+    for t in range(L):
+        step = tile.load(x[t], rows=T.m)
+        z = sigmoid(step + tile.dot(h, wz))
+        h = z * h + (1.0 - z) * tanh(step + tile.dot(z * h, wh))
+        y[t] = h
+    return y
+"""
 KERNELS: dict[str, tuple[str, Arguments]] = {
+    "matrix by index": (
+        MATRIX_BY_INDEX,
+        lambda rng, s, n: [
+            *floats(rng, (3, s, n)), np.array([[[2]], [[-4]], [[2]]], "i4"), *floats(rng, (4, n, 24), (4, 24))
+        ],
+    ),
+    "recurrent batch": (RECURRENT, lambda rng, s, n: floats(rng, (n, s, 16), (16, 16), (16, 16))),
     "experts": (
         EXPERTS,
         lambda rng, s, n: [*floats(rng, (s, n), (4 * n, 24)), rng.permutation(s).astype("i4"), np.array([2], "i4")],

@@ -302,7 +302,8 @@ class AnnotationReader:
         except PolicyError as error:
             self._sink.error(E0408, at=element_span, problem=str(error))
             return ErrorSpec(node.span)
-        return TensorSpec(node.span, leading, dims, element, element_span)
+        is_tile = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id != "Tensor"
+        return TensorSpec(node.span, leading, dims, element, element_span, is_tile)
 
     def dim_spec(self, entry: ast.Expr) -> DimSpec | None:
         if isinstance(entry, ast.EllipsisLiteral):

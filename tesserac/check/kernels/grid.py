@@ -45,13 +45,27 @@ def grid(
     own = [block for block in kernel.cuts if block in kernel.own and block in kernel.meant]
     index = _free_name("program", program.symbols)
     span, lead = program.span, Dim.sym(index) if leading else None
-    params = zip(signature.parameters, types, strict=True)
-    args = tuple(_part(typed.Local(type_, span, p.name), lead, leading, span) for p, type_ in params)
+    whole, params = whole_parameters(signature), zip(signature.parameters, types, strict=True)
+    given = [typed.Local(type_, span, parameter.name) for parameter, type_ in params]
+    args = tuple(value if value.name in whole else _part(value, lead, leading, span) for value in given)
     reads = tuple(param.name for param in program.reads)
     call = typed.Call(program.result, span, program.symbol, args, (), reads)
     if lead is None and not own:
         return Grid((), _with_sizes(call, program.symbols, _spanning(kernel)))
     return _Programs(kernel, program, call, index, leading).run(own)
+
+
+def whole_parameters(signature: Signature) -> set[str]:
+    """The parameters that every program sees as they are: those that are said to be tensors, and no tiles, of more dims
+    than a tile has. A program reads any matrix of one, `w[e]`."""
+    return {
+        parameter.name
+        for parameter in signature.parameters
+        if isinstance(parameter.spec, TensorSpec)
+        and not parameter.spec.is_tile
+        and not parameter.spec.leading
+        and len(parameter.spec.dims) > TILE_RANK
+    }
 
 
 def _spanning(kernel: Kernel) -> dict[str, Dim]:

@@ -23,7 +23,7 @@ from tesserac.check.guards.guarding import require_guard
 from tesserac.check.guards.undecided import code_at
 from tesserac.check.instances.checking import check_end, enter, symbols_of, typed_function, where_guards
 from tesserac.check.instances.returned import result_type
-from tesserac.check.kernels.grid import declared, grid
+from tesserac.check.kernels.grid import declared, grid, whole_parameters
 from tesserac.check.kernels.tiles import cache_length
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK, CutDim, Kernel, new_kernel
@@ -53,7 +53,7 @@ def check_kernel(
 ) -> typed.TypedFunction | None:
     """Checks a kernel for these types, of which some blocks are `meant`. None after errors. The program is left among
     the functions of the body."""
-    inner = tuple(map(_of_one_program, types))
+    inner = _seen_by_one(signature, types)
     enter(body, signature, types)
     names = tuple(dict.fromkeys((*signature.symbols, *symbols_of(types))))
     spec, body.declared.result_spec = body.declared.result_spec, None
@@ -149,6 +149,12 @@ def meant_blocks(body: Body, find: Find, pins: frozenset[str]) -> tuple[str, ...
     return None
 
 
+def _seen_by_one(signature: Signature, types: Sequence[Type]) -> tuple[Type, ...]:
+    """The parameters as one program sees them."""
+    whole, given = whole_parameters(signature), zip(signature.parameters, types, strict=True)
+    return tuple(type_ if parameter.name in whole else _of_one_program(type_) for parameter, type_ in given)
+
+
 def _of_one_program(type_: Type) -> Type:
     """What one program sees of an argument."""
     if isinstance(type_, TensorType):
@@ -160,8 +166,9 @@ def _leading(body: Body, signature: Signature, types: Sequence[Type]) -> tuple[D
     """The leading dims of the grid: those of the first parameter that has some. All have as many programs, or 1 in the
     place of dims of which every index sees the same."""
     first: tuple[Dim, ...] = ()
+    whole = whole_parameters(signature)
     for parameter, type_ in zip(signature.parameters, types, strict=True):
-        for own in _leading_dims(type_):
+        for own in _leading_dims(type_) if parameter.name not in whole else ():
             first = first or own
             left, right = product(first), product(own)
             if body.facts.same(left, right) or stretches(own, first):
@@ -181,8 +188,8 @@ def _as_rows(own: tuple[Dim, ...], type_: Type) -> str:
     if not isinstance(type_, TensorType):
         return said
     *_, rows, columns = type_.dims
-    many = "*".join(map(str, (*own, rows)))
-    return f'{said}; a program reads any of them as rows: `KTile["{many}", {columns}, ...]`, from row `i * {rows}` on'
+    every = ", ".join(map(str, (*own, rows, columns)))
+    return f"{said}; a program reads any of the matrices of `Tensor[{every}, ...]`: `tile.load(x[i], rows=T.m)`"
 
 
 def _leading_dims(type_: Type) -> list[tuple[Dim, ...]]:
@@ -197,9 +204,11 @@ def _enter_tiles(
     """Parameters as one program sees them: one that is a tile itself is in its accumulation type, and a cache tells how
     much of it is valid."""
     statements: list[typed.Stmt] = []
+    dims, whole = body.declared.parameter_dims, whole_parameters(signature)
     for parameter, type_ in zip(signature.parameters, types, strict=True):
         body.scope.bind(Binding(parameter.name, type_, parameter.span, None))
-        body.declared.parameter_dims[parameter.name] = body.declared.parameter_dims.get(parameter.name, ())[-TILE_RANK:]
+        if parameter.name not in whole:
+            dims[parameter.name] = dims.get(parameter.name, ())[-TILE_RANK:]
         if isinstance(type_, TensorType) and type_.policy != NO_POLICY:
             kernel.policies.setdefault(type_.dtype, type_.policy)
         value = body.local(parameter.name, parameter.span)

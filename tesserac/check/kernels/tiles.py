@@ -70,7 +70,9 @@ def _load(body: Body, callee: Callee, given: Given) -> typed.Expr:
     if kernel is None or any(isinstance(value.type, ErrorType) for value in given.values()):
         return body.error(callee.span)
     if not isinstance(x.type, TensorType) or not 1 <= x.type.rank <= 2:
-        body.sink.error(E0210, at=x.span, expected="a tensor with rows and columns", found=type_text(x.type))
+        draft = body.sink.error(E0210, at=x.span, expected="a tensor with rows and columns", found=type_text(x.type))
+        if isinstance(x.type, TensorType) and x.type.rank > TILE_RANK:
+            draft.remark("a matrix of it is `x[i]`; of a parameter `KTile[...]` each program has one of its own")
         return body.error(callee.span)
     ranges = _ranges(body, kernel, x.type, given, callee)
     if ranges is None or not check_hints(body, given):

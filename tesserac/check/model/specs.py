@@ -64,13 +64,14 @@ Element = Storage | DTypeOf | AnyDType | ErrorElement
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """`Tensor[..., dims, element]`; `leading` where it starts with `...`."""
+    """`Tensor[..., dims, element]`; `leading` where it starts with `...`. `is_tile`: written `Tile` or `KTile`."""
 
     span: Span
     leading: bool
     dims: tuple[DimSpec, ...]
     element: Element
     element_span: Span
+    is_tile: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
