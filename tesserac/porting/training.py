@@ -68,19 +68,19 @@ class _Optimizer:
 
 def ported_training(text: str, start: int) -> tuple[Change, ...] | None:
     """What changes in the function around `start`, where an optimizer is made."""
-    begin, block = _function_around(text, start)
+    begin, block = function_around(text, start)
     try:
         (function,) = ast.parse(block).body
         if not isinstance(function, ast.FunctionDef):
             return None
-        lines = _Lines(text, begin)
+        lines = Lines(text, begin)
         at = text.count("\n", begin, start) + 1
         return tuple(_changes(lines, function, _optimizer(function, at)))
     except (NoCounterpart, SyntaxError, ValueError):
         return None
 
 
-def _function_around(text: str, start: int) -> tuple[int, str]:
+def function_around(text: str, start: int) -> tuple[int, str]:
     """Where the function at the margin that holds `start` begins, and its text."""
     begins = [found.start() for found in re.finditer(r"^def\b", text[:start], re.MULTILINE)]
     begin = begins[-1] if begins else start
@@ -90,7 +90,7 @@ def _function_around(text: str, start: int) -> tuple[int, str]:
 
 
 @dataclass(frozen=True)
-class _Lines:
+class Lines:
     """Lines of a function that begins somewhere in a file, counted from 1."""
 
     text: str
@@ -101,6 +101,11 @@ class _Lines:
         for _ in range(line - 1):
             at = self.text.index("\n", at) + 1
         return at
+
+    def column(self, line: int, column: int) -> int:
+        """Where a column of a line is, which Python counts in bytes."""
+        begin = self.offset(line)
+        return begin + len(self.text[begin:].partition("\n")[0].encode()[:column].decode())
 
     def ends(self, node: ast.stmt) -> int:
         """Behind the last line of a statement."""
@@ -153,10 +158,10 @@ def _written(given: Mapping[str, ast.expr], options: Mapping[str, str]) -> tuple
     return tuple(written)
 
 
-def _changes(lines: _Lines, function: ast.FunctionDef, optimizer: _Optimizer) -> Iterator[Change]:
+def _changes(lines: Lines, function: ast.FunctionDef, optimizer: _Optimizer) -> Iterator[Change]:
     """The first state, and the block in which `step` is called."""
     taken = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
-    state, grads, loss_of = (_free(name, taken) for name in ("state", "grads", "loss_of"))
+    state, grads, loss_of = (free_name(name, taken) for name in ("state", "grads", "loss_of"))
     yield lines.replaced(optimizer.made, [f"{state} = {_FIRST[optimizer.function]}({optimizer.model})"])
     schedule = schedule_of(function, optimizer.name)
     yield from (lines.replaced(line, []) for line in (schedule.lines if schedule else ()))
@@ -179,7 +184,7 @@ class _Names:
     moved: str
 
 
-def _free(name: str, taken: set[str]) -> str:
+def free_name(name: str, taken: set[str]) -> str:
     while name in taken:
         name += "_"
     return name
@@ -191,7 +196,7 @@ def _block_of(function: ast.FunctionDef, optimizer: str) -> list[ast.stmt]:
     for node in ast.walk(function):
         parts = (getattr(node, part, None) for part in ("body", "orelse"))
         blocks += [part for part in parts if isinstance(part, list)]
-    found = [block for block in blocks for line in block if _method(line) == (optimizer, "step")]
+    found = [block for block in blocks for line in block if method_called(line) == (optimizer, "step")]
     if len(found) != 1:
         raise NoCounterpart
     return found[0]
@@ -208,11 +213,12 @@ def _scaling(function: ast.FunctionDef) -> Iterator[ast.stmt]:
     names = {ast.unparse(node.targets[0]) for node in made}
     yield from made
     for node in ast.walk(function):
-        if isinstance(node, ast.Expr) and _method(node)[0] in names and _method(node)[1] in ("update", "unscale_"):
-            yield node
+        if isinstance(node, ast.Expr):
+            name, method = method_called(node)
+            yield from (node,) if name in names and method in ("update", "unscale_") else ()
 
 
-def _method(line: ast.stmt) -> tuple[str, str]:
+def method_called(line: ast.stmt) -> tuple[str, str]:
     """The name and the method of `name.method(...)` as a statement of its own; empty for any other. A loss that is
     scaled is the loss, and a step that a scaler makes one of the optimizer."""
     match line:
@@ -226,18 +232,18 @@ def _method(line: ast.stmt) -> tuple[str, str]:
     return "", ""
 
 
-def _in_block(lines: _Lines, function: ast.FunctionDef, optimizer: _Optimizer, names: _Names) -> Iterator[Change]:
+def _in_block(lines: Lines, function: ast.FunctionDef, optimizer: _Optimizer, names: _Names) -> Iterator[Change]:
     block = _block_of(function, optimizer.name)
-    cleared = [line for line in block if _method(line) == (optimizer.name, "zero_grad")]
-    [step] = [line for line in block if _method(line) == (optimizer.name, "step")]
-    [*_, back] = [line for line in block if _method(line)[1] == "backward" and line.lineno < step.lineno]
-    begin = max((line.lineno for line in block if _method(line)[1] in ("step", "backward")
+    cleared = [line for line in block if method_called(line) == (optimizer.name, "zero_grad")]
+    [step] = [line for line in block if method_called(line) == (optimizer.name, "step")]
+    [*_, back] = [line for line in block if method_called(line)[1] == "backward" and line.lineno < step.lineno]
+    begin = max((line.lineno for line in block if method_called(line)[1] in ("step", "backward")
                  and line.lineno < back.lineno), default=0)  # fmt: skip
     whole, block = block, [line for line in block if begin < line.lineno <= step.lineno]
     cleared = [line for line in cleared if line in whole]
-    loss = _method(back)[0]
+    loss = method_called(back)[0]
     computed = _computing(block, loss, cleared, back)
-    besides = sorted((_assigned(computed) - {loss}) & _read_after(function, back.lineno))
+    besides = sorted((assigned_names(computed) - {loss}) & _read_after(function, back.lineno))
     within = [line for line in cleared if computed[0].lineno < line.lineno < computed[-1].lineno]
     yield from (lines.replaced(line, []) for line in cleared if line not in within)
     yield _function_of_weights(lines, computed, within, _pair(loss, besides), names)
@@ -254,8 +260,8 @@ def _computing(block: list[ast.stmt], loss: str, cleared: list[ast.stmt], back: 
     before = [line for line in block if line.lineno < back.lineno and line not in cleared]
     begin = max((line.lineno for line in cleared if line.lineno < back.lineno), default=0)
     after = [line for line in before if line.lineno > begin]
-    computed = after if loss in _assigned(after) else before
-    if loss not in _assigned(computed):
+    computed = after if loss in assigned_names(after) else before
+    if loss not in assigned_names(computed):
         raise NoCounterpart
     return computed
 
@@ -279,7 +285,7 @@ def _value_and_grad(loss: str, besides: Sequence[str], names: _Names) -> str:
 
 
 def _function_of_weights(
-    lines: _Lines, computed: list[ast.stmt], left_out: list[ast.stmt], given: str, names: _Names
+    lines: Lines, computed: list[ast.stmt], left_out: list[ast.stmt], given: str, names: _Names
 ) -> Change:
     """The lines that compute the loss, one level deeper."""
     out = {number for line in left_out for number in range(line.lineno, (line.end_lineno or line.lineno) + 1)}
@@ -294,7 +300,7 @@ def _function_of_weights(
     return Change(change.start, change.end, "\n".join([change.text.rstrip("\n"), *deeper, f"{pad}return {given}", ""]))
 
 
-def _assigned(computed: list[ast.stmt]) -> set[str]:
+def assigned_names(computed: list[ast.stmt]) -> set[str]:
     inner = [line for block in computed if isinstance(block, ast.With) and _is_autocast(block) for line in block.body]
     return {target.id for line in (*computed, *inner) if isinstance(line, ast.Assign) for target in line.targets
             if isinstance(target, ast.Name)}  # fmt: skip

@@ -7,6 +7,7 @@ likely meant.
 from __future__ import annotations
 
 import math
+import sys
 
 from tesserac.base.source import Span
 from tesserac.check.algebra import rules as algebra
@@ -28,14 +29,17 @@ from tesserac.check.operators.apply import apply_operator
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.dicts import tell_of_attribute, what_has
-from tesserac.check.values.globals import global_value, is_of_other_module, write_instead
+from tesserac.check.values.globals import global_value
 from tesserac.check.values.methods import bound_method, method_of_struct
 from tesserac.check.values.rewriting import is_assigned, is_statement, stands_alone, whole_lines
 from tesserac.check.values.tuples import item_of
+from tesserac.check.values.unknown_names import tell_of_other_module, write_instead
 from tesserac.diag.codes.names import E0208
 from tesserac.diag.codes.projects import E0946
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.complex import Conj, Imag, Real
+from tesserac.porting.backward import ported_backward
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import (
@@ -84,8 +88,8 @@ def no_member(body: Body, container: LibraryRef | ModuleRef | NamespaceRef, node
 
 
 def infer_attribute(body: Body, node: ast.Attribute) -> typed.Expr:
-    if is_of_other_module(body, node):
-        return body.error(node.span)
+    if (told := tell_of_other_module(body, node)) is not None:
+        return body.error(node.span) if told.instead is None else body.expression(told.instead)
     container = container_of(body, node.value)
     if container is not None:
         return _member(body, container, node)
@@ -233,6 +237,8 @@ def _is_of_python(body: Body, draft: Draft, type_: Type, node: ast.Attribute, ca
     """Whether it is something that programs of Python do to what is outside of them, or to texts, which is told."""
     if isinstance(type_, TensorType) and node.name == "device" and is_assigned(body, node.span):
         draft.replace(LOADED, whole_lines(body, node.span), "", advice=LOADED)
+    elif isinstance(type_, TensorType) and node.name == "backward" and call is not None:
+        _suggest_gradient(body, draft, call)
     elif isinstance(type_, StrType) and node.name == "format" and call is not None:
         _suggest_f_string(body, draft, node, call)
     elif isinstance(type_, TupleType) and node.name in _GROWING and _is_of_module(body, node.value):
@@ -240,6 +246,18 @@ def _is_of_python(body: Body, draft: Draft, type_: Type, node: ast.Attribute, ca
     else:
         return False
     return True
+
+
+def _suggest_gradient(body: Body, draft: Draft, call: ast.Call) -> None:
+    """`loss.backward()`: the loss is a function of what its derivative is taken by."""
+    title = "nothing is recorded while a function runs: `grad(f)` is its derivative, where it is asked for"
+    file = call.span.file
+    changes = ported_backward(body.rules.text(Span(file, 0, sys.maxsize)), call.span.start)
+    if changes is None:
+        draft.remark(title)
+        return
+    edits = [Edit(Span(file, change.start, change.end), change.text) for change in changes]
+    draft.fix("the loss is a function of the weights, whose gradient is taken", *edits, advice=title)
 
 
 _GROWING = ("append", "extend", "insert", "pop", "clear")
@@ -273,6 +291,9 @@ def _is_rewritten(body: Body, draft: Draft, node: ast.Attribute, call: ast.Call)
         if whole is not None:
             write_instead(body, draft, whole, call.span)
         return whole is not None
+    if not made.text and is_statement(body, call.span):  # the value alone would be no statement
+        draft.replace(made.words, whole_lines(body, call.span), "", advice=made.words)
+        return True
     written = made.text if not made.is_whole or stands_alone(body, call.span) else within(made.text)
     dot = node.value.span.end + text(Span(file, node.value.span.end, node.name_span.start)).rindex(".")
     at = call.span if made.is_whole else Span(file, dot, call.span.end)

@@ -52,12 +52,13 @@ from tesserac.check.places.updates import call_update, is_update
 from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
 from tesserac.check.values.dicts import METHODS, call_dict_method
-from tesserac.check.values.globals import BUILT_IN, global_value, is_of_other_module, unknown_name
+from tesserac.check.values.globals import BUILT_IN, global_value
 from tesserac.check.values.kinds import QUESTION, infer_isinstance
 from tesserac.check.values.methods import CALLED, CALLED_ELSEWHERE, TOLD, method_of_struct
 from tesserac.check.values.rewriting import is_statement, whole_lines
 from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.check.values.type_values import dtype_call
+from tesserac.check.values.unknown_names import tell_of_other_module, unknown_name
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
 from tesserac.diag.sink import Draft
 from tesserac.ops.elementwise import Power
@@ -109,7 +110,8 @@ def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
     if meaning == BuiltinRef(QUESTION):
         return infer_isinstance(body, node)
     if meaning is None:
-        unknown_name(body, function, node)
+        told = unknown_name(body, function, node)
+        return body.error(node.span) if told.instead is None else body.expression(told.instead)
     if meaning == BuiltinRef("range"):
         items = numbers_of(body, node, node.span)
         return body.error(node.span) if items is None else make_tuple(items, node.span)
@@ -376,8 +378,8 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
     """`op.name(...)`, or a method: the function of that name with the value as its first argument."""
     callee = Callee(function.name, function.name_span, node.span)
     base = function.value
-    if is_of_other_module(body, function, node):
-        return body.error(node.span)
+    if (told := tell_of_other_module(body, function, node)) is not None:
+        return body.error(node.span) if told.instead is None else body.expression(told.instead)
     container = container_of(body, base)
     if container is not None:
         meaning = body.rules.member(container, function.name)

@@ -22,7 +22,13 @@ from tesserac.check.places.masked import suggest_where
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart
 from tesserac.check.values.common_types import converted, meet
-from tesserac.check.values.conditions import check_excluded, checks_excluded, compares_ints, require_condition
+from tesserac.check.values.conditions import (
+    Selection,
+    check_excluded,
+    checks_excluded,
+    compares_ints,
+    require_condition,
+)
 from tesserac.check.values.dicts import infer_dict
 from tesserac.check.values.globals import infer_name
 from tesserac.check.values.tuples import make_tuple
@@ -112,7 +118,8 @@ def _put_together(body: Body, node: ast.Expr) -> typed.Expr:
 
 
 def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
-    test = require_condition(body, body.expression(node.test))
+    branch = Selection(node.test, node.then, node.otherwise, node.span)
+    test = require_condition(body, body.expression(node.test), branch)
     if isinstance(test.type, BoolType):
         kept, other = (node.then, node.otherwise) if test.type.value else (node.otherwise, node.then)
         if checks_excluded(body, node.test):

@@ -29,6 +29,7 @@ from tesserac.check.state.body import Body
 from tesserac.check.state.rules import Instance
 from tesserac.diag.codes.names import E0216, E0217
 from tesserac.diag.diagnostic import Diagnostic, Fix, Label, Severity
+from tesserac.diag.sink import Draft
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, I32, DType
 from tesserac.types.policy import NO_POLICY
@@ -52,6 +53,11 @@ class _Cause:
     more: tuple[Label, ...] = ()
     fixes: tuple[Fix, ...] = ()
 
+    @property
+    def reason(self) -> str:
+        """What stands at the call: of an assertion what it says, not that it is one."""
+        return self.text.removeprefix(f"{E0216.title}: ")
+
 
 def report_instance(
     body: Body,
@@ -71,18 +77,29 @@ def report_instance(
     if body.rules.library(ref.name) == ref:
         _report_argument(body, ref, cause, types, values, callee)
         return
-    draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause.text)
+    draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause.reason)
     own = next((d for d in named if d.severity is Severity.ERROR), errors[0]).primary.span
     draft.note(own if of_library(cause.span.file) else cause.span, cause.label or "here")
     for label in cause.more:
         if label.span.file == callee.at.file and label.span != cause.span:
             draft.note(label.span, label.text)
-    show_declared(body, draft, *values)
+    if cause.reason != cause.text:
+        draft.because(cause.text, cause.span)
+    _show_arguments(body, draft, values, callee)
     function = body.rules.signature(ref.owner, ref.name).node.span
     for fix in cause.fixes:
         says_the_same = bool(fix.advice) and cause.code.startswith(_NAMES)  # whoever calls it
         if says_the_same or METHOD in ref.name or _is_outside(fix, function):
             draft.fix(fix.title, *fix.edits, advice=fix.advice)
+
+
+def _show_arguments(body: Body, draft: Draft, values: Sequence[typed.Expr], callee: Callee) -> None:
+    """What is given, where it is computed in the call, and the parameters that it is made of."""
+    for value in values:
+        is_named = isinstance(value, typed.Local)
+        if isinstance(value.type, TensorType) and not is_named and value.span.file == callee.at.file:
+            draft.because(f"`{body.rules.text(value.span)}` is {dims_text(value.type.dims)}", value.span)
+    show_declared(body, draft, *values)
 
 
 def _is_outside(fix: Fix, function: Span) -> bool:
@@ -140,9 +157,9 @@ def _report_argument(
         told = places_text(body, pair)
     elif shaped and cause.code != E0216.id:  # what the assertion itself says is the reason
         told = next(_dims_texts(body, shaped[0][1], values), "")
-    draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.text)
+    draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.reason)
     draft.because(cause.text, cause.span)
-    show_declared(body, draft, *values)
+    _show_arguments(body, draft, values, callee)
     if any(holds_operator(type_) for type_ in types) and (there := for_operators(callee.name)) is not None:
         draft.remark(there)
     if pair is not None:

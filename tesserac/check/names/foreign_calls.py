@@ -59,6 +59,11 @@ CALLS = {
         },
         unless_given=(("reduction", '"mean"'),),
     ),
+    ("F", "embedding"): _Call(
+        "embedding",
+        {"input": "", "weight": "", "padding_idx": "padding_idx"},
+        first=("weight", "input"),
+    ),
     ("torch", "gather"): _Call(
         "take_along_axis", {"input": "", "dim": "axis", "index": ""}, first=("input", "index", "dim")
     ),

@@ -118,6 +118,7 @@ ATTRIBUTES = {
     "dim": "`x.rank`",
     "indices": "the second of what `topk(x, k)` or `mode(x)` gives; of `sort` and `max` it is `argsort` and `argmax`",
     "float": "`x.astype(f32)`",
+    "grad": "`grad(f)(x)`, the derivative of a function f at x: nothing is recorded while a function runs",
     "int": "`x.astype(i32)`",
     "long": "`x.astype(i64)`",
     "ndim": "`x.rank`",

@@ -6,6 +6,7 @@ labels, the declarations the sizes came from, the steps between, and fixes. Dtyp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import permutations
 
@@ -224,9 +225,24 @@ def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:
     draft.remark(_alignment(short, long))
     suggest_divisors(body, draft, zip(short.dims, long.dims[-len(short.dims) :], strict=True))
     if len(short.dims) == len(long.dims):
+        _suggest_padding(draft, short, long)
         suggest_renaming(body, draft, short, long)
     else:
         _suggest_axis(body, draft, short, long)
+
+
+_WINDOWED = re.compile(r"[\w.]*(conv|pool)[\w.]*\((?!.*padding).*\)", re.DOTALL)
+"""A call of something that a window makes smaller, without a word on the border."""
+
+
+def _suggest_padding(draft: Draft, first: Side, second: Side) -> None:
+    """A result that is smaller than what it meets by what its windows take from the border."""
+    for cut, whole in ((first, second), (second, first)):
+        lost = {big - small for big, small in zip(whole.dims, cut.dims, strict=True) if big != small}
+        width = lost.pop().constant if len(lost) == 1 else None
+        if width and width > 0 and width % 2 == 0 and _WINDOWED.fullmatch(cut.text):
+            padded = f"{cut.text[:-1]}, padding={width // 2})"
+            draft.replace("keep its border, as much as a window takes from it", cut.operand.span, padded)
 
 
 def _alignment(short: Side, long: Side) -> str:

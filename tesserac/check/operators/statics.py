@@ -17,6 +17,7 @@ from tesserac.check.state.run_ints import refuse_run_int
 from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.codes.names import E0210, E0215
 from tesserac.diag.codes.shapes import E0310, E0314
+from tesserac.diag.sink import Draft
 from tesserac.types import dtype as dtypes
 from tesserac.types.dims import ONE, Dim, DimError, parse_dim
 from tesserac.types.policy import NO_POLICY
@@ -158,7 +159,16 @@ def _dim(body: Body, arg: typed.Expr) -> Dim | None:
         draft = body.sink.error(E0210, at=span, expected="a size (an int)", found=type_text(type_))
         if isinstance(type_, FloatType):
             draft.remark("points between whole numbers are `linspace(0.0, 1.0, 5)`, or `0.25 * arange(4, dtype=f32)`")
+        _suggest_known_int(body, draft, arg)
     return None
+
+
+def _suggest_known_int(body: Body, draft: Draft, arg: typed.Expr) -> None:
+    """A parameter that is one integer of a run can be one that compiling knows."""
+    is_whole = isinstance(arg.type, TensorType) and arg.type.rank == 0 and arg.type.dtype.is_integer
+    declared = body.declared.parameter_elements.get(arg.name) if is_whole and isinstance(arg, typed.Local) else None
+    if declared is not None and declared.known and dtypes.lookup(body.rules.text(declared)) is not None:
+        draft.replace("make it an int, which is known while compiling", declared, "int")
 
 
 def _written_dim(body: Body, type_: StrType, span: Span) -> Dim | None:

@@ -19,7 +19,13 @@ from tesserac.check.model.scope import Binding, Lost, Scope
 from tesserac.check.places.update_calls import update_place
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.values.common_types import converted, meet
-from tesserac.check.values.conditions import check_excluded, checks_excluded, compares_ints, require_condition
+from tesserac.check.values.conditions import (
+    Selection,
+    check_excluded,
+    checks_excluded,
+    compares_ints,
+    require_condition,
+)
 from tesserac.check.values.generic_items import quietly
 from tesserac.diag.codes.names import E0212
 from tesserac.syntax import ast
@@ -30,7 +36,7 @@ SHAPES = "E03"
 
 
 def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:
-    test = require_condition(body, body.expression(node.test))
+    test = require_condition(body, body.expression(node.test), _selection(node, rest))
     if isinstance(test.type, BoolType):
         return _decided_if(body, node, test.type.value, rest)
     if isinstance(test.type, ErrorType) and body.needs_value:
@@ -41,6 +47,21 @@ def check_if(body: Body, node: ast.If, rest: Sequence[ast.Stmt]) -> list[typed.S
     statements = _returning_if(body, node, test, rest) if returning else _joining_if(body, node, test, rest)
     require_uniformity(body, first, test, node.test.span)
     return statements
+
+
+def _selection(node: ast.If, rest: Sequence[ast.Stmt]) -> Selection | None:
+    """Two branches that return one value, or give one to the same name."""
+    then, otherwise = node.body, node.otherwise or rest[:1]
+    whole = Span(node.span.file, node.span.start, max(part.span.end for part in (node, *otherwise)))
+    match (*then, *otherwise):
+        case ast.Return(value=ast.Node() as first), ast.Return(value=ast.Node() as second):
+            return Selection(node.test, first, second, whole, "return ")
+        case (
+            ast.Assignment(targets=(ast.Name(id=name),), value=first),
+            ast.Assignment(targets=(ast.Name(id=other),), value=second),
+        ) if name == other and node.otherwise:
+            return Selection(node.test, first, second, whole, f"{name} = ")
+    return None
 
 
 def _joining_if(body: Body, node: ast.If, test: typed.Expr, rest: Sequence[ast.Stmt]) -> list[typed.Stmt]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.state.body import Body
@@ -21,8 +23,19 @@ from tesserac.types.dtype import BOOL
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, RunIntType, TensorType
 
 
-def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
-    """A compile-time bool or a `Tensor[bool]` without dims."""
+@dataclass(frozen=True)
+class Selection:
+    """A branch between two values: `where` behind `before`, in the place of `whole`, makes it for every element."""
+
+    test: ast.Expr
+    then: ast.Expr
+    otherwise: ast.Expr
+    whole: Span
+    before: str = ""
+
+
+def require_condition(body: Body, value: typed.Expr, branch: Selection | None = None) -> typed.Expr:
+    """A compile-time bool or a `Tensor[bool]` without dims; `branch` is what it decides, where that is one value."""
     type_ = value.type
     if isinstance(type_, BoolType | ErrorType) or type_ == TensorType((), BOOL):
         return value
@@ -35,6 +48,8 @@ def require_condition(body: Body, value: typed.Expr) -> typed.Expr:
         draft.remark("compare it: `x != 0` gives bools; `&`, `|` and `~` combine them element by element")
     elif isinstance(type_, TensorType):
         draft.remark("for every element use `&`, `|`, `~` and `where`")
+        if branch is not None:
+            _suggest_selection(body, draft, branch)
         _suggest_whole(body, draft, value)
     return body.error(value.span)
 
@@ -65,6 +80,11 @@ def _suggest_whole(body: Body, draft: Draft, value: typed.Expr) -> None:
     text = body.rules.text(value.span)
     draft.replace("ask whether it holds anywhere", value.span, f"any({text})")
     draft.replace("or everywhere", value.span, f"all({text})")
+
+
+def _suggest_selection(body: Body, draft: Draft, branch: Selection) -> None:
+    texts = [body.rules.text(part.span) for part in (branch.test, branch.then, branch.otherwise)]
+    draft.replace("choose for every element", branch.whole, f"{branch.before}where({', '.join(texts)})")
 
 
 def _is_not_zero(body: Body, value: typed.Expr) -> typed.Expr:

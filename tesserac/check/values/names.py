@@ -10,8 +10,8 @@ from tesserac.check.model.control import assigned_names
 from tesserac.check.model.scope import Binding
 from tesserac.check.model.specs import Signature, StructSpec
 from tesserac.check.state.body import Body
-from tesserac.check.values.globals import SELF, is_of_other_module, unknown_name
 from tesserac.check.values.kinds import asks_kind
+from tesserac.check.values.unknown_names import SELF, tell_of_other_module, unknown_name
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 from tesserac.types.ty import ErrorType
@@ -27,8 +27,8 @@ def check_names(body: Body, signature: Signature) -> None:
     for statement in node.body:
         for inner in descendants(statement):
             if isinstance(inner, ast.Call) and isinstance(inner.function, ast.Attribute):
-                is_of_other_module(body, inner.function, inner)
-            if isinstance(inner, ast.Attribute) and is_of_other_module(body, inner):
+                tell_of_other_module(body, inner.function, inner)
+            if isinstance(inner, ast.Attribute) and tell_of_other_module(body, inner) is not None:
                 continue  # what is within it would be told at the same place, in fewer words
             if isinstance(inner, ast.Name) and inner not in skipped and not _is_known(body, inner.id):
                 unknown_name(body, inner, own=own)

@@ -1,0 +1,187 @@
+"""Names that nothing here has, and members of modules of Python: what is told of them, and what checking goes on with.
+
+Enters: a name or `torch.cat`, alone or with the call of it. Leaves: a diagnostic with a fix where one can be told, and
+the expression that the fix writes: what follows is checked as if it stood there, so that the mistakes behind a foreign
+name show with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from typing import cast
+
+from tesserac.base.dataclass import dataclass
+from tesserac.base.source import SourceFile, Span
+from tesserac.base.spelling import is_one_slip
+from tesserac.check.names.equivalents import by_peer_name
+from tesserac.check.names.foreign_calls import call_here, within
+from tesserac.check.names.foreign_names import DTYPE_WORDS, MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
+from tesserac.check.names.foreign_operators import constructor_here
+from tesserac.check.names.refs import BuiltinRef, FunctionRef, OperatorRef
+from tesserac.check.state.body import Body
+from tesserac.check.values.rewriting import stands_alone
+from tesserac.diag.codes.names import E0201
+from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
+from tesserac.porting.training import ported_training
+from tesserac.syntax import ast
+from tesserac.syntax.parse import parse_input
+from tesserac.types.dtype import spellings
+from tesserac.types.ty import FunctionType, OperatorType, StructType, TransformType
+
+
+@dataclass(frozen=True)
+class Told:
+    """A mistake was told. `instead` is what its fix writes there, if that is one thing."""
+
+    instead: ast.Expr | None = None
+
+
+def tell_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None = None) -> Told | None:
+    """Tells of a member of what a program of Python has imported (`torch.nn.functional.relu`): the name of the library
+    alone, what it is called here, or how a call of it is written. None where it is no such member."""
+    root, modules = node.value, list[str]()
+    while isinstance(root, ast.Attribute):
+        modules.insert(0, root.name)
+        root = root.value
+    if not isinstance(root, ast.Name) or root.id not in MODULES or body.binds(root.id) or body.rules.resolve(root.id):
+        return None
+    draft = body.sink.error(E0201, at=root.span, name=root.id)
+    path = (root.id, *modules, node.name)
+    told = None if call is None else _mended(body, draft, path, call)
+    if told is not None:
+        return told
+    if (meant := meant_otherwise(node.name, set(path[:-1]))) is not None:
+        draft.remark(meant)
+        return Told()
+    here = DTYPE_WORDS.get(node.name) or _other_name(body, node.name)
+    if here is None and body.rules.resolve(node.name) is not None:
+        draft.replace(NO_MODULE, node.span, node.name, advice=f"{NO_MODULE}: `{node.name}`")
+        return _renamed(body, node, node.name, call)
+    here = here or NAMES.get(node.name)
+    if here is not None:
+        draft.replace(f"here it is `{here}`", node.span, here, advice=f"here it is `{here}`")
+        return _renamed(body, node, here, call)
+    draft.remark(called_here(node.name) or constructor_here(node.name) or NO_MODULE)
+    return Told()
+
+
+def _renamed(body: Body, node: ast.Attribute | ast.Name, name: str, call: ast.Call | None) -> Told:
+    """The name, or the call of it, with what was given; words of the language (`None`) are no names."""
+    if body.rules.resolve(name) is None:
+        return Told()
+    function = ast.Name(node.span, name)
+    return Told(function if call is None else ast.Call(call.span, function, call.arguments))
+
+
+def _mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> Told | None:
+    """A fix that writes what a call of another module is here; None where that is not known."""
+    written = call_here(path, body.rules.text(call.span))
+    if written is not None:
+        write_instead(body, draft, written, call.span)
+        return Told(_read(body, written, call))
+    file, start = call.span.file, call.span.start
+    whole_text = body.rules.text(Span(file, 0, sys.maxsize))
+    changes = ported_training(whole_text, start) if path[-2:-1] == ("optim",) else None
+    if changes is None:
+        return None
+    edits = [Edit(Span(file, change.start, change.end), change.text) for change in changes]
+    title = "the loss is a function of the weights, whose gradient a step takes"
+    draft.fix(title, *edits, advice=title)
+    return Told()
+
+
+def _read(body: Body, written: str, call: ast.Call) -> ast.Expr | None:
+    """The expression that a text is, in the place of a call: arguments of it are those that stand there, and all else
+    stands where the call does."""
+    source = SourceFile(call.span.file, written)
+    statements, mistakes = parse_input(source, 0, len(written))
+    if mistakes or len(statements) != 1 or not isinstance(only := statements[0], ast.ExpressionStatement):
+        return None
+    given = {body.rules.text(argument.value.span): argument.value for argument in call.arguments}
+
+    def placed(part: object) -> object:
+        if isinstance(part, ast.Node):
+            kept = given.get(written[part.span.start : part.span.end])
+            if kept is not None and not isinstance(part, ast.Argument):
+                return kept
+            make: Callable[..., ast.Node] = type(part)
+            return make(*[placed(getattr(part, field.name)) for field in fields(part)])
+        if isinstance(part, Span):
+            return call.span
+        return tuple(placed(item) for item in part) if isinstance(part, tuple) else part
+
+    return cast(ast.Expr, placed(only.value))
+
+
+def write_instead(body: Body, draft: Draft, written: str, span: Span) -> None:
+    """A fix that puts an expression where a call stands, in brackets where it is part of another."""
+    whole = written if stands_alone(body, span) else within(written)
+    draft.replace(f"here it is `{written}`", span, whole, advice=f"here it is `{written}`")
+
+
+def _other_name(body: Body, name: str) -> str | None:
+    """What a function of another module is called here, where its own name is nothing or something else:
+    `torch.tensor([1.0])` is `array([1.0])`, and `tensor(A, B)` a product of operators."""
+    row = by_peer_name().get(name)
+    if row is None or row.note or not isinstance(body.rules.resolve(name), BuiltinRef | None):
+        return None
+    return row.ours if row.ours != name and body.rules.resolve(row.ours) is not None else None
+
+
+SELF = "self"
+
+
+def unknown_name(
+    body: Body, node: ast.Name, call: ast.Call | None = None, *, own: frozenset[str] = frozenset()
+) -> Told:
+    """Tells of a name that nothing has, alone or where it is called. `own` are names of fields and methods of the
+    struct in whose method it stands, where no type tells them."""
+    draft = body.sink.error(E0201, at=node.span, name=node.id)
+    here, other = called_here(node.id), NAMES.get(node.id) or _other_name(body, node.id)
+    if here is not None and other is not None:
+        draft.replace(here, node.span, other, advice=here)
+        return _renamed(body, node, other, call)
+    told = None if here is None or call is None else _mended(body, draft, (node.id,), call)
+    if told is None and here is not None:
+        draft.remark(here)
+    elif told is None:
+        _suggest_known(body, draft, node, call is not None, own)
+    if node.id[0].isupper() and body.declared.dim_spans:
+        first = min((span for spans in body.declared.dim_spans.values() for span in spans), key=lambda span: span.start)
+        draft.note(first, f"the sizes named here are {', '.join(f'`{name}`' for name in body.declared.dim_spans)}")
+    return told or Told()
+
+
+def _suggest_known(body: Body, draft: Draft, node: ast.Name, is_called: bool, own: frozenset[str]) -> None:
+    """A name of the program or the library that is like one of nobody."""
+    if node.id in own or _is_of_self(body, node.id):
+        draft.replace(f"a field or a method stands behind `{SELF}.`", node.span, f"{SELF}.{node.id}")
+    elif len(node.id) > 2:  # two letters are like too many names
+        known = (name for name in _candidates(body, is_called) if is_called or _fits_value(body, node.id, name))
+        draft.did_you_mean(node.id, known, node.span)
+
+
+def _is_of_self(body: Body, name: str) -> bool:
+    """Whether the struct of a method has a field or a method of this name."""
+    own = body.scope.bindings.get(SELF)
+    if own is None or not isinstance(own.type, StructType):
+        return False
+    return own.type.position(name) is not None or name in body.rules.methods(own.type)
+
+
+def _candidates(body: Body, is_called: bool) -> Iterator[str]:
+    """Names of a kind that may stand there: what is called is no size and no dtype."""
+    callable_ = (FunctionType, StructType, TransformType, OperatorType)
+    yield from (name for name, own in body.scope.bindings.items() if not is_called or isinstance(own.type, callable_))
+    yield from body.rules.suggestions()
+    yield from () if is_called else (*body.sizes.symbols, *spellings())
+
+
+def _fits_value(body: Body, name: str, candidate: str) -> bool:
+    """A function is a value too, but seldom meant: only where the name is one slip away from it."""
+    is_function = isinstance(body.rules.resolve(candidate), FunctionRef | OperatorRef | BuiltinRef)
+    local = body.binds(candidate)
+    return local or not is_function or is_one_slip(name.lower(), candidate.lower())
