@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from docs.results import machine, tables
+from docs.beside import extremes, overview
+from docs.results import day, made, newest, tables
 from docs.svg import COLOURS, Axis, Chart, bars
 
 PAGE = """\
@@ -13,28 +14,49 @@ PAGE = """\
 Every number here was measured, and stands with its command and machine in `benchmarks/results`; this page is generated
 from those files. Where Tessera is slower, it says so. Run them yourself: `make bench`.
 
-## Calls, softmax, products on a CPU
+## In short
 
-{cpu}
+The other library's time over ours: above 1 Tessera is faster. Within 5 % of 1 is level; the mean is geometric.
+PyTorch runs eagerly, but for the step of GPT-2.
 
-NumPy's softmax runs on one thread, its product on all. A product of f32 keeps one order of sums whatever the number of
-threads; OpenBLAS does not have to.
+{overview}
 
-## Work beside other libraries
+{extremes}
 
-{table}
+{gpt2}
 
-Each number is the best other library's time over ours: above 1 Tessera is faster. Sums of floats that go to one place
-(`scatter_add`) take longer: they keep one order whatever the schedule, and gather what a place gets before they add it.
+A sum of floats keeps one order whatever the schedule and the number of threads; a vendor's library does not have to.
+That costs most in `scatter_add`. Eigenvalues and singular values (`eigh`, `svd`) are behind LAPACK.
 
-## NPBench
+## On an H200
 
-{npbench}
+{h200_made}
+`ratio` is PyTorch's time over ours. Other work ran on the host: calls of less than 0.05 ms were slower than in quiet
+runs, on both sides ([notes](../benchmarks/results/gpu-table-h200.md)).
 
-The time of the suite's NumPy, Numba and JAX forms over ours, for programs of array code: linear algebra in loops,
-stencils, dynamic programming, physics, learning. Ours are in `benchmarks/npbench`, as the NumPy text says them.
+{h200_table}
 
-## Functions and their gradients
+![roofline of the kernels](pictures/roofline.svg)
+
+The limits are the vendor's: 4.8 TB/s of memory, 989 tera-operations of bf16, 67 of f32, all dense. A softmax is counted
+as five operations an element, and moves each element twice.
+
+## On x86-64
+
+{x86_made}
+
+{x86_table}
+
+### NPBench
+
+{npbench_made}
+
+{npbench_table}
+
+Programs of array code: linear algebra in loops, stencils, dynamic programming, physics, learning. The columns of the
+suite's NumPy, Numba and JAX forms are their time over ours. Ours are in `benchmarks/npbench`, as the NumPy text says.
+
+### Functions and their gradients
 
 {gradients}
 
@@ -42,23 +64,19 @@ stencils, dynamic programming, physics, learning. Ours are in `benchmarks/npbenc
 
 ![time of gradients](pictures/gradients.svg)
 
-A gradient costs 2 to 6 times its function. PyTorch is ahead where convolutions and attention take the time; recurrent
-networks and mixtures are the cases where compiling the whole program wins.
+{gradients_say}
 
-## What compiling costs
+## On AArch64
+
+{aarch64_made}
+
+{aarch64_table}
+
+### What compiling costs
 
 {compiling}
 
 ![time to compile](pictures/compiling.svg)
-
-## On a GPU
-
-{gpu}
-
-![roofline of the kernels](pictures/roofline.svg)
-
-The limits are the vendor's: 4.8 TB/s of memory, 989 tera-operations of bf16, 67 of f32, all dense. A softmax is counted
-as five operations an element, and moves each element twice.
 
 ## Same bits
 
@@ -66,90 +84,105 @@ as five operations an element, and moves each element twice.
 
 ## Everything that was measured
 
-| file | what |
-|---|---|
 {files}
 """
 FILES = {
-    "ad-memory": "memory of derivatives through loops",
-    "algebra-aarch64": "linear algebra written naively, against the form by hand and PyTorch",
-    "algebra-x86_64": "the same on x86, against `jax.jit`, with the least that moving bytes takes",
-    "algebra-x86_64-16-cores": "the same on 16 cores",
-    "engine-x86_64": "how long the laws take for expressions of 100 nodes",
-    "structured-aarch64": "operators of known structure, against NumPy, PyTorch, JAX, CoLA, linear_operator and PyLops",
-    "structured-x86_64": "the same on x86, against what is there of these",
-    "first-calls-x86_64": "the first call of Fourier transforms, with the code of their steps there and without",
-    "transforms-aarch64": "Fourier transforms on ARM, against NumPy and PyTorch",
-    "transforms-x86_64": "the same on x86",
-    "crossover-aarch64": "convolutions by windows and by transforms",
-    "crossover-x86_64": "the same on an x86",
-    "attention-aarch64": "attention as a tile program, against its meaning and PyTorch",
-    "attention-x86_64": "the same on x86 with AVX-512, and blocks beside each other",
-    "attention-memory-aarch64": "how the memory of attention grows with the length of a sequence",
-    "attention-memory-h200": "the same on an H200, to 131072 positions",
-    "kernels-aarch64": "kernels of the library on two cores of an ARM processor, against their meanings and PyTorch",
-    "kernels-x86_64": "the same on 16 cores of an x86 processor, and against JAX",
-    "kernels-h200": "the same in bf16 on an H200: products, attention, decode, transpose, against PyTorch",
-    "kernel-bits-h200": "kernels as tile programs under five schedules on an H200, against the CPU's bits",
-    "attention-h200": "attention as a tile program on an H200, against PyTorch's best",
-    "attention-back-h200": "attention forward and back on an H200, against PyTorch's best",
-    "tuned-x86_64": "the compiler's schedules beside tuned ones, on an x86 processor with 16 cores",
-    "tuned-h200": "the same on an H200",
-    "fast-aarch64": "`with numerics(fast):` beside the default: time and error",
-    "fast-x86_64": "the same on an x86 processor with 16 cores",
-    "bits": "which programs have the same bits on which machines",
-    "checking-aarch64": "`tesserac check`: time for large files and projects",
-    "compile-examples-aarch64": "compiling each example, and growth with the number of operators",
-    "compile-examples-x86_64": "the same on an x86",
-    "compile-time-aarch64": "compiling, against JAX",
-    "cpu-aarch64": "calls and kernels on an ARM processor",
-    "cpu-x86_64": "calls and kernels on an x86 processor",
-    "editor-aarch64": "answers of the language server",
-    "gpu-ops-h200": "operators, library and random programs on an H200, against the CPU's bits",
-    "gpu-h200": "kernels on an H200: bits and times",
-    "gpu-gathers-h200": "kernels that read rows at computed places on an H200, beside what they mean and PyTorch",
-    "gather-numbers-h200": "gathers of bf16 rows in products and attention on an H200, ragged sizes, against NumPy",
-    "gpu-rows-h200": "rows on an H200 whose length only a run knows, beside known ones and PyTorch",
-    "gpu-table-h200": "the goals of a GPU on an H200, beside PyTorch",
-    "gpt2-step-h200": "a step of training GPT-2 on an H200, beside PyTorch compiled",
-    "gpu-host-h200": "modules on an H200 from Python: bits, arrays that stay, other libraries, memory, faults, costs",
-    "gradients-aarch64": "functions and gradients, ARM",
-    "gradients-x86_64": "functions and gradients, x86",
-    "growth": "how cost grows with sizes, in loops",
-    "linalg-aarch64": "sweeps of rotations, tall matrices, a matrix times a column on ARM, before and after a change",
-    "linalg-x86_64": "systems, factors, eigenvalues and singular values beside NumPy and PyTorch, x86",
-    "mutants": "how messages do on 1000 broken programs",
-    "npbench-two-cores-x86_64": "the programs of NPBench on two cores each, two days later",
-    "npbench-x86_64": "the programs of NPBench, against NumPy, Numba and JAX",
-    "operator-sweep": "every kind of operator under every operation, beside its matrix",
-    "operators-x86_64": "functions of the library beside PyTorch, one thread of an x86 processor",
-    "operators-x86_64-16": "functions of the library beside PyTorch, 16 threads of an x86 processor",
-    "onnx-nodes": "the node tests that ONNX ships, each as a call of the library",
-    "peer-extremes": "functions at extreme inputs beside PyTorch, NumPy and SciPy: what differs, and why",
-    "peer-layers": "layers at extreme inputs beside PyTorch: what differs, and why",
-    "peer-options": "layers against PyTorch over products of options: differences of values and gradients",
-    "pinn": "a physics-informed network against JAX",
-    "random-gradients": "gradients of random programs",
-    "random-kernels-h200": "random kernels under five schedules each, on an H200, against the interpreter",
-    "random-programs": "random programs against the interpreter",
-    "table-aarch64": "loops, sums, scans, sorts and products beside NumPy, PyTorch and numba",
-    "table-x86_64": "products, convolutions, sums, scans and scatters on 16 x86 cores beside NumPy and PyTorch",
-    "training": "training the examples",
-    "transformer-memory-aarch64": "what the forward pass of a transformer of 24 layers holds, beside its lower bound",
+    "On an H200": {
+        "gpu-table-h200": "products, attention, rows, sorts, transforms and host costs beside PyTorch, with the goals",
+        "gpt2-step-h200": "a step of training GPT-2, beside PyTorch compiled",
+        "attention-h200": "attention as a tile program, beside cuDNN",
+        "attention-back-h200": "attention forward and back, beside cuDNN",
+        "attention-memory-h200": "memory of attention, to 131,072 positions",
+        "kernels-h200": "kernels of the library in bf16, beside what they mean and PyTorch",
+        "gpu-rows-h200": "rows whose length only a run knows, beside known ones and PyTorch",
+        "gpu-gathers-h200": "kernels that read rows at computed places, beside what they mean and PyTorch",
+        "gather-numbers-h200": "numbers of gathered bf16 rows in products and attention, ragged sizes",
+        "tuned-h200": "the compiler's schedules beside tuned ones",
+        "gpu-h200": "kernels: bits, and times of an early state",
+        "gpu-ops-h200": "operators, library and random programs against the CPU's bits",
+        "kernel-bits-h200": "kernels under five schedules against the CPU's bits",
+        "random-kernels-h200": "random kernels under five schedules against the interpreter",
+        "gpu-host-h200": "modules from Python: arrays that stay, other libraries, memory, faults, costs of a call",
+    },
+    "On x86-64": {
+        "table-x86_64": "products, convolutions, sums, sorts, systems beside NumPy, PyTorch and Numba, 1 and 16 cores",
+        "operators-x86_64": "functions of the library beside PyTorch, one thread",
+        "operators-x86_64-16": "functions of the library beside PyTorch, 16 threads",
+        "npbench-two-cores-x86_64": "the programs of NPBench on two cores each, beside NumPy, Numba and JAX",
+        "npbench-x86_64": "the programs of NPBench on four cores each, two days earlier",
+        "gradients-x86_64": "functions and gradients beside JAX and PyTorch",
+        "kernels-x86_64": "kernels of the library beside what they mean, PyTorch and JAX",
+        "attention-x86_64": "attention as a tile program, blocks beside each other",
+        "linalg-x86_64": "systems, factors, eigenvalues and singular values beside NumPy and PyTorch",
+        "algebra-x86_64": "linear algebra written naively, against the form by hand, PyTorch and `jax.jit`",
+        "algebra-x86_64-16-cores": "the same on 16 cores",
+        "structured-x86_64": "operators of known structure beside NumPy, PyTorch, JAX and others",
+        "engine-x86_64": "time of the laws for expressions of 100 nodes",
+        "transforms-x86_64": "Fourier transforms beside SciPy and PyTorch",
+        "crossover-x86_64": "convolutions by windows and by transforms",
+        "first-calls-x86_64": "the first call of Fourier transforms, with the code of their steps there and without",
+        "compile-examples-x86_64": "compiling each example",
+        "fast-x86_64": "`with numerics(fast):` beside the default: time and error",
+        "tuned-x86_64": "the compiler's schedules beside tuned ones",
+        "cpu-x86_64": "calls and first calls, an early state",
+    },
+    "On AArch64": {
+        "table-aarch64": "products, convolutions, sums, scans, sorts, systems beside NumPy, PyTorch and Numba",
+        "gradients-aarch64": "functions and gradients beside JAX and PyTorch",
+        "kernels-aarch64": "kernels of the library beside what they mean and PyTorch",
+        "attention-aarch64": "attention as a tile program, beside what it means and PyTorch",
+        "attention-memory-aarch64": "memory of attention by the length of a sequence",
+        "algebra-aarch64": "linear algebra written naively, against the form by hand and PyTorch",
+        "structured-aarch64": "operators of known structure beside NumPy, PyTorch, JAX, CoLA, PyLops and others",
+        "linalg-aarch64": "sweeps of rotations, tall matrices, a matrix times a column: before and after a change",
+        "transforms-aarch64": "Fourier transforms beside NumPy and PyTorch",
+        "crossover-aarch64": "convolutions by windows and by transforms",
+        "checking-aarch64": "`tesserac check`: time for large files and projects",
+        "compile-examples-aarch64": "compiling each example, and growth with the number of operators",
+        "compile-time-aarch64": "compiling a training step, beside JAX",
+        "editor-aarch64": "answers of the language server",
+        "fast-aarch64": "`with numerics(fast):` beside the default: time and error",
+        "transformer-memory-aarch64": "memory of a transformer of 24 layers forward, beside its lower bound",
+        "ad-memory": "memory of derivatives through loops",
+        "growth": "how cost grows with sizes, in loops",
+        "pinn": "a physics-informed network beside JAX",
+        "training": "training the examples",
+        "cpu-aarch64": "calls and first calls, an early state",
+    },
+    "Correctness": {
+        "bits": "which programs have the same bits on which machines",
+        "random-programs": "random programs against the interpreter",
+        "random-gradients": "gradients of random programs",
+        "operator-sweep": "every kind of operator under every operation, beside its matrix",
+        "onnx-nodes": "the node tests that ONNX ships, each as a call of the library",
+        "peer-extremes": "functions at extreme inputs beside PyTorch, NumPy and SciPy: what differs, and why",
+        "peer-layers": "layers at extreme inputs beside PyTorch: what differs, and why",
+        "peer-options": "layers beside PyTorch over products of options",
+        "mutants": "how messages do on 1000 broken programs",
+    },
 }
+"""What was measured, by machine. The day of each is read from its file."""
 PEERS = re.compile(r"(tessera|jax|torch) ([\d.]+) and ([\d.]+) ms")
 
 
 def performance_page() -> str:
     return PAGE.format(
-        cpu="\n\n".join(_copied(name) for name in ("cpu-x86_64", "cpu-aarch64")),
-        table=_beside("table-aarch64"),
-        npbench=_beside("npbench-x86_64"),
-        gradients=machine("gradients-x86_64"),
-        compiling=machine("compile-time-aarch64"),
-        gpu="`python -m benchmarks.gpu_check`, one H200. Results are compared with the bits of the interpreter first.",
+        overview=overview(),
+        extremes=extremes(),
+        gpt2=_gpt2(),
+        h200_made=made("gpu-table-h200"),
+        h200_table=_table(newest("gpu-table-h200"), range(6)),
+        x86_made=made("table-x86_64"),
+        x86_table=_table(newest("table-x86_64")),
+        npbench_made=made("npbench-two-cores-x86_64"),
+        npbench_table=_table(newest("npbench-two-cores-x86_64")),
+        gradients=made("gradients-x86_64"),
+        gradients_say=_gradients(),
+        aarch64_made=made("table-aarch64"),
+        aarch64_table=_table(newest("table-aarch64")),
+        compiling=made("compile-time-aarch64"),
         bits=_bits(),
-        files="\n".join(f"| [{name}](../benchmarks/results/{name}.md) | {what} |" for name, what in FILES.items()),
+        files="\n\n".join(_files(machine, files) for machine, files in FILES.items()),
     )
 
 
@@ -164,19 +197,36 @@ def charts() -> dict[str, str]:
     }
 
 
-def _copied(name: str) -> str:
-    """The rows of a table that are about speed against NumPy."""
-    rows = tables(name)
-    chosen = [row for row in rows[1:] if "NumPy" in row[1] or "NumPy" in row[4]]
-    lines = [f"| {row[0]} | {row[1]} | {row[4]} |" for row in chosen]
-    return "\n".join([machine(name), "", "| | | detail |", "|---|---|---|", *lines])
+def _table(rows: list[list[str]], columns: range | None = None) -> str:
+    """A table as it was measured, or some of its columns."""
+    chosen = [[row[at] for at in columns or range(len(row))] for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in chosen]
+    return "\n".join([lines[0], "|---" * len(chosen[0]) + "|", *lines[1:]])
 
 
-def _beside(name: str) -> str:
-    """A whole table, as it was measured."""
-    head, *rows = tables(name)
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([machine(name), "", f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines])
+def _files(machine: str, files: dict[str, str]) -> str:
+    rows = [f"| [{name}](../benchmarks/results/{name}.md) | {day(name)} | {what} |" for name, what in files.items()]
+    return "\n".join([f"### {machine}: files", "", "| file | day | what |", "|---|---|---|", *rows])
+
+
+def _gpt2() -> str:
+    ours, peer = (float(row[1]) for row in newest("gpt2-step-h200")[1:3])
+    return (
+        f"A [step of training GPT-2 124M](../benchmarks/results/gpt2-step-h200.md) takes {ours} ms, PyTorch compiled "
+        f"{peer} ({peer / ours:.2f}; runs differ, see there)."
+    )
+
+
+def _gradients() -> str:
+    """What a gradient costs, and beside whom."""
+    told = [PEERS.findall(row[4]) for row in newest("gradients-x86_64")[1:]]
+    found = [{name: (float(one), float(other)) for name, one, other in row} for row in told]
+    costs = sorted(row["tessera"][1] / row["tessera"][0] for row in found)
+    least = sum(min(row, key=lambda name: row[name][1]) == "tessera" for row in found)
+    return (
+        f"A gradient costs {costs[0]:.1f} to {costs[-1]:.1f} times its function here. Of {len(found)} gradients "
+        f"Tessera's takes the least time in {least}."
+    )
 
 
 def _compiling() -> str:

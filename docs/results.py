@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 RESULTS = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
@@ -17,18 +18,39 @@ def read(name: str) -> str:
 def tables(name: str) -> Rows:
     """The rows of all tables of a file, without their heads."""
     lines = [line for line in read(name).splitlines() if line.startswith("|") and not line.startswith("|---")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [_cells(line) for line in lines]
 
 
-def machine(name: str) -> str:
-    """The line of a file that says how and where it was measured."""
-    (found,) = [line for line in read(name).splitlines() if line.startswith("`python")]
-    return found
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def newest(name: str) -> Rows:
+    """The first table of a file, which is its newest, with its head."""
+    lines = iter(read(name).splitlines())
+    first = next(line for line in lines if line.startswith("|"))
+    rows = takewhile(lambda line: line.startswith("|"), lines)
+    return [_cells(first), *(_cells(line) for line in rows if not line.startswith("|---"))]
+
+
+def head(name: str) -> str:
+    """What stands between the title of a file and its first table or listing: the command, the day, the machine."""
+    return re.split(r"^(?:\||```)", read(name).partition("\n\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def made(name: str) -> str:
+    """The first sentence of a file: how, when and where it was measured."""
+    return re.split(r"\.(?=\s)", " ".join(head(name).split()), maxsplit=1)[0] + "."
+
+
+def day(name: str) -> str:
+    """The day of the newest figures."""
+    return max(re.findall(r"2026-\d\d-\d\d", head(name)))
 
 
 def value(name: str, measurement: str) -> list[str]:
-    """The cells behind the name of a measurement."""
-    (found,) = [row[1:] for row in tables(name) if row[0] == measurement]
+    """The cells behind the name of a measurement, in the newest table of a file."""
+    (found,) = [row[1:] for row in newest(name) if row[0] == measurement]
     return found
 
 
@@ -48,25 +70,21 @@ class Run:
 
 
 def gpu_times() -> list[Run]:
-    """The best run of each program, of all its variants and sizes."""
-    best: dict[str, tuple[str, str, float]] = {}
-    for program, case, result in (row for row in tables("gpu-h200") if len(row) == 3):
-        timed = re.fullmatch(r"time (\S+) .*", case)
-        rate = re.search(r"([\d.]+) (TB|TFLOP)/s", result)
-        if timed and rate and float(rate[1]) > best.get(program, ("", "", 0.0))[2]:
-            best[program] = program, timed[1], float(rate[1])
-    return [_run(*found) for found in best.values() if found[0] in _COSTS]
+    """The programs of the newest table whose operations and bytes are plain."""
+    rows = {row[0]: row for row in newest("gpu-table-h200")}
+    return [_run(label, rows[label][3]) for label in (*_PRODUCTS, *_MAPS)]
 
 
-_COSTS = {"add": (1, 12), "softmax": (5, 8), "matmul_f32": (0, 4), "matmul_bf16": (0, 2)}
-"""Operations and bytes of an element; a product of n x n matrices has 2 n^3 and 3 n^2 elements. A softmax is counted as
-maximum, difference, exponential, sum and quotient."""
+_PRODUCTS = {"bf16 gemm 4096": (4096, 2), "f32 gemm 4096": (4096, 4)}
+"""The side of the matrices and the bytes of an element: 2 n^3 operations, 3 n^2 elements."""
+_MAPS = {"f32 x + 1": (1, 8), "f32 softmax": (5, 8)}
+"""Operations and bytes of an element. A softmax is counted as maximum, difference, exponential, sum and quotient."""
 
 
-def _run(program: str, size: str, rate: float) -> Run:
-    operations, width = _COSTS[program]
-    if operations:
-        intensity = operations / width
-        return Run(f"{program} {size}: {rate:g} TB/s", rate * 1e12 * intensity, intensity)
-    side = int(size.removesuffix("^3"))
-    return Run(f"{program} {size}: {rate:g}", rate * 1e12, 2 * side / (3 * width))
+def _run(label: str, measured: str) -> Run:
+    rate, unit = measured.split()
+    if label in _PRODUCTS:
+        side, width = _PRODUCTS[label]
+        return Run(f"{label}: {rate} {unit}", float(rate) * 1e12, 2 * side / (3 * width))
+    operations, width = _MAPS[label]
+    return Run(f"{label}: {rate} {unit}", float(rate) * 1e12 * operations / width, operations / width)
