@@ -72,8 +72,8 @@ class Program(Sizes):
         """Results that are stored: those of which the steps of a loop write rows."""
         self.stepping: dict[str, Dim] = {}
         """Loops whose steps are being built, and where each ends: what they read lies one step apart."""
-        self.taken = 0
-        """How many values were computed once more at other places."""
+        self.walked_in_steps, self.taken = ZERO, 0
+        """Elements that steps of loops compute; how many values were computed once more at other places."""
         self.lead: Value | None = None
         self._grid: list[Dim] = []
         self._arguments: dict[tuple[int, MemRefType], Value] = {}
@@ -142,7 +142,7 @@ class Program(Sizes):
     def touched(self) -> Dim:
         """About what the programs do, in elements: all that they walk, and at least what they are given."""
         given = sum((product(memory(value).dims) for value in self.launch.operands), ZERO)
-        return product([loop.size for loop in launch_loops(self.launch)]).max(given)
+        return product([loop.size for loop in launch_loops(self.launch)]).max(given) + self.walked_in_steps
 
     # --------------------------------------------------------------------------------------------------------- memory
 

@@ -25,10 +25,10 @@ from tesserac.ir.indexed import assembled_boxes, covers_all
 from tesserac.ir.kernels import block_loop
 from tesserac.ir.types import INDEX, AxisType, TensorType
 from tesserac.schedule.access import is_view
-from tesserac.schedule.dialect import launch_stages
+from tesserac.schedule.dialect import launch_loops, launch_stages
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_maps import map_of, maps_in_place
-from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dims import ONE, ZERO, Dim, product
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
@@ -148,12 +148,19 @@ class _Steps:
 
     def build(self, inits: list[Value]) -> list[Value]:
         program, count = self.program, self.high if self.low == ZERO else (self.high - self.low).max(0)
+        program.walked_in_steps += count * sum(map(self._elements, range(len(self.rows))), ZERO)
         together = TOGETHER if launch_stages(program.launch) else 1
         low, high = program.size(self.low), program.size(self.high)
         if together == 1 or (count.constant is not None and count.constant < together):
             return self._for(low, high, 1, inits)
         whole = program.size(self.low + count.floor_div(together) * together)
         return self._for(whole, high, 1, self._for(low, whole, together, inits))
+
+    def _elements(self, position: int) -> Dim:
+        """Of what a step carries on or writes, in all programs."""
+        row, whole = self.rows[position], self.program.over
+        dims = tensor_type(self.loop.results[position] if row is None else row.part).dims
+        return launch_loops(self.program.launch)[0].size * product([whole.get(dim, dim) for dim in dims])
 
     def _for(self, low: Value, high: Value, together: int, inits: list[Value]) -> list[Value]:
         program, types = self.program, [v.type for v in inits]

@@ -8,6 +8,7 @@ import pytest
 
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.place_kernels import placed_kernels
+from tesserac.target.cpu.runners import elements_touched
 from tests.support import tile_eval
 from tests.support.cpu_kernels import same_bits
 from tests.support.source_support import compile_to_forms
@@ -110,3 +111,11 @@ def test_a_selective_scan_runs_as_tiles() -> None:
 def test_rows_that_are_no_results_run_as_the_meaning(kind: str) -> None:
     ((_, why),) = placed_kernels(placed(text(kind)).lookup("m.f"))
     assert why
+
+
+def test_steps_count_as_work() -> None:
+    """What a launch is divided by: of a long loop over little memory each step counts."""
+    (launch,) = (op for op in tiles(text("plain")).lookup("m.f").walk() if op.name == "tile.launch")
+    sizes = {"B": 2, "L": 1000, "D": 16}
+    assert elements_touched(launch).evaluate(sizes) >= 3 * 2 * 1000 * 16
+    assert elements_touched(launch).evaluate(sizes | {"L": 2000}) >= 1.9 * elements_touched(launch).evaluate(sizes)

@@ -63,6 +63,12 @@ def emit_exceeds(b: Builder, dim: Dim, magnitudes: Mapping[str, Double]) -> Valu
     return b.fcmp("uge", as_value(bound(dim, magnitudes, FloatCode(b))), const_float(F64, LARGEST))
 
 
+def emit_is_below(b: Builder, dim: Dim, limit: int, symbols: Mapping[str, Value]) -> Value:
+    """Whether an expression is less than a limit for sure; nothing wraps or traps, whatever the symbols are."""
+    magnitudes = {name: magnitude(b, symbols[name]) for name in sorted(dim.symbols())}
+    return b.fcmp("olt", as_value(bound(dim, magnitudes, FloatCode(b))), const_float(F64, float(limit)))
+
+
 def emit_all_below(b: Builder, bits: int, symbols: Mapping[str, Value]) -> Value:
     """Whether every symbol is below 2^bits: one comparison, whatever their number; none is below 2^-1."""
     if bits < 0:

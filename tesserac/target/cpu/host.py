@@ -8,6 +8,8 @@ whose code stands in the same module under their names. Leaves, in that module:
         status: {i32 code, i32 site, i64 values[4]}, written where the call fails; see `tessera.signature`
     i32 tessera.guards(ptr args, ptr status)
         only tests what the entry tests first
+    i1 tessera.short(ptr args)
+        whether such a call is over so soon that it keeps the interpreter lock (`short_calls.py`)
     i32 tessera.call.N(ptr args, ptr status, ptr workspace, ptr scratch, i64 per_worker, i64 threads)
         a function that others of the module call, in the room that its caller has for it
 
@@ -42,6 +44,7 @@ from tesserac.target.cpu.pool_words import MAX_THREADS
 from tesserac.target.cpu.row_loops import run_by_rows
 from tesserac.target.cpu.runners import PoolRunner, elements_touched
 from tesserac.target.cpu.sequential import LoopModules
+from tesserac.target.cpu.short_calls import SHORT, emit_short, is_straight
 from tesserac.target.cpu.status import HostSite, Sites, return_status
 from tesserac.target.cpu.system import (
     HOST_ATTRIBUTES,
@@ -57,7 +60,7 @@ from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, if_return, if_then
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I8, I32, I64, PTR, LType, Value, array, const_i64, const_int, integer, zero
+from tesserac.target.llvm_types import I1, I8, I32, I64, PTR, LType, Value, array, const_i64, const_int, integer, zero
 from tesserac.types.dims import LARGEST_SIZE, Dim
 
 
@@ -74,6 +77,7 @@ def emit_host(
     for made in program.called.values():
         made.emit()
     host.emit()
+    host.emit_short()
     _emit_entry(module, host.function)
     return program.sites.table()
 
@@ -256,6 +260,13 @@ class _Entry(_Host):
 
     def emit(self) -> None:
         self.write(self.emit_guards("tessera.guards"), self._take, self._free)
+
+    def emit_short(self) -> None:
+        function = self.module.function(SHORT, I1, [PTR], attributes=HOST_ATTRIBUTES)
+        if is_straight(self.func):
+            emit_short(function.builder, self.touched(), self._read_symbols(function.builder, function.args[0]))
+        else:
+            function.builder.ret(const_int(I1, 0))
 
     def _free(self) -> None:
         if self._block is not None:

@@ -4,13 +4,14 @@
     tessera.method                                                   the PyMethodDef that makes it a Python function
 
 The stub is a module of its own, which knows of a function only what it takes and gives and that its entry is called
-`tessera.entry`: functions that are alike in that share one object (`common_code.py`).
+`tessera.entry`: functions that are alike in that share one object (`common_code.py`). `tessera.short` says of a call
+whether it keeps the interpreter lock.
 
 The stub handles the usual call: exactly one contiguous, aligned array of the declared dtype and rank per parameter, or
 for a scalar a number (see `pynumbers.py`), no keyword but `out`, sizes that agree; those whose memory results take are
 writable and lie apart from all others, and so are those that `out` gives. It allocates the other results, releases the
-interpreter lock, runs the entry and returns. For any other call it hands the same arguments to `self`, which does the
-same in Python and knows how to complain.
+interpreter lock unless the call is over at once, runs the entry and returns. For any other call it hands the same
+arguments to `self`, which does the same in Python and knows how to complain.
 
 What differs between parameters stands in tables (`pytables.py`) that loops walk: a step of training takes and gives
 hundreds of arrays, and code for each of them would be most of what there is to compile. Loops over a few are written
@@ -31,11 +32,13 @@ from tesserac.target.cpu.apart import are_apart
 from tesserac.target.cpu.checks import all_hold, emit_shape, emit_values, negated, solve
 from tesserac.target.cpu.pynumbers import NO_NUMBER, emit_number
 from tesserac.target.cpu.pytables import FRESH, Shapes, Table, Tables, needed_flags
+from tesserac.target.cpu.short_calls import SHORT
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, call_imported, imported
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import choose, for_loop, if_else, if_return
+from tesserac.target.flow import choose, for_loop, if_else, if_return, if_then
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import (
+    I1,
     I8,
     I32,
     I64,
@@ -80,6 +83,7 @@ def emit_method(module: Module, name: str) -> None:
 class _Stub:
     def __init__(self, module: Module, shapes: Shapes) -> None:
         self.entry = module.declare("tessera.entry", I32, [PTR, PTR], visibility="hidden")
+        self.short = module.declare(SHORT, I1, [PTR], visibility="hidden")
         self.shapes = shapes
         self.tables = Tables(module, shapes)
         self.release = _emit_release(module)
@@ -334,9 +338,14 @@ class _Stub:
         for place, value in enumerate(symbols, taken + given):
             b.store(value, b.gep(I64, self.block, place), 8)
         status = b.alloca(array(I64, STATUS_SIZE // 8), 8)
-        thread = call_imported(b, "python.PyEval_SaveThread", [], PTR)
+        is_long = negated(b, b.call(self.short, [self.block], I1))
+
+        def give_up_lock() -> Sequence[Value]:
+            return [call_imported(b, "python.PyEval_SaveThread", [], PTR)]
+
+        (thread,) = choose(b, is_long, give_up_lock, lambda: [zero(PTR)])
         code = b.call(self.entry, [self.block, status], I32)
-        call_imported(b, "python.PyEval_RestoreThread", [thread])
+        if_then(b, is_long, lambda: _take_lock(b, thread))
         if_return(b, b.icmp("ne", code, const_int(I32, 0)), lambda: self._end(code, status, outputs))
 
     def _end(self, code: Value, status: Value, outputs: Value) -> None:
@@ -387,6 +396,10 @@ class _Stub:
         if number.number is not None and self.shapes.results[number.number].dims:
             return output
         return call_imported(self.b, f"numpy.{numpy_abi.RETURN}", [output], PTR)
+
+
+def _take_lock(b: Builder, thread: Value) -> None:
+    call_imported(b, "python.PyEval_RestoreThread", [thread])
 
 
 def _each(b: Builder, count: Value, body: Callable[[Value], None]) -> None:
