@@ -53,7 +53,7 @@ def _is_alone(op: Op) -> bool:
 def _is_product(op: Op) -> bool:
     """Whether it has a product that threads share: one whose operands are packed."""
     launches = [inner for inner in op.walk() if inner.name == "schedule.launch" and launch_kind(inner) == "contract"]
-    return any(stage.layout == "panels" for launch in launches for stage in launch_stages(launch))
+    return any(stage.layout in ("panel", "panels") for launch in launches for stage in launch_stages(launch))
 
 
 def _computes(op: Op) -> bool:

@@ -33,6 +33,7 @@ from tesserac.schedule.tiles import (
     best_block,
     best_split,
     given_block,
+    has_given_block,
     programs,
     segments,
 )
@@ -78,7 +79,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
     split_block = best_split(problem, machine) if chosen is None and _may_split(launch) else None
     block = accumulator_block(problem, machine) if summed else chosen or split_block or best_block(problem, machine)
     given = given_block(computing(launch)[0], block, problem, machine)
-    block = given or (block if summed or problem.laid_out else _of_one_vector(launch, block, machine))
+    block = given or (block if summed or problem.laid_out else _of_one_vector(launch, block, problem, machine))
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
     if machine.packs_operands:
@@ -98,14 +99,19 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
             because(launch, f"{count} segments of terms are programs of their own, joined at the end")
     if machine.packs_operands and given is None:
         units = machine.product_units(problem.dtype, problem.accum)
-        cut_product(launch, units, rows_first=problem.laid_out)
+        cut_product(launch, units, rows_first=problem.laid_out, whole_rows=_whole_rows(problem, machine))
         because(launch, "smaller ones where threads would have nothing to do")
         if _is_finished_in_registers(launch, machine):
             launch.attrs[STRIP] = strip = min(-(-STRIP_COLUMNS // units[1]) * units[1], block.columns)
             because(launch, f"{strip} columns are finished before the next ones")
 
 
-def _of_one_vector(launch: Op, block: Block, machine: Machine) -> Block:
+def _whole_rows(problem: Problem, machine: Machine) -> int:
+    """Of how many rows many are cut into whole units: only then is no panel that stays lower than others."""
+    return machine.register_block[0] if problem.left_stays else 0
+
+
+def _of_one_vector(launch: Op, block: Block, problem: Problem, machine: Machine) -> Block:
     """The block of a product that is known to have no more columns than a vector: a panel as wide as that, and in the
     room of one that is as wide as a register block twice as many terms."""
     columns, contract = launch_space(launch)[-2].constant, computing(launch)[0]
@@ -114,7 +120,8 @@ def _of_one_vector(launch: Op, block: Block, machine: Machine) -> Block:
     lanes = machine.vectors.vector_bits // product_types(contract)[1].bits
     if columns is None or columns > lanes:
         return block
-    return replace(block, columns=lanes, depth=2 * block.depth if machine.vectors.micro_vectors > 1 else block.depth)
+    deeper = machine.vectors.micro_vectors > 1 and not problem.left_stays
+    return replace(block, columns=lanes, depth=2 * block.depth if deeper else block.depth)
 
 
 def _is_finished_in_registers(launch: Op, machine: Machine) -> bool:
@@ -220,7 +227,19 @@ def problem_of(launch: Op, machine: Machine) -> Problem:
     known = machine.has_async_matrix_unit and _fits_tensor_copies(launch)
     run = launch.attrs.get(WHOLE_DIGITS)
     assert run is None or isinstance(run, int)
-    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes, known, run)
+    stays = _left_stays(launch, machine)
+    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes, known, run, stays)
+
+
+def _left_stays(launch: Op, machine: Machine) -> bool:
+    """Whether a panel of the left operand, which is packed when it is multiplied, stays in the first cache, and not one
+    of the right operand: of a product of two matrices that is no sum over iterations and has no blocks of its own."""
+    contract, *others = computing(launch)
+    if not machine.left_panel_bytes or machine.uses_tiles(*product_types(contract)):
+        return False
+    reaches = [read_reach(launch, contract, position) for position in (0, 1)]
+    plain = not any(reach is None or reach.digits for reach in reaches)
+    return plain and not has_given_block(contract) and not any(op.name == "form.accumulate" for op in others)
 
 
 def _fits_tensor_copies(launch: Op) -> bool:
@@ -263,7 +282,7 @@ def product_types(contract: Op) -> tuple[DType, DType]:
 def _stage_cpu(launch: Op, problem: Problem, machine: Machine) -> None:
     """The left block is packed by each program; the right operand too, unless it was laid out before the grid."""
     layout = operand_layout(machine, problem.dtype, problem.accum)
-    stage(launch, 0, layout, 1)
+    stage(launch, 0, "panel" if problem.left_stays else layout, 1)
     if problem.laid_out:
         because(launch, "the right operand is laid out once, before the grid")
     else:

@@ -62,6 +62,8 @@ class Cut:
 
 register_attribute("product_cut", Cut)
 
+MANY_ROWS = 16
+"""Units of rows of which one more or less does not show."""
 PROGRAM_TURNS = 2
 """Of tile programs with rows and columns: half of a block more packs little more."""
 
@@ -85,11 +87,14 @@ def _block(size: Dim, most: Dim, unit: Dim, count: Dim) -> Dim:
     return (unit * size.ceil_div(unit * count)).max(unit).min(most)
 
 
-def cut_product(launch: Op, units: tuple[int, int], *, rows_first: bool) -> None:
-    """Leaves the blocks of a product to its launch; those that it has now are the largest."""
+def cut_product(launch: Op, units: tuple[int, int], *, rows_first: bool, whole_rows: int = 0) -> None:
+    """Leaves the blocks of a product to its launch; those that it has now are the largest. Many rows are cut into units
+    of `whole_rows`, if there is such a number."""
     *outer, rows, columns, _ = launch_loops(launch)
     leads = product([loop.size for loop in outer if loop.kind == "parallel"])
     unit_rows, unit_columns = map(Dim.const, units)
+    if whole_rows:
+        unit_rows += rows.size.floor_div(MANY_ROWS * whole_rows).min(1) * (whole_rows - units[0])
     launch.attrs[CUT] = Cut(
         leads, rows.size, columns.size, rows.block, columns.block, unit_rows, unit_columns, rows_first, 1
     )

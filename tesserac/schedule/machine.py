@@ -108,11 +108,13 @@ class Machine:
 
     `packs_operands`: operands of products are copied into panels; elsewhere they are staged as they lie. `panel_bytes`
     are those of a row of a left block: a panel of the right operand of as many rows stays in the first cache, and the
-    left panels pass beside it. `columns` are rows of different sums that a program walks side by side where neighbours
-    in memory belong to different sums, `cheap_rows` those that a program of a map takes where an element is little
-    work. `carries_sums`: a program takes a block of a sum through the iterations of a loop. `takes_arguments`: results
-    may lie in the memory of arguments, which are not copied to a device. `compiles_loops`: loops of small launches are
-    machine code as a whole. `leaves_idle_loops`: a loop ends where its iterations have begun to change nothing.
+    left panels pass beside it. Where `left_panel_bytes` is not 0, these are the bytes of a row of a right block: a
+    panel of the left operand of as many rows stays in the first cache, and right panels pass from the second. `columns`
+    are rows of different sums that a program walks side by side where neighbours in memory belong to different sums,
+    `cheap_rows` those that a program of a map takes where an element is little work. `carries_sums`: a program takes a
+    block of a sum through the iterations of a loop. `takes_arguments`: results may lie in the memory of arguments,
+    which are not copied to a device. `compiles_loops`: loops of small launches are machine code as a whole.
+    `leaves_idle_loops`: a loop ends where its iterations have begun to change nothing.
     `calls`: functions that are called stay functions; elsewhere they are written out.
     `folds_places`: a program folds rows into places that integers say, one after the other. `warps` are those of a
     program, `column_warps` where it walks columns, and `registers` how many elements they hold at once; 0 where a
@@ -144,6 +146,7 @@ class Machine:
     residency: Residency | None = None
     matrix_unit: MatrixUnit | None = None
     panel_bytes: int = 0
+    left_panel_bytes: int = 0
     warps: int = 0
     column_warps: int = 0
     registers: int = 0
@@ -308,7 +311,9 @@ def as_found(described: Machine, code: Code, cores: int, caches: Sequence[int]) 
     near, second, last = (here or said for here, said in zip(caches, known, strict=True))
     if described.vectors == AVX512 and "avx512_vnni" in code.needs:
         described = replace(described, vectors=AVX512_VNNI, matrix_unit=VNNI)
-    described = replace(described, panel_bytes=_panel_bytes(described, near))
+    panel_bytes = _panel_bytes(described, near)
+    if panel_bytes < described.panel_bytes:
+        described = replace(described, panel_bytes=panel_bytes, left_panel_bytes=described.panel_bytes)
     return replace(described, code=code, cores=cores, near_bytes=near, second_bytes=second, last_bytes=last)
 
 

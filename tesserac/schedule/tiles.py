@@ -34,7 +34,8 @@ class Block:
 class Problem:
     """Nominal sizes of a product; `leads` is the number of products, `dtype` that of the operands, `laid_out` says that
     the right one is in panels already, `by_bytes` that matrix units of 8-bit numbers multiply, `known` that all sizes
-    are, and that tensor copies take both operands. A block of terms divides `run`, where there is one."""
+    are, and that tensor copies take both operands. A block of terms divides `run`, where there is one. `left_stays`: a
+    panel of the left operand stays in the first cache while panels of the right one pass."""
 
     leads: int
     rows: int
@@ -46,6 +47,7 @@ class Problem:
     by_bytes: bool = False
     known: bool = False
     run: int | None = None
+    left_stays: bool = False
 
     @property
     def narrow(self) -> bool:
@@ -61,6 +63,11 @@ CPU_ROWS = (24, 48, 96, 192)
 CPU_COLUMNS = (96, 192, 384)
 """Multiples of every register block's height and width, so that no panel belongs to two programs; the panels of the
 largest block stay in the second cache."""
+PASSING_COLUMNS, PASSING_ROWS = 512, 768
+"""Where panels of the right operand pass: half of the second cache holds those of so many columns, so the left operand
+is packed fewer times; with so many rows few programs pack the same columns."""
+WIDE = 256
+"""Columns of each thread from which on that packs those it has: fewer, and packing the left operand would show."""
 VECTORS_OF_BYTES = 512
 """Terms of a product of bytes that vectors multiply, at a time."""
 LARGE_CACHE = 2 << 20
@@ -149,6 +156,8 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     if machine.packs_operands:
         depth = _depth(problem, machine)
         few = [m for m in (*CPU_ROWS[:-1], few_rows(machine)) if m >= min(problem.rows, CPU_ROWS[-2])]
+        if problem.left_stays:
+            return _passing_blocks(problem, few, depth)
         rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = (KNOWN_BLOCKS if problem.known else ASYNC_BLOCKS) if machine.has_async_matrix_unit else WARP_BLOCKS
@@ -161,6 +170,12 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     return able
 
 
+def _passing_blocks(problem: Problem, few: list[int], depth: int) -> list[Block]:
+    """Those of panels that pass. Sums that are the result need no room in a cache."""
+    rows = few if problem.laid_out or problem.rows <= few[-1] else [PASSING_ROWS]
+    return [Block(m, n, depth) for m in rows for n in (*CPU_COLUMNS, PASSING_COLUMNS)]
+
+
 def _within_runs(blocks: list[Block], problem: Problem) -> list[Block]:
     """Those with no block of terms that crosses the end of a run of them."""
     return [block for block in blocks if problem.run is None or problem.run % block.depth == 0]
@@ -170,10 +185,16 @@ def _depth(problem: Problem, machine: Machine) -> int:
     """How many terms of panels stay in the first cache. Vectors of bytes are multiplied as fast as they are loaded:
     there the left operand stays beside the right one."""
     if not machine.uses_tiles(problem.dtype, problem.accum):
-        return machine.panel_bytes // element_bytes(problem.accum)
+        row_bytes = machine.left_panel_bytes if problem.left_stays else machine.panel_bytes
+        return row_bytes // element_bytes(problem.accum)
     by_vectors = machine.vectors is not None and machine.vectors.tiles == "vnni"
     depth = machine.panel_bytes // element_bytes(problem.dtype)
     return min(depth, VECTORS_OF_BYTES) if by_vectors else depth
+
+
+def has_given_block(contract: Op) -> bool:
+    """Whether the program says rows, columns or terms of a block."""
+    return not kernel_settings(contract).keys().isdisjoint(BLOCK_NAMES)
 
 
 def given_block(contract: Op, chosen: Block, problem: Problem, machine: Machine) -> Block | None:

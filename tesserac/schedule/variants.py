@@ -51,7 +51,9 @@ from tesserac.schedule.tiles import (
     FEWEST_TILED_BLOCK,
     LONG_RUN,
     MOST_ROWS,
+    PASSING_ROWS,
     VERY_FEW_ROWS,
+    WIDE,
     Block,
     Problem,
     candidates,
@@ -63,6 +65,8 @@ from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
 
 LOW_BLOCK = Block(64, 256, 64)
+MANY = 1 << 20
+"""Columns that are enough for any number of threads; times a number of rows they are no more than 64 bits have."""
 SMALL_OPERAND = 4096
 """Elements of a right operand that are laid out in less time than choosing between variants is worth."""
 
@@ -160,7 +164,8 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
     operand as it lies."""
     rows, most = launch_space(launch)[-3], few_rows(machine)
     known = rows.constant
-    if (known is not None and known > most) or not _read_directly(plain, launch, pack):
+    before_grid = known is not None and known > most and not _is_wide(launch, machine)
+    if before_grid or not _read_directly(plain, launch, pack):
         return [pack, launch], False
     lies = can_read_rows(plain, machine)
     if known is not None:
@@ -171,6 +176,8 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
         else:
             _schedule_few_rows(plain, known, machine)
         return [plain], lies
+    if problem_of(plain, machine).left_stays:
+        return _by_columns(pack, launch, plain, machine), lies
     choices, last = [(Predicate("at_least", rows, Dim.const(most + 1)), [pack, launch])], plain
     if lies:
         last = clone_op(plain, {})
@@ -182,6 +189,28 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
     _schedule_few_rows(plain, most, machine, FEW_ROWS_COLUMNS)
     because(plain, f"at most {most} rows: the right operand is laid out block by block")
     return [made], lies
+
+
+def _is_wide(launch: Op, machine: Machine) -> bool:
+    """Whether columns of a product of which left panels stay are known to be enough for each thread of all cores."""
+    columns = launch_space(launch)[-2].constant
+    return problem_of(launch, machine).left_stays and columns is not None and columns >= WIDE * machine.cores
+
+
+def _by_columns(pack: Op, launch: Op, plain: Op, machine: Machine) -> list[Op]:
+    """The same where panels of the left operand stay: threads that have enough columns each pack these, whatever the
+    number of rows."""
+    *_, rows, columns, _ = launch_space(launch)
+    few = (Dim.const(few_rows(machine) + 1) - rows).max(0).min(1)
+    choices = [(Predicate("each_thread", columns + few * MANY, Dim.const(WIDE)), [plain])]
+    if can_read_rows(plain, machine):
+        fewest = clone_op(plain, {})
+        schedule_fewest_rows(fewest)
+        choices.insert(0, (Predicate("at_least", Dim.const(FEWEST_ROWS), rows), [fewest]))
+    made = select(choices, [pack, launch], launch)
+    _schedule_few_rows(plain, PASSING_ROWS, machine, FEW_ROWS_COLUMNS)
+    because(plain, f"at most {few_rows(machine)} rows, or {WIDE} columns of each thread: each lays out those it has")
+    return [made]
 
 
 def _in_long_runs(fewest: Op, machine: Machine) -> tuple[Predicate, list[Op]]:

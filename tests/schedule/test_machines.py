@@ -152,11 +152,13 @@ def test_no_bit_depends_on_the_record() -> None:
 
 
 def test_panels_are_lower_where_the_first_cache_is_small() -> None:
-    """A panel of f32 is at most two thirds of it: 256 terms of 32 columns need 48 KiB."""
+    """A panel of f32 is at most two thirds of it: 256 terms of 32 columns need 48 KiB, those of 12 rows less."""
     code = Code("t", "c", "", ())
-    found = {size: as_found(X86_64_V4, code, 2, (size * KIB, 0, 0)).panel_bytes for size in (0, 32, 48, 64)}
-    assert found == {0: 1024, 32: 512, 48: 1024, 64: 1024}
-    assert as_found(X86_64_V3, code, 2, (32 * KIB, 0, 0)).panel_bytes == X86_64_V3.panel_bytes
+    found = {size: as_found(X86_64_V4, code, 2, (size * KIB, 0, 0)) for size in (0, 32, 48, 64)}
+    assert {size: record.panel_bytes for size, record in found.items()} == {0: 1024, 32: 512, 48: 1024, 64: 1024}
+    assert {size: record.left_panel_bytes for size, record in found.items()} == {0: 0, 32: 1024, 48: 0, 64: 0}
+    other = as_found(X86_64_V3, code, 2, (32 * KIB, 0, 0))
+    assert (other.panel_bytes, other.left_panel_bytes) == (X86_64_V3.panel_bytes, 0)
 
 
 def test_what_is_found_stands_in_the_place_of_what_is_described() -> None:

@@ -4,8 +4,8 @@ what the products of a tile program read.
     before  stages = []
     after   stages = [#staging<operand=0, layout="panels", depth=3>]
 
-On a GPU that is shared memory with `depth` copies in flight, on a CPU packed panels of the block. An operand that every
-program reads had better be laid out once, before the grid:
+On a GPU that is shared memory with `depth` copies in flight, on a CPU packed panels of the block, or one `panel` after
+the other. An operand that every program reads had better be laid out once, before the grid:
 
 stage_before_grid(contract, layout): a map of its own writes the right operand as panels.
 
@@ -21,7 +21,7 @@ from tesserac.schedule.dialect import Staging, launch_kind, launch_stages
 from tesserac.schedule.legality import IllegalSchedule
 from tesserac.schedule.views import copy_of
 
-LAYOUTS = ("panels", "rows", "tiles", "terms")
+LAYOUTS = ("panels", "panel", "rows", "tiles", "terms")
 
 
 def stage(launch: Op, operand: int, layout: str, depth: int) -> None:

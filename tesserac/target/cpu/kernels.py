@@ -19,7 +19,7 @@ from tesserac.target.cpu.bodies import emit_simple
 from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.groups import emit_vector_loop, short_loop
-from tesserac.target.cpu.micro import Walk, call_micro_kernel, packed_walk
+from tesserac.target.cpu.micro import NEAR, Walk, call_micro_kernel, packed_walk
 from tesserac.target.cpu.panels import LINE_BYTES, emit_pack
 from tesserac.target.cpu.row_products import emit_row_product
 from tesserac.target.cpu.running_chains import emit_chains
@@ -29,6 +29,7 @@ from tesserac.target.cpu.turned import emit_turn
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_else, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
+from tesserac.tile.cpu.product_ops import passes
 from tesserac.tile.cpu.target import TARGETS, Micro
 from tesserac.tile.cpu.tiles import is_turned
 from tesserac.tile.dialect import CODE, grid, kernel_memrefs, memref_type
@@ -193,7 +194,7 @@ def _walk(op: Op, micro: Micro) -> Walk:
     """How a register block goes through its operands: a left one that is not in panels is read as it lies."""
     left, packed = memref_type(op.operands[0]), packed_walk(micro)
     if left.layout == "panels":
-        return packed
+        return replace(packed, near=NEAR) if passes(op) else packed
     rows, terms = (stride.constant for stride in left.strides)
     assert rows is not None and terms is not None
     return Walk(rows, terms, packed.right)
@@ -202,21 +203,24 @@ def _walk(op: Op, micro: Micro) -> Walk:
 def _finished_block(frame: Frame, op: Op) -> None:
     """Into memory, or into scratch and from there as far as the result goes."""
     b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
-    scratch, memory = (frame.memories[op.operands[i]] for i in (5, 9))
-    depth, rows, columns = (frame.value(value) for value in op.operands[6:9])
-    at = (b.mul(frame.value(value), stride) for value, stride in zip(op.operands[10:], memory.strides, strict=True))
+    scratch, memory = (frame.memories[op.operands[i]] for i in (5, 13))
+    row, column, depth, done, rows, columns, elsewhere = (frame.value(value) for value in op.operands[6:13])
+    at = (b.mul(frame.value(value), stride) for value, stride in zip(op.operands[14:], memory.strides, strict=True))
     first = b.gep(memory.element, memory.start, reduce(b.add, at))
+    sums = b.gep(scratch.element, scratch.start, b.add(b.mul(row, scratch.strides[0]), column))
     panels, ahead = _panels(frame, op, micro), _ahead(frame, op, micro)
-    known = (memref_type(op.operands[9]).dims[-2].constant or 0) % micro.rows
+    known = (memref_type(op.operands[13]).dims[-2].constant or 0) % micro.rows
 
-    def compute(block: Value, stride: Value) -> None:
-        arguments = [*panels, block, stride, depth, const_i64(0)]
-        walk = packed_walk(micro)
-        call_micro_kernel(frame, micro, accum, arguments, rows, ahead, walk, finishes=True, known=known)
+    def compute(block: Value, stride: Value, wide: Micro = micro) -> None:
+        arguments, walk = [*panels, block, stride, depth, done], _walk(op, micro)
+        whole, height = wide != micro, 0 if wide != micro else known
+        call_micro_kernel(
+            frame, wide, accum, arguments, rows, ahead, walk, finishes=True, whole=whole, known=height
+        )  # fmt: skip
 
     def copy_row(row: Value, _: list[Value]) -> Sequence[Value]:
         """In vectors, then in fours, and the last ones by themselves."""
-        source = b.gep(scratch.element, scratch.start, b.mul(row, scratch.strides[0]))
+        source = b.gep(scratch.element, sums, b.mul(row, scratch.strides[0]))
         target = b.gep(memory.element, first, b.mul(row, memory.strides[-2]))
         wide, done = b.minimum_int(columns, const_i64(micro.columns)), const_i64(0)
 
@@ -232,15 +236,19 @@ def _finished_block(frame: Frame, op: Op) -> None:
         return []
 
     def cut() -> None:
-        compute(scratch.start, scratch.strides[0])
-        for_loop(b, const_i64(0), b.minimum_int(rows, const_i64(micro.rows)), const_i64(1), [], copy_row)
+        several, stride = b.icmp("sgt", columns, const_i64(micro.lanes)), scratch.strides[0]
+        narrow = replace(micro, columns=micro.lanes)
+        if_else(b, several, lambda: compute(sums, stride), lambda: compute(sums, stride, narrow))
+        wanted = b.select(here, b.minimum_int(rows, const_i64(micro.rows)), const_i64(0))
+        for_loop(b, const_i64(0), wanted, const_i64(1), [], copy_row)
 
+    here = b.icmp("eq", elsewhere, const_i64(0))
     low = b.binary("urem", rows, const_i64(frame.target.rest_rows))
     high = b.icmp("uge", rows, const_i64(micro.rows))
     filled = b.binary("or", high, b.icmp("eq", low, const_i64(0)))
     if known:
         filled = b.binary("or", filled, b.icmp("eq", rows, const_i64(known)))
-    whole = b.binary("and", filled, b.icmp("uge", columns, const_i64(micro.columns)))
+    whole = b.binary("and", b.binary("and", filled, here), b.icmp("uge", columns, const_i64(micro.columns)))
     if_else(b, whole, lambda: compute(first, memory.strides[-2]), cut)
 
 
@@ -256,10 +264,10 @@ def _panels(frame: Frame, op: Op, micro: Micro) -> list[Value]:
 
 def _ahead(frame: Frame, op: Op, micro: Micro) -> Value | None:
     """How many elements behind a line of a right panel the one of the next panel is that this block of rows asks for.
-    None where panels are scratch, which is near, and where a row of a panel is not two lines."""
+    None where panels are scratch, which is near, where a row of a panel is not two lines, and where panels pass."""
     right, i = frame.memories[op.operands[2]], frame.value(op.operands[1])
     line = LINE_BYTES * 8 // right.element.bits
-    if memref_type(op.operands[2]).space != "global" or micro.columns != 2 * line:
+    if passes(op) or memref_type(op.operands[2]).space != "global" or micro.columns != 2 * line:
         return None
     b = frame.b
     odd = b.mul(b.binary("and", i, const_i64(1)), const_i64(line))

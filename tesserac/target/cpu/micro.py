@@ -18,7 +18,8 @@ What is left of the rows of a block goes through a lower block of the same panel
     20 rows, blocks of 12, 8 and 4         rows 0 .. 11   one block of 12
                                            rows 12 .. 19  one of 8 in the next panel, whose other 4 rows are empty
 
-Panels that come from memory, packed before the launch, are asked for ahead. While a panel is multiplied, which all
+Right panels that pass a left one are asked for a few steps ahead, into the first cache. Those that come from memory,
+packed before the launch, and stay while left ones pass, are asked for by panels. While a panel is multiplied, which all
 rows of a block do one after the other, the next one comes into the second cache: even lines while the first block of
 rows is computed, odd ones while the second is.
 """
@@ -26,6 +27,7 @@ rows is computed, odd ones while the second is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.target.cpu.frame import Frame
@@ -39,17 +41,22 @@ from tesserac.target.llvm_types import I64, PTR, VOID, Value, const_i64, vector,
 from tesserac.tile.cpu.target import Micro
 from tesserac.types.dtype import DType
 
+NEAR = 16
+"""How many steps ahead a right panel that passes is asked for: 200 cycles, in which what is behind the second cache
+answers."""
 UNROLL = 4
 """Steps of k in one iteration of the main loop; two to eight are equally fast."""
 
 
 @dataclass(frozen=True)
 class Walk:
-    """How many elements apart the rows of a left operand are, its terms, and the terms of a right operand."""
+    """How many elements apart the rows of a left operand are, its terms, and the terms of a right operand; and how many
+    steps ahead the right one is asked for, into the first cache."""
 
     rows: int
     left: int
     right: int
+    near: int = 0
 
 
 def packed_walk(micro: Micro) -> Walk:
@@ -95,7 +102,9 @@ def micro_kernel(
 ) -> Function:
     """The function `(a, b, c, row stride of c, depth, done, ahead)` of a block of `height` rows, made once per module;
     one that `asks` for nothing has no `ahead`."""
-    walks = "" if walk == packed_walk(micro) else f"_by_{walk.rows}_{walk.left}_{walk.right}"
+    near = f"_near_{walk.near}" * (walk.near > 0)
+    packed = replace(walk, near=0) == packed_walk(micro)
+    walks = near if packed else f"_by_{walk.rows}_{walk.left}_{walk.right}{near}"
     name = f"micro_{accum}_{height}x{micro.columns}{walks}{'_ahead' * asks}{'_finished' * finishes}"
     found = frame.module.find_function(name)
     return found or _MicroKernel(frame.module, name, micro, accum, height, asks, finishes, walk).build()
@@ -166,6 +175,8 @@ class _MicroKernel:
             for step in range(count):
                 for ahead in self.ahead if count == UNROLL else ():
                     self._ask(right, ahead, step)
+                if count == UNROLL and self.walk.near:
+                    self._ask_near(right, step)
                 totals = self._step(left, right, step, totals)
             walking = [(left, self.walk.left), (right, self.walk.right)]
             return [*(self.b.gep(self.element, p, count * step) for p, step in walking), *totals]
@@ -177,6 +188,12 @@ class _MicroKernel:
         from the pointer that walks anyway: another one would be an accumulator less in registers."""
         place = self.b.gep(self.element, self.b.gep(self.element, right, ahead), step * self.walk.right)
         self.b.prefetch(place, near=2)
+
+    def _ask_near(self, right: Value, step: int) -> None:
+        """For the lines in the first cache of the step that is so many steps ahead."""
+        line = LINE_BYTES * 8 // self.element.bits
+        for column in range(0, self.micro.columns, line):
+            self.b.prefetch(self.b.gep(self.element, right, (step + self.walk.near) * self.walk.right + column))
 
     def _step(self, left: Value, right: Value, step: int, totals: Sequence[Value]) -> list[Value]:
         """One k: every accumulator continues its chain. Each left element is written just before what it is multiplied

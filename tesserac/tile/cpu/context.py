@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Op, Value
@@ -21,6 +22,9 @@ from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Stored, Tile, com
 from tesserac.tile.dialect import compute_scalar, memref_type
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.dtype import DType
+
+if TYPE_CHECKING:
+    from tesserac.tile.cpu.finished_products import Finished
 
 SCRATCH_ALIGNMENT = LINE_BYTES = 64
 
@@ -48,6 +52,10 @@ class Context:
         """Scratch that has a number for each row of a tile that lies turned."""
         self.done_stores: set[Op] = set()
         """Stores that the product before them has done."""
+        self.finished: dict[Op, Finished] = {}
+        """Products whose sums may go to the memory of the result at once."""
+        self.stores_elsewhere: dict[Op, Value] = {}
+        """Stores that are to be done only where this is not 0 at run time."""
         self._prologue = Block()
         self._open = [self._prologue, body]
         self._pure: dict[object, Value] = {}

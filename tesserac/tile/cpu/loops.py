@@ -14,7 +14,7 @@ from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import INDEX
 from tesserac.tile.cpu.context import Context, only_user
 from tesserac.tile.cpu.nests import Copy, lower_sinks
-from tesserac.tile.cpu.products import accumulator_scratch, is_zero, started_accumulator
+from tesserac.tile.cpu.products import accumulator_scratch, is_zero, offer_result, started_accumulator
 from tesserac.tile.cpu.reuse import in_scratch
 from tesserac.tile.cpu.tiles import Accumulator, LoweringError, Scalar, Stored, Tile, identity, leaves
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
@@ -179,6 +179,7 @@ def check_loads(ctx: Context, loop: Op) -> None:
 
 def lower_tree(ctx: Context, op: Op, lower_ops: LowerOps) -> None:
     check_loads(ctx, op)
+    offer_result(ctx, op)
     count, empty = ctx.value(op.operands[0]), [ctx.tile(v) for v in op.operands[1:]]
     scalars = [t for t in empty if isinstance(t, Scalar)]
     types = [t.value.type for t in scalars]

@@ -254,7 +254,13 @@ def _store(ctx: Context, op: Op, pending: _Pending) -> None:
         store_tiles(ctx, tile, memory, at)
         ctx.written(memory)
         return
-    pending.add(Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis))))
+    store = Store(tile, memory, at, tuple(p for p in at if isinstance(p, Axis)))
+    if (elsewhere := ctx.stores_elsewhere.get(op)) is None:
+        pending.add(store)
+        return
+    pending.flush()
+    with ctx.when(elsewhere, "ge", ctx.dim(1)):
+        lower_sinks(ctx, [store])
 
 
 def _axis(ctx: Context, op: Op) -> None:

@@ -23,14 +23,16 @@
     cpu.tile_product(a, b, k, j, c, rows, columns, depth, done) {dtype}
         All of a program's block: tiles `a` times tiles `b` from (k, j) on, into c, in pairs of tiles. Continues what
         stands there, or starts from +0 where `done` is 0. The order is that of the unit (`numerics/tiles.py`).
-    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done, rows, columns?) {micro, accum}
+    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done, rows, columns?) {micro, accum, passes?}
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..], or c[column.., row..] if rows of c lie side by side. Continues what stands
         there, or starts from +0 where `done` is 0. Each step rounds to `accum`. Of c only `rows` and `columns` are
         wanted: others may be left as they are. `a` may also be memory, rows by terms, of which it is known how far
-        apart they are.
-    cpu.finished_block(a, i, b, j, k, c, depth, rows, columns, memory, at...) {micro, accum}
-        The same from +0, plus +0, into memory from `at` on; by way of c where `rows` and `columns` do not fill it.
+        apart they are. `passes`: block j comes from behind the first cache, since j is counted fastest.
+    cpu.finished_block(a, i, b, j, k, c, row, column, depth, done, rows, columns, elsewhere, memory, at...)
+        {micro, accum, passes?}
+        The same, plus +0, into memory from `at` on, where `rows` and `columns` are left; by way of c[row.., column..],
+        which such a block then continues, where they do not fill it. Into c alone where `elsewhere` is not 0.
     cpu.row_product(a, at..., b, at..., c, rows, columns, depth, done) {left, right}
         c[i, j] continues its chain with a[i, k] * b[k, j] for ascending k, from +0 where `done` is 0. Both operands lie
         as they are, from the places given: `left` are the dims of i and k, `right` those of k and j, which is
@@ -149,6 +151,11 @@ def _verify_pack_groups(op: Op) -> None:
     require(op.attrs.get("does") in ("both", "list", "pack"), "lists places of rows, packs, or both", op)
 
 
+def passes(op: Op) -> bool:
+    """Whether panels of the right operand pass one of the left operand."""
+    return op.attrs.get("passes") is True
+
+
 def _verify_micro_kernel(op: Op) -> None:
     _verify_register_block(op)
     require_indices(op, 6, len(op.operands) - 6)
@@ -157,9 +164,10 @@ def _verify_micro_kernel(op: Op) -> None:
 
 def _verify_finished_block(op: Op) -> None:
     _verify_register_block(op)
-    memory = op.operands[9].type
+    memory = op.operands[13].type
     require(isinstance(memory, MemRefType) and memory.dtype == op.attrs["accum"], "writes sums as they are", op)
-    require_indices(op, 10)
+    require_indices(op, 6, 7)
+    require_indices(op, 14)
 
 
 def _verify_register_block(op: Op) -> None:

@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import math
 
-from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
-from tesserac.ir.index import constant_index
 from tesserac.ir.types import AxisType, TileType
 from tesserac.tile.cpu.context import Context
-from tesserac.tile.cpu.finished_products import Destination, take_store
+from tesserac.tile.cpu.finished_products import Destination, offer_store, take_store
 from tesserac.tile.cpu.group_panels import PackStep, group_tables, pack_groups
 from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
-from tesserac.tile.cpu.packed_elements import packed_elements
+from tesserac.tile.cpu.panels import Panels, pack, register_block_edge
+from tesserac.tile.cpu.passing_panels import left_stays, passing_blocks
 from tesserac.tile.cpu.reuse import in_scratch, is_costly
 from tesserac.tile.cpu.row_products import lower_row_product, reads_rows
 from tesserac.tile.cpu.rows_in_place import rows_in_place
@@ -37,20 +36,10 @@ from tesserac.tile.cpu.turned_products import (
     turned_accumulator,
 )
 from tesserac.tile.dialect import compute_scalar, gather_operands, memref_type, tile_type
-from tesserac.types.dtype import F32, F64, TF32, DType
+from tesserac.types.dtype import F32, F64, DType
 
 SET_BYTES = 4096
 """How far apart in memory the lines of one set of a first cache lie, on every processor that is known."""
-
-
-@dataclass(frozen=True)
-class Panels:
-    """An operand in panels: its rows start at `row`, its columns in `panel`, `offset` behind the edge of that one."""
-
-    memory: Value
-    row: Value
-    panel: Value
-    offset: Value | None
 
 
 def is_zero(tile: Tile) -> bool:
@@ -114,6 +103,10 @@ def lower_dot(ctx: Context, dot: Op) -> None:
         return
     micro = _micro(ctx, dot)
     rows, depth = ctx.extents(a.axes, a.type.shape)
+    if left_stays(dot):
+        passing_blocks(ctx, dot, micro, _right_panels(ctx, dot, micro), target)
+        ctx.tiles[dot.result] = target.finished()
+        return
     if lies_turned(a):
         left = Panels(stored_turned(ctx, a, micro), ctx.dim(0), ctx.dim(0), None)
     else:
@@ -188,7 +181,8 @@ def _finished_blocks(ctx: Context, dot: Op, to: Destination) -> None:
             row = ctx.index("mul", i, micro.rows)
             below = ctx.index("sub", rows.extent, row)
             at = (*outer, ctx.index("add", rows.start, row), ctx.index("add", columns.start, column))
-            operands = (left.memory, i, right.memory, panel, right.row, block, depth, below, behind, to.memory, *at)
+            sums = (block, zero, zero, depth, zero, below, behind, zero)
+            operands = (left.memory, i, right.memory, panel, right.row, *sums, to.memory, *at)
             ctx.builder.op("cpu.finished_block", operands, attrs={"micro": micro, "accum": accum})
     ctx.written(to.memory)
     ctx.tiles[dot.result] = Stored(tile_type(dot.result), block, (None, None), _result_axes(ctx, dot))
@@ -218,6 +212,15 @@ def _row_sums(ctx: Context, micro: Micro, left: Panels, target: Accumulator, row
         row = ctx.index("mul", i, micro.rows)
         operands = (left.memory, i, target.memory, row, depth, target.done)
         ctx.builder.op("cpu.panel_sum", operands, attrs={"width": micro.rows})
+
+
+def offer_result(ctx: Context, tree: Op) -> None:
+    """Lets the product that a tree is made of write the result itself, if that is all that becomes of it."""
+    part = tree.regions[0].block.terminator.operands[0].defining_op
+    chain = part is not None and part.name == "tile.for" and len(part.results) == 1
+    dot = part.regions[0].block.terminator.operands[0].defining_op if part is not None and chain else None
+    if len(tree.results) == 1 and dot is not None and dot.name == "tile.dot" and left_stays(dot):
+        offer_store(ctx, tree, dot, _micro(ctx, dot))
 
 
 def _micro(ctx: Context, dot: Op) -> Micro:
@@ -351,22 +354,6 @@ def _packed(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels
     return Panels(memory, zero, zero, None)
 
 
-def pack(
-    ctx: Context,
-    tile: Tile,
-    memory: Value,
-    start: tuple[Value, Value],
-    extents: tuple[Value, Value],
-    total: Value,
-    width: int,
-    transposed: bool,
-) -> None:
-    """Writes a tile into panels, from (row, column) `start` on."""
-    block, across = packed_elements(ctx, tile, transposed=transposed)
-    attrs = {"width": width, "across": across, "shorten": tile.type.dtype == TF32}
-    ctx.builder.op("cpu.pack", (memory, *start, *extents, total), attrs=attrs, blocks=[block])
-
-
 def _register_blocks(
     ctx: Context,
     micro: Micro,
@@ -387,15 +374,8 @@ def _register_blocks(
         with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
             row = ctx.index("mul", i, micro.rows)
             blocks = (left.memory, i, right.memory, panel, right.row, target.memory)
-            extents = (row, column, depth, target.done, rows, *_edge(micro, whole))
+            extents = (row, column, depth, target.done, rows, *register_block_edge(micro, whole))
             ctx.builder.op("cpu.micro_kernel", (*blocks, *extents), attrs={"micro": micro, "accum": accum})
-
-
-def _edge(micro: Micro, columns: Value) -> tuple[Value, ...]:
-    """The columns that are wanted, where the last panel may have no more than one vector of them."""
-    known = constant_index(columns)
-    rest = 1 if known is None else known % micro.columns
-    return (columns,) if 0 < rest <= micro.lanes < micro.columns else ()
 
 
 def _panel_by_panel(
@@ -430,7 +410,7 @@ def _panel_by_panel(
         with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
             row = ctx.index("mul", i, micro.rows)
             blocks = (left.memory, i, memory, zero, zero, target.memory)
-            extents = (row, column, depth, target.done, rows, *_edge(micro, columns))
+            extents = (row, column, depth, target.done, rows, *register_block_edge(micro, columns))
             ctx.builder.op("cpu.micro_kernel", (*blocks, *extents), attrs={"micro": micro, "accum": accum})
 
 
