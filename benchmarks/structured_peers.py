@@ -245,6 +245,8 @@ def in_turns(text: str) -> None:
     """Of the cases whose name has the text: every library that is there, each in turn with the others."""
     for case in (case for case in CASES if text in case.name):
         calls = {"by hand": of_tessera(case.hand, case)} if case.hand else {}
+        for call in calls.values():
+            call()  # compiles: how often it is repeated in a turn follows from the time of a warm call
         for library, make in MAKERS.items():
             try:
                 calls[library] = make(code_of(library, case) or "missing", case)
