@@ -25,6 +25,7 @@ from tessera.errors import (
     kind_of,
     shown_number,
 )
+from tessera.operator import Operator
 from tessera.signature import Signature, TensorSpec
 from tessera.sizes import Size, SizeError
 from tessera.values import MASKED, copied_in_order, is_masked, viewed
@@ -117,6 +118,8 @@ def _as_array(function: str, spec: TensorSpec, value: object) -> AnyArray:
         expected = "an array" if spec.sizes else _SCALARS.get(numpy_dtype(spec.dtype).kind, "a number")
         made = isinstance(value, list | tuple) and bool(spec.sizes)
         how = (f"made of the list: `numpy.array({spec.name}, dtype={_spelled(spec)})`",) if made else ()
+        if isinstance(value, Operator):
+            how = (f"its matrix: `{spec.name}.to_dense()`",)
         raise _misfit(WRONG_KIND, function, spec, f"is {kind_of(value)}, not {expected}", how)
     if array.dtype != numpy_dtype(spec.dtype):
         known = array.dtype.kind in "biufc" and hasattr(value, "astype")

@@ -88,7 +88,7 @@ def reason_of(error: OSError | ValueError) -> str:
 def kind_of(value: object) -> str:
     """What a value is, for a message."""
     name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
 def shown_number(value: complex) -> str:

@@ -52,6 +52,9 @@ _CONSTRUCTORS = {
     "direct_sum": ("a, b", "op.direct_sum(a, b)"),
 }
 
+_OF_FUNCTIONS = ("implicit", "jacobian")
+"""Constructors of the language that take functions, which Python has no way to hand over."""
+
 
 @cache
 def _module(device: str) -> Module:
@@ -75,9 +78,19 @@ def from_scipy(matrix: Any) -> Operator:
     return cast("Operator", _module(CPU)["coo"](rows, columns, entries.data, width, height))
 
 
+def _instead(name: str) -> str:
+    from tessera.operator import Operator
+
+    if name in _OF_FUNCTIONS:
+        return f"a function of the language makes `op.{name}` of its own functions, and applies it"
+    if hasattr(Operator, name) and not name.startswith("_"):
+        return f"it is a method of operators, `A.{name}`"
+    return f"there are {', '.join(_CONSTRUCTORS)}, from_scipy"
+
+
 def __getattr__(name: str) -> Callable[..., object]:
     if name not in _CONSTRUCTORS:
-        raise AttributeError(f"`tessera.op` has no `{name}`; there are {', '.join(_CONSTRUCTORS)}, from_scipy")
+        raise AttributeError(f"`tessera.op` has no `{name}`; {_instead(name)}")
 
     def made(*arguments: object, **named: object) -> object:
         device = device_of((*arguments, *named.values()))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tesserac.base.source import Span
 from tesserac.base.targets import taken_on
 from tesserac.check.model import typed
+from tesserac.check.model.specs import OperatorSpec, Signature
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
 from tesserac.diag.codes.kernels import E0513
 from tesserac.diag.codes.names import E0217
 from tesserac.diag.codes.runtime import E0925
 from tesserac.diag.diagnostic import Code, Diagnostic
 from tesserac.diag.sink import Sink
+from tesserac.entry.interface import OF_FUNCTIONS
 from tesserac.graph.devices import DevicesMissing
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.passes.fix_sizes import SizesDemanded
@@ -21,7 +23,7 @@ from tesserac.graph.passes.inline import written_symbol
 from tesserac.ir.core import Op
 from tesserac.ir.forms import Guard
 from tesserac.ir.kernels import kernel_schedule
-from tesserac.syntax import ast
+from tesserac.types.ty import TensorType, Type
 
 if TYPE_CHECKING:
     from tesserac.schedule.legality import ImpossibleSchedule
@@ -58,11 +60,23 @@ def one_error(code: Code, at: Span, *, label: str = "", **values: str) -> Progra
     return ProgramError(sink.diagnostics)
 
 
-def no_fit(function: ast.FunctionDef) -> tuple[Diagnostic, ...]:
-    sink = Sink()
+def no_fit(signature: Signature, given: Sequence[Type]) -> tuple[Diagnostic, ...]:
+    sink, function = Sink(), signature.node
     label = "what is known while compiling is of another kind than declared"
-    sink.error(E0217, at=function.name_span, name=function.name, label=label)
+    draft = sink.error(E0217, at=function.name_span, name=function.name, label=label)
+    for parameter, type_ in zip(signature.parameters, given, strict=True):
+        if isinstance(parameter.spec, OperatorSpec) and isinstance(type_, TensorType):
+            made = "`op.dense(m)` is that of a matrix, `op.diag(d)` of a vector; from Python `tessera.op.dense(m)`"
+            draft.remark(f"`{parameter.name}` is an operator: {made}")
     return sink.diagnostics
+
+
+def stays_inside_remarks(what: str) -> Iterator[str]:
+    """What to do instead, where a result is something that a caller cannot be given."""
+    if what == OF_FUNCTIONS:
+        yield "functions stay inside the language: apply it where it is made, or give its matrix, `to_dense(A)`"
+    elif what.startswith("function"):
+        yield "functions stay inside the language: call it where it is made, as in `vjp(f, x)[1](dy)`"
 
 
 def sizes_refused(function: typed.TypedFunction, guard: Guard) -> tuple[Diagnostic, ...]:

@@ -40,6 +40,7 @@ from tesserac.driver.refusals import (
     one_error,
     sizes_missing,
     sizes_refused,
+    stays_inside_remarks,
 )
 from tesserac.entry.interface import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.entry.specialize import argument_types
@@ -235,7 +236,8 @@ class Session:
         found = checked.result.checker.definer(name)
         if found is None:
             raise NoSuchFunction(name)
-        instance = checked.result.instantiate(name, *argument_types(checked.result, name, chosen))
+        types, sizes = argument_types(checked.result, name, chosen)
+        instance = checked.result.instantiate(name, types, sizes)
         if instance.function is not None:
             return instance.function
 
@@ -248,7 +250,7 @@ class Session:
         from tesserac.driver.mending import with_mending_fixes
 
         said = with_mending_fixes(instance.diagnostics, source, check)
-        raise ProgramError(said or no_fit(found[0].names.function(found[1])))
+        raise ProgramError(said or no_fit(found[0].own_signature(found[1]), types))
 
     def _sound(self, source: SourceFile) -> Checked:
         checked = self.check(source)
@@ -396,8 +398,8 @@ class Session:
         except NotReturnable as problem:
             sink = Sink()
             draft = sink.error(E0299, at=function.span, feature=f"a result that is {problem}, called from outside")
-            if str(problem).startswith("function"):
-                draft.remark("functions stay inside the language: call it where it is made, as in `vjp(f, x)[1](dy)`")
+            for remark in stays_inside_remarks(str(problem)):
+                draft.remark(remark)
             raise StaysInside(sink.diagnostics) from None
 
     def gpu_program(

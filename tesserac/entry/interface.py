@@ -51,6 +51,7 @@ from tesserac.types.ty import (
     BoolType,
     DictType,
     FloatType,
+    FunctionType,
     IntType,
     NoneType,
     OperatorType,
@@ -58,6 +59,7 @@ from tesserac.types.ty import (
     StrType,
     StructType,
     TensorType,
+    TransformType,
     TupleType,
     Type,
 )
@@ -201,6 +203,10 @@ def _constant(type_: Type, otherwise: Static | Missing) -> Static | Missing:
     return otherwise
 
 
+OF_FUNCTIONS = "an operator that is made of functions"
+"""What a result is that `op.implicit` or `op.jacobian` made."""
+
+
 def returned_of(type_: Type, module: str) -> Returned:
     """How a result is put together from the values that compiled code returns. Raises NotReturnable."""
     match type_:
@@ -228,6 +234,9 @@ def returned_of(type_: Type, module: str) -> Returned:
 
 
 def _part_of_operator(type_: Type, module: str) -> Returned:
-    """A number that takes the dtype it meets does so again where the operator comes back."""
+    """A number that takes the dtype it meets does so again where the operator comes back. Raises NotReturnable for one
+    that is made of functions, whose code a caller has nowhere to keep."""
+    if isinstance(type_, FunctionType | TransformType):
+        raise NotReturnable(OF_FUNCTIONS)
     is_number = isinstance(type_, FloatType) and type_.value is None
     return Returned("number", (VALUE,)) if is_number else returned_of(type_, module)

@@ -103,6 +103,18 @@ WRONG = [
     ("E0801", "op.dense(m, diagonal=True)"),
     ("E0205", "logdet(op.eye(N), x)"),
     ("E0210", "as_matrix(op.dense(m))"),
+    ("E0210", "eigh(op.dense(m.T @ m))[0]"),
+    ("E0210", "svd(op.dense(m))[1]"),
+    ("E0210", "pinv(op.dense(m))"),
+    ("E0210", "lstsq(op.dense(m), y)"),
+    ("E0210", "matrix_power(op.dense(m.T @ m), 2)"),
+    ("E0210", "matmul(op.dense(m), x)"),
+    ("E0210", "op.dense(m).transpose()"),
+    ("E0210", "op.eye(N) * op.eye(N)"),
+    ("E0208", "op.eye(N).dagger"),
+    ("E0208", "op.dense(m).rank()"),
+    ("E0208", "op.matrix(m)"),
+    ("E0201", "eigs(op.eye(N))"),
 ]
 
 

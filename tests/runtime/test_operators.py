@@ -230,9 +230,25 @@ def test_every_format_of_scipy_is_taken() -> None:
             assert np.array_equal(A @ x, dense @ x) and np.array_equal(A.to_scipy().toarray(), dense), name
 
 
-def test_an_operator_of_functions_stays_inside() -> None:
-    with pytest.raises(tessera.TesseraError, match="E0299"):
+def test_an_operator_of_functions_stays_inside_and_says_what_to_do() -> None:
+    with pytest.raises(tessera.TesseraError, match="E0299") as caught:
         tessera.compile(PROGRAM).hidden(np.ones(2, "f4"))
+    assert "an operator that is made of functions" in str(caught.value) and "to_dense(A)" in str(caught.value)
+    with pytest.raises(AttributeError, match=r"a function of the language makes `op\.jacobian`"):
+        tessera.op.jacobian  # noqa: B018
+
+
+def test_an_array_for_an_operator_and_an_operator_for_an_array_are_told() -> None:
+    m = tessera.compile(PROGRAM + "def plain(a: Tensor[2, 2, f32]): return a\n")
+    with pytest.raises(tessera.TesseraError, match=r"`A` is an operator: `op\.dense\(m\)`"):
+        m.applied(np.eye(2, dtype="f4"), np.ones(2, "f4"))
+    with pytest.raises(tessera.TesseraError, match="is an Operator, not an array") as caught:
+        m.plain(tessera.op.dense(np.eye(2, dtype="f4")))
+    assert "its matrix: `a.to_dense()`" in str(caught.value)
+    with pytest.raises(AttributeError, match=r"it is a method of operators, `A\.solve`"):
+        tessera.op.solve  # noqa: B018
+    with pytest.raises(AttributeError, match="there are eye, "):
+        tessera.op.nothing  # noqa: B018
 
 
 @pytest.mark.one_in(12)

@@ -209,6 +209,8 @@ def _scaled(body: Body, callee: Callee, given: Given, reciprocal: bool) -> typed
             draft = body.sink.error(E0210, at=number.span, expected=expected, found=type_text(number.type))
             if isinstance(number.type, TensorType) and not reciprocal:
                 draft.remark("`A @ x` applies an operator")
+            if isinstance(number.type, OperatorType) and not reciprocal:
+                draft.remark("`A @ B` is the product of operators, B first")
         return body.error(callee.span)
     return pool.value(scaled(pool, *parts, tree), callee.span)
 

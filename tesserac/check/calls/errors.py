@@ -18,7 +18,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, storage_text, type_text
 from tesserac.check.model.specs import ListSpec, OptionalSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.names.cascades import DECLARED
-from tesserac.check.names.foreign_operators import ITS_MATRIX
+from tesserac.check.names.foreign_operators import ITS_MATRIX, for_operators
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import trace
 from tesserac.check.state.arguments import Callee
@@ -107,7 +107,7 @@ def explain_misfit(
         if isinstance(spec, TensorSpec) and isinstance(misfit.found, FloatType | IntType):
             draft.remark("a number becomes a tensor without dims by `cast`, which says its dtype: `cast(0.5, f32)`")
         if isinstance(spec, TensorSpec) and isinstance(misfit.found, OperatorType):
-            draft.remark(ITS_MATRIX)
+            draft.remark(for_operators(callee.name) or ITS_MATRIX)
     pair = exchanged(body, values, [value.type for value in values], lambda types: binds(body, signature, types))
     if pair is not None:
         suggest_exchange(body, draft, pair)

@@ -10,6 +10,7 @@ _BLOCKS = "`op.block([[A, B], [C, D]])`; `[[A], [B]]` stands one below the other
 _KRYLOV = "`gmres(A, b)`, or `cg(A, b)` where A is positive definite; a result carries its residual"
 _SAID = "said where the operator is made: `op.dense(M, psd=True)`, `self_adjoint=True`, `unitary=True`"
 _QUADRATIC = "`sum(b * solve(A, b))` and `logdet(A)`"
+_SPECTRAL = "`spectral(A)`, whose parts are `.U`, `.S` and `.V`: eigenvalues where A is known to be self-adjoint"
 _LARGEST = "`lanczos(A, count=k)`, or `spectral(A)` for all"
 
 ITS_MATRIX = "`to_dense(A)` is the matrix of an operator"
@@ -51,12 +52,14 @@ CONSTRUCTORS = {
     "coo_matrix": "`op.coo(rows, columns, values, N)`",
     "csr_matrix": "`op.csr(starts, columns, values, N)`",
     "identity": "`op.eye(N)`",
+    "matrix": "`op.dense(M)`",
 }
 """After `op.`, or after the name of one of the libraries."""
 QUESTIONS = {
     "bicg": _KRYLOV,
     "bicgstab": _KRYLOV,
     "cgs": _KRYLOV,
+    "eigs": "`eigvals(to_dense(A))`; `spectral(A)` where A is known to be self-adjoint",
     "eigsh": _LARGEST,
     "expm_multiply": "`expm(A) @ x`, or `expm_action(A, x, t)[0]`, by Krylov's method",
     "inv_quad": "`sum(b * solve(A, b))`",
@@ -72,6 +75,7 @@ ATTRIBUTES = {
     "add_diagonal": "`A + op.diag(d)`",
     "add_jitter": "`A + 1e-4 * op.eye(N)`",
     "conjugate": "`conj(A)`",
+    "dagger": "`A.H`",
     "dot": "`A @ x`",
     "evaluate": "`to_dense(A)`",
     "inv_matmul": "`solve(A, b)`",
@@ -81,6 +85,7 @@ ATTRIBUTES = {
     "matmul": "`A @ X`",
     "matvec": "`A @ x`",
     "mv": "`A @ x`",
+    "rank": "`matrix_rank(to_dense(A))`",
     "rmatmat": "`A.H @ Y`",
     "rmatvec": "`A.H @ y`",
     "t": "`A.T`",
@@ -93,8 +98,17 @@ OF_TENSORS = {
     "block_diag": "`op.direct_sum(A, B)`",
     "column_stack": _BLOCKS,
     "concat": _BLOCKS,
+    "eigh": _SPECTRAL,
+    "eigvalsh": _SPECTRAL,
     "hstack": _BLOCKS,
+    "lstsq": "`pseudoinverse(A) @ b`, or `lsqr(A, b)` without a matrix",
+    "matmul": "`A @ x`",
+    "matrix_power": "`A ** n`",
+    "permute": "`A.T`, or `A.H`, which conjugates too",
+    "pinv": "`pseudoinverse(A)`",
     "stack": _BLOCKS,
+    "svd": _SPECTRAL,
+    "svdvals": _SPECTRAL,
     "vstack": _BLOCKS,
 }
 """Functions that take tensors and no operators, and what there is of these."""
