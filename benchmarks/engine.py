@@ -23,7 +23,7 @@ from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
 from tesserac.types.ty import TensorType
 
-NODES, TURNS, SEEDS = 100, 5, 12
+NODES, TURNS, SEEDS = 100, 25, 12
 N = Dim.sym("N")
 SYMBOLS = [Dim.sym(name) for name in "ABCDE"]
 NUMBERS = [Dim.const(size) for size in (8, 64, 100, 1024)]
