@@ -70,9 +70,9 @@ def lost_work(launch: Op, machine: Machine) -> int:
     """What could have been computed meanwhile by products of the compiler's own, where a program multiplies blocks of
     memory and nothing that it has computed: those have variants for their sizes, panels that all programs share, and
     warps that finish a block while others begin the next. Programs took 1.05 to 1.15 times as long, of two products on
-    a GPU twice, of one row five times. A GPU cuts a program of one product as it does a product."""
-    least = 2 if machine.warps else 1
-    kernels = [op for op in launch.body.ops if op.name == KERNEL and _multiplies_memory(op, least)]
+    a GPU twice, of one row five times. A GPU cuts a program of one product of known sizes as it does a product; of
+    others it has one cut, where a product has five: 64 rows took twice as long."""
+    kernels = [op for op in launch.body.ops if op.name == KERNEL and _multiplies_memory(op, _fewest(op, machine))]
     lost = sum(_work_of_products(op, machine) for op in kernels) // 2
     waiting = (_waiting_work(op, machine) + _widened_work(op, machine) for op in launch.body.ops if op.name == KERNEL)
     return lost + WAITED * sum(waiting)
@@ -117,6 +117,12 @@ def _is_of_memory(value: Value) -> bool:
     if made is None:
         return True
     return made.name in ("form.map", "form.view", "form.gather") and all(map(_is_of_memory, made.operands))
+
+
+def _fewest(kernel: Op, machine: Machine) -> int:
+    """How many products of a program lose by it."""
+    dims = (kernel_programs(kernel), *spanning(kernel).values())
+    return 2 if machine.warps and all(dim.constant is not None for dim in dims) else 1
 
 
 def _multiplies_memory(kernel: Op, least: int) -> bool:

@@ -15,7 +15,7 @@ from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES
-from tesserac.schedule.machine import AARCH64
+from tesserac.schedule.machine import AARCH64, SM_90A
 from tests.schedule.test_given_schedules import levels
 
 ROWS = """
@@ -239,3 +239,36 @@ def f(x: Tensor[S, 600, f32], g: Tensor[S, 600, f32]):
     count = [sum(op.name == "form.reduce" for op in made.forms.walk()) for made in (rows, plain)]
     launches = [op for op in rows.schedule.walk() if op.name == "schedule.launch"]
     assert len(launches) == 1 and count[0] == count[1]
+
+
+PRODUCT = """
+def of_known(x: Tensor[512, 512, f32], w: Tensor[512, 512, f32], b: Tensor[512, f32]):
+    return {}
+
+def of_run(x: Tensor[M, K, f32], w: Tensor[K, N, f32], b: Tensor[N, f32]):
+    return matmul_gelu(x, w, b)
+"""
+BACK = "matmul_gelu(x, w, b), grad(lambda x, w: sum(matmul_gelu(x, w, b) ** 2), wrt=(0, 1))(x, w)"
+
+
+def products(body: str) -> int:
+    return sum(op.name == "form.contract" for op in levels(PRODUCT.format(body), SM_90A, "of_known").forms.walk())
+
+
+@pytest.mark.one_in(4)
+def test_what_a_derivative_computes_again_is_not_computed_in_tiles_too(tmp_path: Path) -> None:
+    """Of known sizes the program of one product is cut as a product is; of sizes of the run it has one cut."""
+    alone, back, run = (
+        told(PRODUCT.format(body), tmp_path, function, "cuda:sm_90a")[0]
+        for body, function in (("matmul_gelu(x, w, b)", "of_known"), (BACK, "of_known"), (BACK, "of_run"))
+    )
+    assert "matmul_gelu` takes kernel `_gelu_by_blocks`" in alone
+    assert "does not take kernel `_gelu_by_blocks`" in back and "beside what the caller computes of it anyhow" in back
+    assert products(BACK) == 3, "one forward, and one for each operand"
+    assert "does not take kernel `_gelu_by_blocks`: it would cost" in run and "anyhow" not in run
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("other", "count"), [("wide_product(x, w)", 1), ("wide_product(w, x)", 2)])
+def test_only_equal_values_are_shared(other: str, count: int) -> None:
+    assert products(f"matmul_gelu(x, w, b), {other}") == count

@@ -58,9 +58,9 @@ def text(way: str) -> str:
     return PRODUCT.format(own=own, call=call)
 
 
-def levels(program: str, machine: Machine) -> Levels:
+def levels(program: str, machine: Machine, function: str = "f") -> Levels:
     session, source = Session(verify=True), SourceFile("m.tess", program)
-    return session.levels(source, session.function(source, "f"), machine)
+    return session.levels(source, session.function(source, function), machine)
 
 
 @pytest.mark.one_in(3)

@@ -36,7 +36,7 @@ from tesserac.graph.applying import apply_operator
 from tesserac.graph.dialect import KERNEL_CALL, Alternative, alternatives_of, program_of, runs
 from tesserac.graph.passes.choose_rewrites import refusal, tell, undecided
 from tesserac.graph.passes.inline import erase_unreached, inline_call
-from tesserac.graph.passes.mean_kernels import kernel_calls, kernels_as_meant, mean, meaning_cost
+from tesserac.graph.passes.mean_kernels import kernel_calls, kernels_as_meant, mean, meaning_cost, rest_cost
 from tesserac.graph.passes.place_kernels import Tiles, keep_both, place_kernels, try_kernel
 from tesserac.graph.substitute import copy_block
 from tesserac.ir.builder import Builder
@@ -98,13 +98,13 @@ def _choose(module: Module, function: Op, call: Op, tiles: Tiles) -> None:
         else:
             choices.append(found)
     best = min(choices, key=lambda choice: choice.cost, default=None)
-    plain = _meaning_cost(module, call, tiles) if best is not None else 0
+    plain, beside = _meaning_cost(module, call, tiles) if best is not None else (0, "")
     for choice in choices:
         if choice is not best:
             tell(function, callee, choice.way, False, f"`{best.way.kernel}` costs less" if best else "")
     if best is None or best.cost > TIE * plain:
         if best is not None:
-            tell(function, callee, best.way, False, f"it would cost {_compared(best.cost, plain)}")
+            tell(function, callee, best.way, False, f"it would cost {_compared(best.cost, plain)}{beside}")
         if program_of(callee) is None:
             mean(module, function, call)
         return
@@ -136,9 +136,14 @@ def _try(module: Module, call: Op, way: Alternative, tiles: Tiles) -> _Choice | 
     return why or _Choice(way, sum(placement.cost for placement in placed), open_)
 
 
-def _meaning_cost(module: Module, call: Op, tiles: Tiles) -> int:
-    """What the body of a function costs on the target, kernels that it calls itself among it."""
-    return meaning_cost(module, call, [place_kernels(tiles), kernels_as_meant, *tiles.passes], tiles.cost)
+def _meaning_cost(module: Module, call: Op, tiles: Tiles) -> tuple[int, str]:
+    """What the body of a function costs on the target, kernels that it calls itself among it; and what to tell of that
+    where the caller computes parts of it anyhow."""
+    passes = [place_kernels(tiles), kernels_as_meant, *tiles.passes]
+    whole, rest = (cost(module, call, passes, tiles.cost) for cost in (meaning_cost, rest_cost))
+    if rest is None or rest >= whole:
+        return whole, ""
+    return rest, " beside what the caller computes of it anyhow"
 
 
 # ------------------------------------------------------------------------------------------------ sizes of the run

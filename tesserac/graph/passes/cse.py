@@ -80,9 +80,14 @@ def _earlier(op: Op, seen: Seen) -> Op | None:
 
 
 def _key(op: Op) -> Hashable:
-    """Attributes by their text: `1`, `1.0` and `true` are equal in Python, `0.0` and `-0.0` too."""
+    return expression_key(op, op.operands)
+
+
+def expression_key(op: Op, operands: Hashable) -> Hashable:
+    """What an operation does with operands. Attributes by their text: `1`, `1.0` and `true` are equal in Python, `0.0`
+    and `-0.0` too."""
     attrs = tuple(sorted((name, print_attr(value)) for name, value in op.attrs.items() if name != COUNTER))
-    return op.opdef.name, op.operands, attrs, tuple(v.type for v in op.results)
+    return op.opdef.name, operands, attrs, tuple(v.type for v in op.results)
 
 
 def _body_key(op: Op) -> tuple[tuple[Value, ...], str]:

@@ -25,9 +25,10 @@ from collections.abc import Callable, Sequence
 
 from tesserac.graph.dialect import KERNEL_CALL, runs
 from tesserac.graph.passes.inline import erase_unreached, inline_call
+from tesserac.graph.shared_values import take_shared
 from tesserac.graph.substitute import copy_block
 from tesserac.ir.calls import CALLED, call_dims
-from tesserac.ir.core import OPDEFS, Attr, Module, Op, Region
+from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region
 from tesserac.ir.passes import GRAPH, Pass, pass_, run_passes
 
 
@@ -56,12 +57,23 @@ def mean(module: Module, function: Op, call: Op) -> None:
 def meaning_cost(module: Module, call: Op, passes: Sequence[Pass], cost: Callable[[Module], int]) -> int:
     """What the body of a function or kernel costs once the passes have taken it to forms."""
     callee = module.lookup(str(call.attrs["callee"]))
+    return _cost(module, callee, copy_block(callee.body, {}, call_dims(call)), passes, cost)
+
+
+def rest_cost(module: Module, call: Op, passes: Sequence[Pass], cost: Callable[[Module], int]) -> int | None:
+    """The same where the caller is at hand for what it computes itself, as a derivative does: what is left then; None
+    where it computes nothing of it."""
+    callee = module.lookup(str(call.attrs["callee"]))
+    body = copy_block(callee.body, {}, call_dims(call))
+    return _cost(module, callee, body, passes, cost) if take_shared(body, call) else None
+
+
+def _cost(module: Module, callee: Op, body: Block, passes: Sequence[Pass], cost: Callable[[Module], int]) -> int:
     others = module.clone()
     for op in others.ops:
         op.attrs["entry"] = False
         op.attrs.pop(CALLED, None)
-    attrs: dict[str, Attr] = {"sym_name": f"{callee.symbol}.cost", "params": callee.attrs["params"]}
-    attrs |= {"entry": True, "guards": ()}
-    body = copy_block(callee.body, {}, call_dims(call))
+    params = tuple(f"x{place}" for place in range(len(body.args)))
+    attrs: dict[str, Attr] = {"sym_name": f"{callee.symbol}.cost", "params": params, "entry": True, "guards": ()}
     others.block.append(Op(OPDEFS["graph.func"], (), (), attrs, [Region(body)], callee.span))
     return cost(run_passes(others, passes, verify=False))
