@@ -70,6 +70,11 @@ PROTOTYPES: dict[str, tuple[type, ...]] = {
     "cuStreamWaitEvent": (_HANDLE, _HANDLE, c_uint),
     "cuStreamBeginCapture": (_HANDLE, c_int),
     "cuStreamEndCapture": (_HANDLE, _OUT),
+    "cuStreamIsCapturing": (_HANDLE, _OUT),
+    "cuStreamGetCaptureInfo": (_HANDLE, _OUT, _OUT, _OUT, _OUT, _OUT),
+    "cuThreadExchangeStreamCaptureMode": (_OUT,),
+    "cuUserObjectCreate": (_OUT, c_void_p, c_void_p, c_uint, c_uint),
+    "cuGraphRetainUserObject": (_HANDLE, _HANDLE, c_uint, c_uint),
     "cuGraphInstantiateWithFlags": (_OUT, _HANDLE, c_uint64),
     "cuGraphLaunch": (_HANDLE, _HANDLE),
     "cuGraphDestroy": (_HANDLE,),
@@ -96,7 +101,7 @@ NEWER = frozenset({"cuTensorMapEncodeTiled"})
 COMPUTE_MAJOR, COMPUTE_MINOR, MULTIPROCESSORS = 75, 76, 16
 """Attributes of a device: its compute capability, and how many blocks of threads it runs at once at least."""
 _MAX_DYNAMIC_SHARED, _PORTABLE = 8, 1
-_POINTER_DEVICE, _NON_BLOCKING, _NO_TIMING, _THREAD_LOCAL = 9, 1, 2, 1
+_POINTER_DEVICE, _NON_BLOCKING, _NO_TIMING, _THREAD_LOCAL, _RELAXED, _NO_WAIT, _MOVE = 9, 1, 2, 1, 2, 1, 1
 _JIT_LOG, _JIT_LOG_BYTES, _LOG_BYTES = 5, 6, 4096
 
 
@@ -325,6 +330,32 @@ class Driver:
         made = c_uint64()
         self.call(name, *arguments, ctypes.addressof(made))
         return made.value
+
+    def is_recorded(self, stream: int) -> bool:
+        """Whether what is started on a stream becomes a graph."""
+        return self._handle_after("cuStreamIsCapturing", stream) != 0
+
+    def recording(self, stream: int) -> tuple[int, int]:
+        """The number and the graph of the recording that a stream is part of."""
+        found = (c_uint64 * 3)()
+        first = ctypes.addressof(found)
+        self.call("cuStreamGetCaptureInfo", stream, first, first + 8, first + 16, None, None)
+        return found[1], found[2]
+
+    @contextmanager
+    def relaxed(self) -> Iterator[None]:
+        """Inside, on this thread, a recording does not forbid what is not recorded: allocations, copies beside it."""
+        mode = c_int(_RELAXED)
+        self.call("cuThreadExchangeStreamCaptureMode", ctypes.addressof(mode))
+        try:
+            yield
+        finally:
+            self.call("cuThreadExchangeStreamCaptureMode", ctypes.addressof(mode))
+
+    def call_at_end(self, graph: int, function: int, argument: int) -> None:
+        """A function of C is called once a graph, and all that was made of it, is there no more and runs no more."""
+        made = self._handle("cuUserObjectCreate", argument, function, 1, _NO_WAIT)
+        self.call("cuGraphRetainUserObject", graph, made, 1, _MOVE)
 
     def forget_graph(self, executable: int) -> None:
         self.call("cuGraphExecDestroy", executable)

@@ -100,7 +100,8 @@ class DeviceArray:
         if not self.nbytes:
             return
         with self.gpu.lock, self.gpu.entered():
-            self.gpu.staging.copy_out(array.ctypes.data, self.address, self.nbytes, self.stream)
+            stream = self.gpu.recordings.readable(self.stream)
+            self.gpu.staging.copy_out(array.ctypes.data, self.address, self.nbytes, stream)
             self.gpu.memory.copied_out += self.nbytes
 
     def item(self) -> object:
@@ -130,12 +131,14 @@ class DeviceArray:
         if is_narrow(self.dtype.name):
             raise AttributeError(f"the array interface has no {self.dtype}; DLPack has")
         self.share()
+        with self.gpu.lock, self.gpu.entered():
+            stream = self.gpu.recordings.started_on(self.stream)
         return {
             "shape": self.shape,
             "typestr": self.dtype.str,
             "data": (self.address if self.nbytes else 0, self.is_readonly),
             "strides": None,
-            "stream": cuda_streams.to_protocol(self.stream),
+            "stream": cuda_streams.to_protocol(stream),
             "version": 3,
         }
 
@@ -168,8 +171,12 @@ class DeviceArray:
         """From now on what is started on a stream sees the array as it was written."""
         if stream == self.stream:
             return
-        with self.gpu.lock, self.gpu.entered() as driver:
-            driver.order(self.stream, stream)
+        with self.gpu.lock, self.gpu.entered():
+            recordings = self.gpu.recordings
+            if recordings.is_recorded(stream):
+                recordings.of(stream).reads(self)
+                return
+            recordings.order(self.stream, stream)
         if isinstance(self.owner, Block):
             self.owner.used_on(stream)
 
@@ -178,7 +185,8 @@ class DeviceArray:
         if self.check is not None:
             with self.gpu.lock:
                 self.gpu.checks.settle(self.check)
-            self.check = None
+            if not self.check.is_recorded:
+                self.check = None
 
     def share(self) -> None:
         """Says that others know the address, so that the memory is never exchanged."""
@@ -214,11 +222,14 @@ def empty(gpu: Gpu, shape: tuple[int, ...], dtype: np.dtype[np.generic], stream:
     """An array of any content. Needs the lock and the context of the device."""
     size = math.prod(shape) * dtype.itemsize
     block = gpu.memory.allocate(size, stream, what)
-    return DeviceArray(gpu, block.address, shape, dtype, block, stream)
+    return DeviceArray(gpu, block.address, shape, dtype, block, block.stream)
 
 
 def uploaded(gpu: Gpu, array: Array, stream: int, what: str) -> DeviceArray:
     """A copy of a contiguous array of the host, which may change afterwards. Needs lock and context."""
+    if gpu.recordings.is_recorded(stream):
+        with gpu.recordings.beside(stream):
+            return gpu.recordings.of(stream).constant(array, what)
     made = empty(gpu, array.shape, array.dtype, stream, what)
     if array.nbytes:
         copy = gpu.driver.copy_in if array.nbytes <= SMALL_COPY else gpu.staging.copy_in
@@ -230,8 +241,9 @@ def uploaded(gpu: Gpu, array: Array, stream: int, what: str) -> DeviceArray:
 def copied(array: DeviceArray, *, is_readonly: bool = False) -> DeviceArray:
     """The same elements in memory of their own, on the same device."""
     with array.gpu.lock, array.gpu.entered() as driver:
-        made = empty(array.gpu, array.shape, array.dtype, array.stream, "a copy")
-        driver.copy(made.address, array.address, array.nbytes, array.stream)
+        stream = array.gpu.recordings.started_on(array.stream)
+        made = empty(array.gpu, array.shape, array.dtype, stream, "a copy")
+        driver.copy(made.address, array.address, array.nbytes, stream)
     made.is_readonly, made.check = is_readonly, array.check
     return made
 

@@ -40,6 +40,7 @@ from tessera.errors import (
 if TYPE_CHECKING:
     from tessera.gpu_checks import Checks
     from tessera.gpu_memory import Memory
+    from tessera.gpu_recording import Recordings
     from tessera.gpu_staging import Staging
 
 CPU = "cpu"
@@ -90,6 +91,12 @@ class Gpu:
 
         return Staging(self)
 
+    @cached_property
+    def recordings(self) -> Recordings:
+        from tessera.gpu_recording import Recordings
+
+        return Recordings(self)
+
     def take_stream(self) -> int:
         """A stream that nobody holds. Needs the lock."""
         if self.idle_streams:
@@ -100,7 +107,7 @@ class Gpu:
 
     @cached_property
     def recording(self) -> int:
-        """A stream on which nothing runs, for recording graphs."""
+        """A stream on which nothing waits, for recording graphs and for copies beside them."""
         with self.entered() as driver:
             return driver.make_stream()
 

@@ -33,7 +33,7 @@ _FIRST = STATUS_SIZE // 8
 """Of the running call its stream. Given by the runtime: the context; the template, which has for each buffer its
 address, or its distance from the start of the workspace; tables of functions and of the shared memory that they may
 use, which is -1 before they are loaded; how many multiprocessors there are; memory that each launch has for itself, and
-its bytes; words to clear the words of bad indices with.
+its bytes; words to clear the words of bad indices with, if a call is to clear them.
 
 Told to the runtime: numbers of launches and of waits, bytes that were read; what failed, where, and a value; a flag
 that was read; where the words of bad indices lie, and how many places are still to be looked at."""

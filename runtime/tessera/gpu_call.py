@@ -16,10 +16,11 @@ from typing import NamedTuple
 from tessera import gpu_abi
 from tessera.cuda_driver import DriverError
 from tessera.devices import Gpu
-from tessera.gpu_checks import Check
+from tessera.gpu_checks import Check, RecordedCheck
 from tessera.gpu_effects import NO_BAD_INDEX
 from tessera.gpu_host import CompiledHost
 from tessera.gpu_memory import Block, rounded_size
+from tessera.gpu_recording import Recording
 
 FEWEST_REPLAYED, MOST_REPLAYED = 2, 4096
 """Launches: a graph of one costs what the launch costs, one of very many takes long to make."""
@@ -108,6 +109,25 @@ class PreparedCall:
     def watched(self, told: bytes, stream: int) -> Check:
         """The check of a call that was started."""
         return self.host.gpu.checks.add(self.host, self.symbols, told, stream)
+
+    def join(self, addresses: Sequence[int], recording: Recording) -> Check | None:
+        """As `run`, where the launches become part of a graph of the caller's. Needs the context."""
+        host, block, memory = self.host, self.block, self.host.gpu.memory
+        room = memory.take_kept(self._room_size, recording.owner, host.what) if self._room_size else None
+        self._given.pack_into(self.arguments, 0, recording.stream, room.address if room else 0, *addresses)
+        cleared, block.words[gpu_abi.CLEAR] = block.words[gpu_abi.CLEAR], 0
+        host.mapped.clear()
+        recording.kept += host.held.values()
+        try:
+            is_left = block.start(self.args, self.symbols)
+        finally:
+            block.words[gpu_abi.CLEAR] = cleared
+            block.take_room()
+        recording.kept += host.mapped
+        if not is_left:
+            return None
+        check = RecordedCheck(recording, host, self.symbols, block.take_told())
+        return host.gpu.checks.add_recorded(check, cleared)
 
     def record(self, stream: int) -> None:
         """As `start`, while a stream is recorded."""
@@ -212,8 +232,8 @@ def table(gpu: Gpu, data: bytes) -> int:
         found = _tables[key] = gpu.memory.allocate(len(data), 0, "a table of constants")
         if data:
             room = ctypes.create_string_buffer(data, len(data))
-            gpu.driver.copy_in(found.address, ctypes.addressof(room), len(data), 0)
-            gpu.driver.wait(0)
+            gpu.driver.copy_in(found.address, ctypes.addressof(room), len(data), gpu.recording)
+            gpu.driver.wait(gpu.recording)
     return found.address
 
 
@@ -222,4 +242,5 @@ def table(gpu: Gpu, data: bytes) -> int:
 # loop the same memory again and again, so that addresses repeat: the launches of such a call are recorded once, on a
 # stream of our own, and from then on started as one. Nothing is allocated or looked at inside: what the host has to see
 # comes before or behind it, and programs that look in between are not recorded. Calls on new memory each time are
-# launched one by one. The driver runs one executable at a time, so that two streams may replay the same one.
+# launched one by one, and so are those that a caller records, since no graph is launched into another. The driver runs
+# one executable at a time, so that two streams may replay the same one.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tessera.device_array import DeviceArray
     from tessera.devices import Gpu
     from tessera.gpu_host import CompiledHost
+    from tessera.gpu_recording import Recording
 
 MOST_UNDER_WAY = 64
 """Calls whose words were not looked at; the next one waits for the first of them."""
@@ -43,6 +44,9 @@ class Check:
         """The last one under way among those of the arguments."""
         self.error: TesseraError | None = None
 
+    is_recorded = False
+    """Whether there may be more to see each time."""
+
     def begin(self, event: int, room: int, stream: int) -> None:
         """Has the words copied to memory of the host, behind all that the call has started. Needs the context."""
         self._event, self._room = event, room
@@ -59,11 +63,14 @@ class Check:
         """Waits for the words, and reads them. Whether an earlier check has failed is known by then."""
         self._checks.gpu.driver.finish(self._event)
         before, self.before = self.before, None
-        if before is not None and before.error is not None:
+        if before is not None and before.has_failed():
             self.error = before.error
         else:
             self._read()
         self._checks.take_back(self._event, self._room, self._size)
+
+    def has_failed(self) -> bool:
+        return self.error is not None
 
     def _read(self) -> None:
         words = ctypes.string_at(self._room, self._size)
@@ -86,6 +93,53 @@ class Check:
                 return
 
 
+class RecordedCheck(Check):
+    """That of a call which became part of a graph. Each run has the words copied to memory of the host, and no run
+    clears them: a graph that has met a bad index is wrong from then on."""
+
+    __slots__ = ("recording",)
+    is_recorded = True
+
+    def __init__(self, recording: Recording, host: CompiledHost, symbols: Mapping[str, int], told: bytes) -> None:
+        super().__init__(recording.gpu.checks, host, symbols, told)
+        self.recording = recording
+
+    def place(self, room: int, cleared: int) -> None:
+        """Clears the words, by those that lie at `cleared`, and has every run copy them. Needs the context."""
+        self._room = room
+        gpu = self.recording.gpu
+        (words,) = struct.unpack_from("<q", self._told)
+        ctypes.memmove(room, _NONE * (self._size // 8), self._size)
+        gpu.driver.copy(words, cleared, self._size, gpu.recording)
+        gpu.driver.wait(gpu.recording)
+        gpu.driver.copy_out(room, words, self._size, self.recording.stream)
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def has_failed(self) -> bool:
+        """By the runs that are over."""
+        if self.error is None and self.before is not None and self.before.has_failed():
+            self.error = self.before.error
+        if self.error is None and self._room:
+            self._read()
+        return self.error is not None
+
+    def has_graph_failed(self) -> bool:
+        """Whether any call of the same graph has: its results may go from one to the next."""
+        failed = next((check for check in self.recording.checks if check.has_failed()), None)
+        if failed is not None:
+            self.error = failed.error
+        return failed is not None
+
+    def give_back(self) -> None:
+        """There are no more runs."""
+        self.has_failed()
+        self._checks.give_room(self._room, self._size)
+        self._room = 0
+
+
 _NONE = NO_BAD_INDEX.to_bytes(8, "little", signed=True)
 
 
@@ -98,6 +152,8 @@ class Checks:
         self.under_way: deque[Check] = deque()
         self.untold: list[TesseraError] = []
         """What nobody was told of yet."""
+        self.recorded: list[RecordedCheck] = []
+        """Those of graphs that have met no bad index."""
         self._rooms: dict[int, list[int]] = {}
         atexit.register(self.leave)
 
@@ -114,6 +170,24 @@ class Checks:
         self.under_way.append(check)
         return check
 
+    def add_recorded(self, check: RecordedCheck, cleared: int) -> Check:
+        """A check of a call that was recorded is to be looked at; `cleared` is where words lie to clear its own by.
+        Needs the context."""
+        check.place(self._room(check.size), cleared)
+        self.recorded.append(check)
+        check.recording.checks.append(check)
+        return check
+
+    def forget(self, checks: Iterable[RecordedCheck]) -> None:
+        """Their graph is no more."""
+        gone = set(checks)
+        for check in gone:
+            check.give_back()
+        self.recorded = [check for check in self.recorded if check not in gone]
+
+    def _find_failed(self) -> None:
+        self.recorded = [check for check in self.recorded if not check.has_failed()]
+
     def _room(self, size: int) -> int:
         """Memory of the host that the device writes by itself."""
         free = self._rooms.setdefault(size, [])
@@ -125,6 +199,9 @@ class Checks:
 
     def take_back(self, event: int, room: int, size: int) -> None:
         self.gpu.idle_events.append(event)
+        self.give_room(room, size)
+
+    def give_room(self, room: int, size: int) -> None:
         self._rooms[size].append(room)
 
     def look(self) -> None:
@@ -133,12 +210,19 @@ class Checks:
             with self.gpu.entered():
                 while self.under_way and self.under_way[0].has_passed():
                     self.under_way.popleft().finish()
+        if self.recorded:
+            self._find_failed()
         if self.untold:
             self._raise(self.untold[0])
 
     def settle(self, check: Check) -> None:
-        """Waits for one, and raises what it has failed with."""
-        if self.under_way and self.under_way[0].number <= check.number:
+        """Waits for one, and raises what it has failed with. While it is recorded there is nothing to wait for."""
+        if isinstance(check, RecordedCheck):
+            with self.gpu.entered() as driver:
+                if not check.recording.is_open():
+                    driver.synchronize()
+                    check.has_graph_failed()
+        elif self.under_way and self.under_way[0].number <= check.number:
             with self.gpu.entered():
                 while self.under_way and self.under_way[0].number <= check.number:
                     self.under_way.popleft().finish()
@@ -168,7 +252,7 @@ def last_check(arrays: Iterable[DeviceArray | Array]) -> Check | None:
         check: Check | None = getattr(array, "check", None)
         if check is None:
             continue
-        if check.error is not None:
+        if check.error is not None and not check.is_recorded:
             check._checks.settle(check)
         if last is None or check.number > last.number:
             last = check

@@ -130,7 +130,7 @@ class GpuFunction:
         arrays = placed_arrays_of(self.signature, args, kwargs)
         self._check_devices(arrays)
         check_apart(self.signature, arrays)
-        plan = self._plan(tuple(array.shape for array in arrays))
+        plan = self._plan(arrays)
         if given is not None:
             wanted = flat_outputs(self.signature.name, self.returned, given)
             targets = placed_outputs(self.signature, wanted, arrays, plan.symbols)
@@ -154,13 +154,15 @@ class GpuFunction:
                 message = f"{self._what} runs on {self._gpu.name}, and an argument lies on {array.device}"
                 raise failure(WRONG_DEVICE, message, (note,))
 
-    def _plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
+    def _plan(self, arrays: Sequence[AnyArray]) -> _Plan:
+        shapes = tuple(array.shape for array in arrays)
         found = self._plans.get(shapes)
         if found is None:
-            symbols = checked_symbols(self._program, shapes)
+            gpu, symbols = self._gpu, checked_symbols(self._program, shapes)
             results = tuple(self._described(place, symbols) for place in range(len(self._dtypes)))
-            with self._gpu.lock, self._gpu.entered(), kernels_loading(self._gpu, self._program, symbols):
-                self._host = self._host or CompiledHost(self._gpu, self._program)
+            beside, loading = gpu.recordings.beside(self._stream(arrays)), kernels_loading(gpu, self._program, symbols)
+            with gpu.lock, gpu.entered(), beside, loading:
+                self._host = self._host or CompiledHost(gpu, self._program)
                 prepared = PreparedCall(self._host, symbols)
             found = self._plans[shapes] = _Plan(symbols, prepared, results)
             if len(self._plans) > MOST_SIZES:
@@ -192,6 +194,8 @@ class GpuFunction:
             gpu.enter()
             try:
                 stream = self._stream(arrays)
+                if gpu.recordings.is_recorded(stream):
+                    return self._join(plan, arrays, targets, stream)
                 inputs = [self._input(array, stream) for array in arrays]
                 gpu.checks.look()
                 before = last_check(inputs)
@@ -207,12 +211,12 @@ class GpuFunction:
         """As `_run`, where all arguments lie on the device and all results are made there."""
         gpu = self._gpu
         with gpu.lock:
-            if gpu.broken:
-                gpu.enter()  # says so
-            checks = gpu.checks
-            if checks.under_way or checks.untold:
+            stream, checks = self._stream(arrays), gpu.checks
+            if gpu.broken or (stream and gpu.recordings.is_recorded(stream)):
+                return self._run(plan, arrays, [None] * len(plan.results))  # type: ignore[return-value]
+            if checks.under_way or checks.untold or checks.recorded:
                 checks.look()
-            stream, addresses, before = self._stream(arrays), [], None
+            addresses, before = [], None
             for array in arrays:
                 if array.stream != stream:
                     array.ready_on(stream)
@@ -233,6 +237,31 @@ class GpuFunction:
                 for output in outputs:
                     output.check = check
             return outputs
+
+    def _join(
+        self, plan: _Plan, arrays: Sequence[AnyArray], targets: Sequence[AnyArray | None], stream: int
+    ) -> list[AnyArray]:
+        """The call as part of a graph that the caller records. What is given away is written where it lies, by each
+        run. Needs lock and context."""
+        from tessera.gpu_recording import refuse
+
+        gpu = self._gpu
+        refuse(self._what, self._program, arrays, targets)
+        with gpu.recordings.beside(stream):
+            recording, read = gpu.recordings.of(stream), {id(array) for array in arrays}
+            inputs = [recording.input(array, self._what) for array in arrays]
+            outputs = [
+                target if isinstance(target, DeviceArray) and id(target) not in read
+                else recording.result(result.size, result.shape, result.dtype, self._what)
+                for target, result in zip(targets, plan.results, strict=True)
+            ]  # fmt: skip
+            before = recording.check_of(inputs)
+            check = plan.prepared.join([array.address for array in (*inputs, *outputs)], recording)
+            for output, target in zip(outputs, targets, strict=True):
+                output.check = _joined(check, before)
+                if isinstance(target, DeviceArray):
+                    recording.writes(target, output)
+        return [output if target is None else target for output, target in zip(outputs, targets, strict=True)]
 
     def _stream(self, arrays: Sequence[AnyArray]) -> int:
         """That of the library whose arrays these are, else the current one."""

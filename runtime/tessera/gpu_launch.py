@@ -69,7 +69,8 @@ class TensorMaps:
             found = self._known[key] = self._made(mapped, address, sizes, stream)
             if len(self._known) > MOST_MAPS:
                 self._known.popitem(last=False)
-        found.used_on(stream)
+        if not self._gpu.recordings.is_recorded(stream):  # else the graph keeps it
+            found.used_on(stream)
         return found
 
     def _made(self, mapped: TensorMap, address: int, sizes: Sequence[int], stream: int) -> Block:
@@ -78,8 +79,9 @@ class TensorMaps:
         encoded = self._gpu.driver.tensor_map(address, sizes[:rank], sizes[rank:], element, mapped.box)
         block = self._gpu.memory.allocate(len(encoded), stream, "a tensor map")
         room = ctypes.create_string_buffer(encoded, len(encoded))
-        self._gpu.driver.copy_in(block.address, ctypes.addressof(room), len(encoded), stream)
-        self._gpu.driver.wait(stream)
+        beside = stream if block.stream == stream else self._gpu.recording
+        self._gpu.driver.copy_in(block.address, ctypes.addressof(room), len(encoded), beside)
+        self._gpu.driver.wait(beside)
         return block
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _UNIT = 512
 """Bytes; an empty array gets them too, so that every address is one."""
+ANY = 0
+"""The stream of memory that no other stream has to wait for."""
 _STEPS = 8
 """Sizes to which requests are rounded up, between one power of two and the next: an eighth is lost at most."""
 CACHED_PART = 4
@@ -81,11 +83,14 @@ class Memory:
         with gpu.entered() as driver:
             self._total = driver.memory_info()[1]
         self.limit = self._total
+        self.is_recording = False
+        """Whether a stream is recorded: then nothing may wait, and no event of another stream may come to it."""
         self.copied_in = self.copied_out = 0
 
     def allocate(self, size: int, stream: int, what: str) -> Block:
         """Memory to use on a stream; `what` needs it, for a message."""
-        return self.take(rounded_size(size), stream, what)
+        owner = self._gpu.recordings.owner(stream)
+        return (self.take if owner >= 0 else self.take_kept)(rounded_size(size), owner, what)
 
     def take(self, rounded: int, stream: int, what: str) -> Block:
         """The same for a size that is rounded already. See Note [The lowest first]."""
@@ -108,6 +113,29 @@ class Memory:
         self._peak = max(self._peak, self._in_use)
         return Block(self._dropped, address, rounded, stream)
 
+    def take_kept(self, rounded: int, owner: int, what: str) -> Block:
+        """Memory that the runs of a recorded graph use: nobody else has it as long as the graph is there."""
+        for _ in range(len(self._dropped)):
+            freed = self._dropped.popleft()
+            if freed[2] == owner:
+                self._take_back(freed)
+            else:
+                self._dropped.append(freed)
+        kept = self._free.get((owner, rounded))
+        if kept:
+            return Block(self._dropped, heappop(kept), rounded, owner)
+        address = self._new(rounded, what)
+        self._in_use += rounded
+        self._blocks += 1
+        self._peak = max(self._peak, self._in_use)
+        return Block(self._dropped, address, rounded, owner)
+
+    def give_up(self, owner: int) -> None:
+        """A graph is no more: what its runs have used is free for all."""
+        for key in [key for key in self._free if key[0] == owner]:
+            for address in self._free.pop(key):
+                self._freed(address, abs(key[1]), ANY)
+
     def _new(self, size: int, what: str) -> int:
         if self._in_use + self._cached + size > self.limit:
             self.trim(0)
@@ -125,7 +153,8 @@ class Memory:
         """Memory from the device; None where it has none."""
         self._gpu.enter()
         try:
-            return self._gpu.driver.allocate(size)
+            with self._gpu.driver.relaxed():
+                return self._gpu.driver.allocate(size)
         except DriverError as error:
             if error.status != OUT_OF_MEMORY:
                 raise
@@ -147,6 +176,7 @@ class Memory:
         return failure(GPU_OUT_OF_MEMORY, message, tuple(notes))
 
     def told(self) -> DeviceMemory:
+        self._gpu.recordings.forget_ended()
         self.collect()
         with self._gpu.entered() as driver:
             free, total = driver.memory_info()
@@ -157,19 +187,31 @@ class Memory:
 
     def collect(self) -> None:
         """Takes back what is no longer referred to."""
-        while self._dropped:
-            self._take_back(self._dropped.popleft())
+        for _ in range(len(self._dropped)):
+            freed = self._dropped.popleft()
+            if self.is_recording and freed[3]:
+                self._dropped.append(freed)
+            else:
+                self._take_back(freed)
 
     def _take_back(self, freed: _Freed) -> None:
         address, size, stream, others = freed
+        if stream < 0 and self._gpu.recordings.is_kept(stream):
+            kept = self._free.setdefault((stream, -size if others else size), [])  # no request is of less than nothing
+            heappush(kept, address)
+            return
+        stream = max(stream, ANY)
+        for other in others:
+            self._wait_for(other, stream)
+        self._freed(address, size, stream)
+        if self._cached > self._total // CACHED_PART:
+            self.trim(self._total // CACHED_PART)
+
+    def _freed(self, address: int, size: int, stream: int) -> None:
         self._in_use -= size
         self._blocks -= 1
         self._cached += size
-        for other in others:
-            self._wait_for(other, stream)
         heappush(self._free.setdefault((stream, size), []), address)
-        if self._cached > self._total // CACHED_PART:
-            self.trim(self._total // CACHED_PART)
 
     def _wait_for(self, other: int, own: int) -> None:
         self._gpu.enter()
@@ -182,11 +224,12 @@ class Memory:
 
     def trim(self, keep: int) -> None:
         """Gives cached memory back to the device until at most `keep` bytes are left; the largest blocks go first."""
-        if self._cached <= keep:
+        self._gpu.recordings.forget_ended()
+        if self._cached <= keep or self.is_recording:
             return
         with self._gpu.entered() as driver:
             driver.synchronize()
-            for key in sorted(self._free, key=lambda key: -key[1]):
+            for key in sorted([key for key in self._free if key[0] >= 0], key=lambda key: -key[1]):
                 addresses = self._free[key]
                 while addresses and self._cached > keep:
                     driver.free(addresses.pop())

@@ -2,14 +2,16 @@
 
 What runs on a stream runs at once; what is captured is kept and runs when the graph is launched. Kernels are Python
 functions by name; one that has none does nothing, unless kernels are emulated: then they run thread by thread. What
-is not allowed (memory that was freed, work without a context, an allocation while a stream is captured) fails, as it
-would.
+is not allowed (memory that was freed, work without a context) fails, as it would. While a stream is captured what an
+H200 of 2026-11-18 refused fails, and ends the capture: waiting for the stream or the device, launching another graph,
+events of other streams; and for a thread that is not relaxed allocations, waits and questions about anything.
 """
 
 from __future__ import annotations
 
 import ctypes
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,9 +28,12 @@ from tests.support.gpu_emulator import Compiled
 Kernel = Callable[[list[int], int, int], None]
 """(parameters, programs, threads of each)"""
 
-INVALID, NO_CONTEXT, NO_MEMORY, NOT_IN_CAPTURE = 1, 201, 2, 900
+INVALID, NO_CONTEXT, NO_MEMORY, NOT_IN_CAPTURE, BROKEN_CAPTURE, OTHER_CAPTURE = 1, 201, 2, 900, 901, 905
+RELAXED = 2
 NAMES = {INVALID: b"CUDA_ERROR_INVALID_VALUE", NO_CONTEXT: b"CUDA_ERROR_INVALID_CONTEXT",
          NO_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY", NOT_IN_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+         BROKEN_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+         OTHER_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
          700: b"CUDA_ERROR_ILLEGAL_ADDRESS"}  # fmt: skip
 FREE = ("cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDevice", "cuCtxPushCurrent")
 """Functions, by how they begin, that need no context."""
@@ -53,7 +58,16 @@ class FakeCuda:
         self._made = 1000
         self._modules: dict[int, str] = {}
         self._functions: dict[int, tuple[str, int, int]] = {}
-        self._capturing: dict[int, list[Callable[[], None]]] = {}
+        self._capturing: dict[int | None, list[Callable[[], None]]] = {}
+        self._captures: dict[int | None, int] = {}
+        """The graph, which is also its number, that a stream is captured for."""
+        self._events: dict[int, int | None] = {}
+        """What of a capture an event stands for."""
+        self._relaxed: dict[int, int] = {}
+        self.is_broken = False
+        """Whether the capture under way has seen what it forbids."""
+        self._objects: dict[int, tuple[int, int]] = {}
+        self._retained: dict[int, list[int]] = {}
         self._graphs: dict[int, list[Callable[[], None]]] = {}
         self._kept: list[object] = []
         """Tables that kernels were given: a driver copies them."""
@@ -93,6 +107,26 @@ class FakeCuda:
         else:
             action()
 
+    def _forbidden(self, always: bool = False) -> int:
+        """The status of what a capture forbids, to threads that are not relaxed or always."""
+        if self._captures and (always or self._relaxed.get(threading.get_ident()) != RELAXED):
+            self.is_broken = True
+            return NOT_IN_CAPTURE
+        return 0
+
+    @contextmanager
+    def recorded(self, stream: int) -> Iterator[list[int]]:
+        """What is started on a stream inside becomes a graph, as another library would have it; then in the list."""
+        made, word = list[int](), ctypes.c_uint64()
+        self.is_broken = False
+        assert self.cuStreamBeginCapture(stream, 0) is None
+        yield made
+        assert self.cuStreamEndCapture(stream, ctypes.addressof(word)) == 0, "a call has broken the recording"
+        graph = word.value
+        assert self.cuGraphInstantiateWithFlags(ctypes.addressof(word), graph, 0) == 0
+        self.cuGraphDestroy(graph)
+        made.append(word.value)
+
     def _inside(self, address: int, size: int) -> bool:
         return any(start <= address and address + size <= start + len(room) for start, room in self.memory.items())
 
@@ -123,7 +157,7 @@ class FakeCuda:
         _write(total, self.total)
 
     def cuMemAlloc(self, out: int, size: int) -> int:
-        if self._capturing:
+        if self._forbidden():
             return NOT_IN_CAPTURE
         if self.held + size > self.total or not size:
             return NO_MEMORY if size else INVALID
@@ -146,9 +180,10 @@ class FakeCuda:
         return 0
 
     def cuMemcpyDtoHAsync(self, target: int, source: int, size: int, stream: int | None) -> int:
-        if not self._inside(source, size) or stream in self._capturing:
+        is_pinned = any(target in range(at := ctypes.addressof(room), at + len(room)) for room in self.pinned)
+        if not self._inside(source, size) or (stream in self._capturing and not is_pinned):
             return INVALID
-        ctypes.memmove(target, source, size)
+        self._on(stream, lambda: ctypes.memmove(target, source, size) and None)
         return 0
 
     def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, stream: int | None) -> int:
@@ -208,28 +243,82 @@ class FakeCuda:
 
     cuEventCreate = cuStreamCreate
 
+    def cuEventQuery(self, event: int) -> int:
+        return self._forbidden()
+
+    cuEventSynchronize = cuEventQuery
+
+    def cuEventRecord(self, event: int, stream: int | None) -> None:
+        self._events[event] = self._captures.get(stream)
+
+    def cuStreamWaitEvent(self, stream: int | None, event: int, flags: int) -> int:
+        if self._events.get(event) == self._captures.get(stream):
+            return 0
+        self.is_broken = True
+        return OTHER_CAPTURE
+
+    def cuCtxSynchronize(self) -> int:
+        return self._forbidden(always=True)
+
     def cuStreamSynchronize(self, stream: int | None) -> int:
-        return NOT_IN_CAPTURE if stream in self._capturing else 0
+        return self._forbidden(always=stream in self._capturing)
 
-    def cuStreamBeginCapture(self, stream: int, mode: int) -> None:
-        self._capturing[stream] = []
+    def cuStreamBeginCapture(self, stream: int | None, mode: int) -> None:
+        self._capturing[stream], self._captures[stream] = [], self._new()
 
-    def cuStreamEndCapture(self, stream: int, out: int) -> None:
-        made = self._new()
+    def cuStreamEndCapture(self, stream: int | None, out: int) -> int:
+        made = self._captures.pop(stream)
         self._graphs[made] = self._capturing.pop(stream)
+        if self.is_broken:
+            self.is_broken = False
+            return BROKEN_CAPTURE
         _write(out, made)
+        return 0
 
-    def cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> None:
+    def cuStreamIsCapturing(self, stream: int | None, out: int) -> None:
+        _write(out, stream in self._captures, ctypes.c_int)
+
+    def cuStreamGetCaptureInfo(self, stream: int | None, status: int, number: int, graph: int, *_: object) -> None:
+        self.cuStreamIsCapturing(stream, status)
+        _write(number, self._captures.get(stream, 0))
+        _write(graph, self._captures.get(stream, 0))
+
+    def cuThreadExchangeStreamCaptureMode(self, mode: int) -> None:
+        before = self._relaxed.get(threading.get_ident(), 0)
+        self._relaxed[threading.get_ident()] = ctypes.c_int.from_address(mode).value
+        _write(mode, before, ctypes.c_int)
+
+    def cuUserObjectCreate(self, out: int, value: int, destroy: int, count: int, flags: int) -> None:
         made = self._new()
-        self._graphs[made] = self._graphs[graph]
+        self._objects[made] = (destroy, value)
         _write(out, made)
 
-    def cuGraphLaunch(self, executable: int, stream: int | None) -> None:
+    def cuGraphRetainUserObject(self, graph: int, held: int, count: int, flags: int) -> None:
+        self._retained.setdefault(graph, []).append(held)
+
+    def cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> int:
+        if self._forbidden():
+            return NOT_IN_CAPTURE
+        made = self._new()
+        self._graphs[made], self._retained[made] = self._graphs[graph], list(self._retained.get(graph, ()))
+        _write(out, made)
+        return 0
+
+    def cuGraphLaunch(self, executable: int, stream: int | None) -> int:
+        if stream in self._capturing:
+            return self._forbidden(always=True)
         for action in self._graphs[executable]:
             action()
+        return 0
 
-    def cuGraphExecDestroy(self, executable: int) -> None:
-        del self._graphs[executable]
+    def cuGraphDestroy(self, graph: int) -> None:
+        del self._graphs[graph]
+        for held in self._retained.pop(graph, ()):
+            if not any(held in others for others in self._retained.values()):
+                destroy, value = self._objects.pop(held)
+                ctypes.CFUNCTYPE(None, ctypes.c_void_p)(destroy)(value)
+
+    cuGraphExecDestroy = cuGraphDestroy
 
 
 def _write(address: int, value: int, kind: type[ctypes.c_int | ctypes.c_uint64] = ctypes.c_uint64) -> None:

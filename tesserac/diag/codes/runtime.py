@@ -1,4 +1,4 @@
-"""E0910-E0939, E0949: compiled code that cannot be loaded or called; E0560-E0570: devices. The runtime, which stands
+"""E0910-E0939, E0949: compiled code that cannot be loaded or called; E0560-E0571: devices. The runtime, which stands
 alone, raises them."""
 
 from tesserac.diag.diagnostic import Code
@@ -13,6 +13,7 @@ E0566 = Code("E0566", "this array lies on {device}, and is not copied without be
 E0568 = Code("E0568", "`{path}` was built for {built}, not for {wanted}")
 E0569 = Code("E0569", "a part of `{function}` is placed on {place}, and the module was loaded for {device}")
 E0570 = Code("E0570", "{kind} is not a stream of a GPU")
+E0571 = Code("E0571", "a call of `{function}` cannot be recorded into a graph: {reason}")
 E0910 = Code("E0910", "cannot use the compiled file `{path}`: {reason}")
 E0911 = Code("E0911", "compiled for {built}, but this machine is {here}")
 E0912 = Code("E0912", "the system refused {what}: {reason}")

@@ -163,7 +163,7 @@ class _Body:
         for_loop(b, const_i64(0), const_i64(len(program.buffers)), const_i64(1), [], one)
 
     def _clear(self) -> None:
-        """At first no index is bad."""
+        """At first no index is bad. Without words to clear those by the call is recorded: what its runs find stays."""
         b, call, program = self.b, self.call, self.host.program
         starts, words = program.status_words()
         first = next((number for number, start in starts.items() if start == 0), None)
@@ -172,7 +172,9 @@ class _Body:
         address = self._pointer(first)
         b.store(b.cast("ptrtoint", address, I64), calls.word(b, call, gpu_abi.BAD_WORDS), 8)
         clear, stream = (calls.read_pointer(b, call, place) for place in (gpu_abi.CLEAR, gpu_abi.STREAM))
-        calls.driver(b, call, cuda_driver.COPY, [address, clear, const_i64(8 * words), stream])
+        copied = [address, clear, const_i64(8 * words), stream]
+        is_there = b.icmp("ne", calls.read(b, call, gpu_abi.CLEAR), const_i64(0))
+        if_then(b, is_there, lambda: calls.driver(b, call, cuda_driver.COPY, copied))
 
     def _place_of(self, buffer: int) -> Value:
         return self.b.gep(I64, self.addresses, buffer)
