@@ -25,6 +25,7 @@ import numpy as np  # noqa: E402
 
 import tessera  # noqa: E402
 from benchmarks.gpu_commands import check_commands  # noqa: E402, F401
+from benchmarks.gpu_graphs import check_graphs  # noqa: E402, F401
 
 TIME_LIMIT = 170
 PROGRAM = """
