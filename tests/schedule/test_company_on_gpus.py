@@ -88,3 +88,23 @@ def test_blocks_of_a_map_go_hardly_beyond_a_run() -> None:
     assert [_even_run(size, 4096) for size in (3072, 768, 4096, 1000, 50304, 3000, 100)] == [
         1024, 256, 4096, 1024, 4096, 1024, 4096,
     ]  # fmt: skip
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(
+    ("body", "arch", "behind"),
+    [
+        ("cast(gelu(wide_product(x, w) + wide(b)), half)", "sm_90a", True),
+        ("exp(wide_product(x, w) + wide(b))", "sm_90a", False),  # it would spill
+        ("cast(silu(wide_product(x, w) + wide(b)), half)", "sm_90a", False),  # a quotient of any numbers
+        ("cast(tanh(wide_product(x, w)) * sqrt(wide_product(x, w)), half)", "sm_90a", False),
+        ("cast(gelu(wide_product(x, w) + wide(b)), half)", "sm_80", False),
+    ],
+)
+def test_functions_behind_unrounded_sums(body: str, arch: str, behind: bool) -> None:
+    """A launch of their own costs the way of f32 sums to memory and back."""
+    given = "x: Tensor[M, K, half], w: Tensor[K, N, half], b: Tensor[N, half]"
+    file = SourceFile("f.tess", f"half = bf16 @accum(f32)\ndef f({given}):\n    return {body}\n")
+    host = SESSION.levels(file, SESSION.function(file, "f"), MACHINES[arch]).schedule
+    products = [op for op in host.walk() if op.name == "schedule.launch" and launch_kind(op) == "contract"]
+    assert products and all(any(op.name == "form.map" for op in launch.walk()) == behind for launch in products)

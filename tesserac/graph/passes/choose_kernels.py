@@ -140,7 +140,8 @@ def _meaning_cost(module: Module, call: Op, tiles: Tiles) -> tuple[int, str]:
     """What the body of a function costs on the target, kernels that it calls itself among it; and what to tell of that
     where the caller computes parts of it anyhow."""
     passes = [place_kernels(tiles), kernels_as_meant, *tiles.passes]
-    whole, rest = (cost(module, call, passes, tiles.cost) for cost in (meaning_cost, rest_cost))
+    whole = meaning_cost(module, call, passes, tiles.cost)
+    rest = rest_cost(module, call, passes, tiles.cost)
     if rest is None or rest >= whole:
         return whole, ""
     return rest, " beside what the caller computes of it anyhow"
