@@ -271,6 +271,12 @@ def parts(type_: Type) -> tuple[Type, ...] | None:
     return tuple(captured for _, captured in type_.captures) if isinstance(type_, FunctionType) else None
 
 
+def setting_fields(type_: Type) -> tuple[bool, ...]:
+    """Of each field of a struct whether it is a float. Like an int it is a setting of the struct and no weight: no
+    derivative is taken by it, and what goes over weights leaves it."""
+    return tuple(isinstance(field, FloatType) for _, field in type_.fields) if isinstance(type_, StructType) else ()
+
+
 def holds_operator(type_: Type) -> bool:
     return isinstance(type_, OperatorType) or any(map(holds_operator, parts(type_) or ()))
 

@@ -1,4 +1,4 @@
-"""Buffers of structs: no derivative is taken by them, no step of an optimiser changes them, all else does."""
+"""Buffers and floats of structs: no derivative is taken by them, no step of an optimiser changes them, all else does."""
 
 from __future__ import annotations
 
@@ -143,3 +143,84 @@ def test_a_batch_norm_keeps_what_it_saw() -> None:
         mean, var = 0.9 * mean + 0.1 * x.mean(0), 0.9 * var + 0.1 * x.var(0, ddof=1)
     np.testing.assert_allclose(net.norm.running_mean, mean, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(net.norm.running_var, var, rtol=1e-5)
+
+
+SETTINGS = """
+struct Layer[D]:
+    w: Tensor[D, f32]
+    gain: f32
+    scale: float = 0.5
+
+struct Net[D]:
+    first: Layer[D]
+    second: Layer[D]
+    eps: float
+
+def loss(m: Net[D], x: Tensor[D, f32]) -> Tensor[f32]:
+    y = m.first.w * x * m.first.scale * m.first.gain
+    return sum(tanh(y * m.second.w * m.second.scale) * m.second.gain) + m.eps
+
+def gradient(m: Net[D], x: Tensor[D, f32]):
+    return grad(loss)(m, x)
+
+def by_loop(m: Net[D], x: Tensor[D, f32]):
+    for _ in range(3):
+        m = m - 0.1 * grad(loss)(m, x)
+    return m
+
+def by_others(m: Net[D], x: Tensor[D, f32]):
+    g = clip_by_global_norm(grad(loss)(m, x), 1.0)
+    a, _ = adamw(m, g, adam_init(m), lr=0.1, weight_decay=0.5)
+    b, _ = lion(m, g, momentum_init(m), lr=0.1, weight_decay=0.5)
+    c, _ = sgd(m, g, sgd_init(m), lr=0.1, weight_decay=0.5)
+    d, _ = adafactor(m, g, adafactor_init(m), lr=0.1, weight_decay=0.5)
+    return a, b, c, d, tree_map(lambda w: 0.0 * w, m), 0.5 * m, m + m
+
+def numbers(m: Net[D]) -> Tensor[f32]:
+    return tree_dot(m, m)
+
+def chosen(m: Net[D], n: Net[D], first: Tensor[bool]) -> Net[D]:
+    return tree_where(first, m, n)
+"""
+
+
+@pytest.fixture(scope="module")
+def settings() -> Any:
+    return tessera.compile(SETTINGS)
+
+
+def _net(settings: Any, scale: float = 0.25) -> Any:
+    layer = settings.Layer(w=np.ones(3, np.float32), gain=np.float32(2), scale=scale)
+    return settings.Net(first=layer, second=layer, eps=0.125)
+
+
+def test_no_derivative_is_taken_by_a_float(settings: Any) -> None:
+    found = settings.gradient(_net(settings), np.ones(3, np.float32))
+    assert found.eps is None and found.first.scale is None and found.second.scale is None
+    assert np.all(found.first.w != 0) and found.first.gain != 0
+
+
+@pytest.mark.parametrize("function", ["by_loop", "by_others"])
+def test_steps_leave_floats_as_they_are(settings: Any, function: str) -> None:
+    net = _net(settings)
+    moved = getattr(settings, function)(net, np.ones(3, np.float32))
+    for one in moved if isinstance(moved, tuple) else [moved]:
+        assert (one.eps, one.first.scale, one.second.scale) == (0.125, 0.25, 0.25)
+        assert np.all(one.first.w != 1) and one.second.gain != 2
+
+
+def test_questions_are_of_tensors_alone(settings: Any) -> None:
+    assert settings.numbers(_net(settings)) == 2 * (3 + 4)
+
+
+def test_a_choice_is_of_floats_too(settings: Any) -> None:
+    first, second = _net(settings, 0.25), _net(settings, 0.75)
+    assert settings.chosen(first, second, np.True_).first.scale == 0.25
+    assert settings.chosen(first, second, np.False_).second.scale == 0.75
+
+
+def test_a_struct_of_floats_alone_is_told_what_learns() -> None:
+    text = "struct P:\n    k: float = 1.0\n    c: float\n\ndef f(p: P) -> Tensor[f32]: return p.k * ones(2)[0]\n"
+    with pytest.raises(tessera.TesseraError) as raised:
+        tessera.compile(text + "def g(p: P): return grad(f)(p)\n")
+    assert "k: f32 = 1.0" in str(raised.value) and "c: f32" in str(raised.value)

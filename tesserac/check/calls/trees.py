@@ -1,13 +1,16 @@
 """Values made of tensors, leaf by leaf: `tree_map(f, a, b)`, `leaves(a)`.
 
 Enters: structs, tuples and lists of the same kind. Leaves: what a function makes of the leaves that stand at the same
-place, put together as they were; or all leaves, as a tuple. What is known while compiling is no leaf: it stays. Where a
-gradient has None, since an integer has no derivative, the first tree keeps its leaf.
+place, put together as they were; or all leaves, as a tuple. What is known while compiling is no leaf, nor is a float
+that is a setting of a struct: it stays, unless `floats=True` asks for it. Where a gradient has None, since an integer
+has no derivative, the first tree keeps its leaf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
 
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
@@ -17,7 +20,18 @@ from tesserac.check.values.generic_items import any_item, stand_in
 from tesserac.check.values.tuples import make_tuple, recomputed, tuple_items
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.types.dims import Dim
-from tesserac.types.ty import Aggregate, ErrorType, ListType, NoneType, StructType, TupleType, Type, parts
+from tesserac.types.ty import (
+    Aggregate,
+    BoolType,
+    ErrorType,
+    ListType,
+    NoneType,
+    StructType,
+    TupleType,
+    Type,
+    parts,
+    setting_fields,
+)
 
 Call = Callable[[Body, typed.Expr, Sequence[Arg], Callee], typed.Expr]
 Apply = Callable[[Sequence[typed.Expr]], typed.Expr]
@@ -25,27 +39,45 @@ Apply = Callable[[Sequence[typed.Expr]], typed.Expr]
 
 def tree_map(body: Body, args: Sequence[Arg], callee: Callee, call: Call) -> typed.Expr:
     """`tree_map(f, a, b)`; a function that gives a tuple makes a tuple of trees."""
-    if len(args) < 2 or any(arg.name for arg in args):
+    asked = [arg.value.type for arg in args if arg.name == "floats"]
+    args = [arg for arg in args if arg.name != "floats"]
+    if len(args) < 2 or any(arg.name for arg in args) or not all(isinstance(type_, BoolType) for type_ in asked):
         problem = f"`{callee.name}` takes a function and one or more trees, by position"
         body.sink.error(E0205, at=callee.at, problem=problem)
         return body.error(callee.span)
     function, *trees = (arg.value for arg in args)
+    floats = any(isinstance(type_, BoolType) and type_.value for type_ in asked)
 
     def apply(found: Sequence[typed.Expr]) -> typed.Expr:
         return call(body, function, [Arg(None, leaf.span, leaf) for leaf in found], callee)
 
-    return map_leaves(body, trees, callee, apply)
+    return map_leaves(body, trees, callee, apply, floats=floats)
 
 
-def map_leaves(body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Apply) -> typed.Expr:
+def map_leaves(
+    body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Apply, *, floats: bool = False
+) -> typed.Expr:
     """What `apply` makes of the leaves at the same place in all trees, as a tree."""
-    mapped = _map(body, trees, callee, apply)
+    mapped = _map(body, trees, callee, _Leaves(apply, floats))
     if mapped is None:
         return body.error(callee.span)
     return mapped[0] if len(mapped) == 1 else make_tuple(mapped, callee.span)
 
 
-def _map(body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Apply) -> list[typed.Expr] | None:
+@dataclass(frozen=True)
+class _Leaves:
+    """What is made of leaves, and whether floats of structs are leaves."""
+
+    apply: Apply
+    floats: bool
+
+    def kept(self, tree: Type) -> Iterator[bool]:
+        """Of each part of a tree whether it stays as it is."""
+        settings = () if self.floats else setting_fields(tree)
+        return chain(settings, repeat(False))
+
+
+def _map(body: Body, trees: Sequence[typed.Expr], callee: Callee, leaves: _Leaves) -> list[typed.Expr] | None:
     """One tree per value that the function gives for a leaf; None after a diagnostic."""
     first = trees[0]
     if isinstance(first.type, ErrorType) or not _alike(body, trees, callee):
@@ -53,14 +85,17 @@ def _map(body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Apply) 
     if is_static(first.type) or any(isinstance(tree.type, NoneType) for tree in trees):
         return [first]
     if isinstance(first.type, ListType):
-        return _map_any(body, trees, first.type.count, callee, apply)
+        return _map_any(body, trees, first.type.count, callee, leaves)
     if not isinstance(first.type, Aggregate):
-        value = apply(trees)
+        value = leaves.apply(trees)
         if isinstance(value.type, ErrorType):
             return None
         return list(tuple_items(value, callee.span)) if isinstance(value.type, TupleType) else [value]
-    inner = [tuple_items(tree, tree.span) for tree in trees]
-    mapped = [_map(body, items, callee, apply) for items in zip(*inner, strict=True)]
+    inner = zip(*(tuple_items(tree, tree.span) for tree in trees), strict=True)
+    mapped = [
+        [items[0]] if stays else _map(body, items, callee, leaves)
+        for items, stays in zip(inner, leaves.kept(first.type), strict=False)
+    ]
     found = [items for items in mapped if items is not None]
     if len(found) < len(mapped):
         return None
@@ -69,7 +104,7 @@ def _map(body: Body, trees: Sequence[typed.Expr], callee: Callee, apply: Apply) 
 
 
 def _map_any(
-    body: Body, trees: Sequence[typed.Expr], count: Dim, callee: Callee, apply: Apply
+    body: Body, trees: Sequence[typed.Expr], count: Dim, callee: Callee, leaves: _Leaves
 ) -> list[typed.Expr] | None:
     """The same for lists whose length only a call knows, with one item for all of them."""
     items = [any_item(body, tree, tree.span) for tree in trees]
@@ -77,7 +112,7 @@ def _map_any(
     if len(found) < len(items):
         body.unknown_count(count, callee.span)
         return None
-    mapped = _map(body, found, callee, apply)
+    mapped = _map(body, found, callee, leaves)
     return None if mapped is None else [stand_in(ListType(count, one.type), callee.span) for one in mapped]
 
 
@@ -118,7 +153,9 @@ def tree_leaves(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:
         if is_static(tree.type):
             return not isinstance(tree.type, ErrorType)
         if isinstance(tree.type, Aggregate):
-            return all([collect(item) for item in tuple_items(tree, tree.span)])
+            settings = chain(setting_fields(tree.type), repeat(False))
+            items = zip(tuple_items(tree, tree.span), settings, strict=False)
+            return all([collect(item) for item, stays in items if not stays])
         found.append(tree)
         return True
 

@@ -135,6 +135,12 @@ class FieldSpec:
     span: Span
     is_buffer: bool = False
 
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a setting of the run, as an int is one of compiling, and no weight."""
+        spec = self.spec.inner if isinstance(self.spec, OptionalSpec) else self.spec
+        return isinstance(spec, ScalarSpec) and spec.kind == "float"
+
 
 @dataclass(frozen=True, eq=False)
 class StructDecl:
@@ -149,7 +155,7 @@ class StructDecl:
 
     @property
     def buffers(self) -> frozenset[str]:
-        return frozenset(field.name for field in self.fields if field.is_buffer)
+        return frozenset(field.name for field in self.fields if field.is_buffer or field.is_float)
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,10 @@ _LANGUAGE = {
         'How a kernel is cut; each setting is a method, and `s.on("cuda", warps=4)` says more for one target.',
     ),
     "pipeline": ("op.pipeline([x, f, g])", "`g(f(x))`: a value through functions, first to last."),
-    "tree_map": ("tree_map(f, tree, *others)", "The function of every tensor of a struct, tuple or list."),
+    "tree_map": (
+        "tree_map(f, tree, *others, floats=False)",
+        "The function of every tensor of a struct, tuple or list; with `floats=True` of floats of structs too.",
+    ),
     "leaves": ("leaves(tree)", "The tensors of a struct, tuple or list, in order."),
     "all_reduce": (
         'all_reduce(x, axis_name, op="sum")',

@@ -1,7 +1,8 @@
 """Structs as vectors: `a + b`, `a - b`, `lr * g`, `g / n`, `-g`, leaf by leaf.
 
 Enters: an operator and operands one of which is a struct. Leaves: a struct of the same kind. What is known while
-compiling (the number of heads of an attention) is no leaf: it stays as the left operand has it.
+compiling (the number of heads of an attention) is no leaf, nor is a float of a struct: it stays as the left operand has
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,17 @@ from tesserac.check.values.tuples import recomputed, tuple_items
 from tesserac.diag.codes.names import E0210
 from tesserac.ops.registry import Operator
 from tesserac.types.dims import Dim
-from tesserac.types.ty import Aggregate, ErrorType, ListType, NoneType, StructType, TensorType, Type, parts
+from tesserac.types.ty import (
+    Aggregate,
+    ErrorType,
+    ListType,
+    NoneType,
+    StructType,
+    TensorType,
+    Type,
+    parts,
+    setting_fields,
+)
 
 _OF_TWO = ("add", "sub")
 _BY_A_SCALAR = ("mul", "div")
@@ -72,9 +83,11 @@ def _leaf_by_leaf(
     first = next(operand for operand in operands if isinstance(operand.type, Aggregate))
     inner = [tuple_items(o, o.span) if isinstance(o.type, Aggregate) else None for o in operands]
     results: list[typed.Expr] = []
+    settings = setting_fields(first.type)
     for place, part in enumerate(tuple_items(first, first.span)):
         chosen = [o if own is None else own[place] for o, own in zip(operands, inner, strict=True)]
-        if is_static(part.type) or any(isinstance(o.type, NoneType) for o in chosen):
+        stays = is_static(part.type) or (settings and settings[place])
+        if stays or any(isinstance(o.type, NoneType) for o in chosen):
             results.append(part)  # a gradient has None where an integer has no derivative
         elif lists := [o.type for o in chosen if isinstance(o.type, ListType)]:
             results.append(_any_part(body, op, chosen, lists[0].count, at, span))

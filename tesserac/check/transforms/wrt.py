@@ -12,7 +12,8 @@ from tesserac.base.source import Span
 from tesserac.base.spelling import closest
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
-from tesserac.check.names.refs import OperatorRef
+from tesserac.check.model.specs import ScalarSpec
+from tesserac.check.names.refs import OperatorRef, StructRef
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.settings import setting_span, word_span
@@ -21,9 +22,10 @@ from tesserac.check.values.tangents import has_tangent
 from tesserac.check.values.tuples import tuple_items
 from tesserac.diag.codes.differentiation import E0703
 from tesserac.diag.codes.names import E0210
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ZERO
-from tesserac.types.ty import FunctionType, IntType, StrType, TransformType, TupleType, Type
+from tesserac.types.ty import FunctionType, IntType, StrType, StructType, TransformType, TupleType, Type, setting_fields
 
 WRT = "wrt"
 
@@ -131,9 +133,23 @@ def _report_still(
     draft = body.sink.error(E0703, at=at or callee.at, problem=problem)
     draft.note(value.span, f"this is {type_text(value.type)}")
     draft.remark("what has a derivative is a float or complex tensor, or a value with such tensors in it")
+    _learn_floats(body, draft, value.type)
     smooth = [name for name, arg in zip(given, args, strict=True) if name and has_tangent(arg.value.type)]
     if smooth and len(given) > 1:
         _suggest(body, draft, at, smooth[0], callee)
+
+
+def _learn_floats(body: Body, draft: Draft, type_: Type) -> None:
+    """A struct whose numbers are settings: they are weights where the struct says a dtype."""
+    if not any(setting_fields(type_)):
+        return
+    assert isinstance(type_, StructType)
+    draft.remark("a field that is a `float` is a setting; one that is an `f32` is a number that is learned")
+    decl = body.rules.own_struct(StructRef(type_.module, type_.name))
+    spans = [] if decl is None else [f.spec.span for f in decl.fields if isinstance(f.spec, ScalarSpec) and f.is_float]
+    if spans:
+        edits = [Edit(span, "f32") for span in spans]
+        draft.fix(f"learn the numbers of `{type_.name}`", *edits)
 
 
 def _suggest(body: Body, draft: Draft, at: Span | None, name: str, callee: Callee) -> None:

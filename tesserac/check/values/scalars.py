@@ -50,6 +50,8 @@ def apply_to_scalars(
 ) -> typed.Expr:
     """The value of an operator on scalars alone."""
     types = [operand.type for operand in operands]
+    if op.name == "where" and isinstance(types[0], BoolType):
+        return _chosen(types[0].value, *operands[1:])
     if all(isinstance(ty, BoolType) for ty in types):
         return _bools(body, op, types, at, span)
     ints = [ty.value for ty in types if isinstance(ty, IntType)]
@@ -60,6 +62,12 @@ def apply_to_scalars(
         if result is not None:
             return result
     return _floats(body, op, operands, at, span)
+
+
+def _chosen(first: bool, then: typed.Expr, otherwise: typed.Expr) -> typed.Expr:
+    """`where` of a condition that is known: one of two numbers, a float where the other is one."""
+    chosen, other = (then, otherwise) if first else (otherwise, then)
+    return to_float(chosen) if isinstance(other.type, FloatType) else chosen
 
 
 def _bools(body: Body, op: Operator, types: Sequence[Type], at: Span, span: Span) -> typed.Expr:
