@@ -1,4 +1,4 @@
-"""Buffers and floats of structs: no derivative is taken by them, no step of an optimiser changes them, all else does."""
+"""Buffers and floats of structs: no derivative is taken by them, no optimiser changes them, all else does."""
 
 from __future__ import annotations
 

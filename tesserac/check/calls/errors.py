@@ -6,6 +6,7 @@ declaration.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
@@ -146,8 +147,9 @@ def _explain_leading(
     draft.because(f"`{callee.name}` does not broadcast: element by element means equal shapes")
     for longer, dims, shorter in ((model.argument, model.leading, own), (argument, own, model.leading)):
         text = body.rules.text(longer.span)
-        if dims == (*shorter, ONE) and text.isidentifier():
-            draft.replace("drop the unit dim", longer.span, f"{text}[{', '.join([':'] * len(shorter) + ['0'])}]")
+        if dims == (*shorter, ONE) and text:
+            whole = text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+            draft.replace("drop the unit dim", longer.span, f"{whole}[{', '.join([':'] * len(shorter) + ['0'])}]")
 
 
 def _other_dtype(spec: TensorSpec, argument: typed.Expr, values: Sequence[typed.Expr]) -> str:

@@ -10,6 +10,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text
 from tesserac.check.model.specs import DimSpec, ListSpec, StructSpec, TypeSpec
 from tesserac.check.state.body import Body
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
@@ -23,8 +24,22 @@ def show_field_size(body: Body, draft: Draft, layer: typed.Expr, symbol: str, wa
         return
     text = body.rules.text(declared.span)
     draft.note(declared.span, f"{dim_text(Dim.sym(symbol))} of this layer is {dim_text(declared.dim)}")
-    if wanted.constant is not None and declared.dim.constant is not None and text:
-        draft.replace(f"make this size {wanted}, which it is given", declared.span, str(wanted))
+    spec = _field(body, layer)
+    if not text or not isinstance(spec, StructSpec) or not wanted.symbols() <= _sizes(layer):
+        return
+    draft.replace(f"make this size {dim_text(wanted)}, which it is given", declared.span, str(wanted))
+    other = next((arg for arg in spec.args or () if arg.dim == wanted), None)
+    if other is not None:
+        edits = (Edit(declared.span, body.rules.text(other.span)), Edit(other.span, text))
+        draft.fix(f"swap its sizes {dim_text(declared.dim)} and {dim_text(wanted)}", *edits)
+
+
+def _sizes(layer: typed.Expr) -> frozenset[str]:
+    """The sizes of the struct that holds the layer, by whose names its methods know them."""
+    while isinstance(layer, typed.Item) and isinstance(layer.value.type, ListType):
+        layer = layer.value
+    held = layer.value.type if isinstance(layer, typed.Item) else layer.type
+    return frozenset(str(dim) for dim in held.dims) if isinstance(held, StructType) else frozenset()
 
 
 def _declared_size(body: Body, layer: typed.Expr, symbol: str) -> DimSpec | None:

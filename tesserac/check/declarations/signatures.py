@@ -219,12 +219,28 @@ def _result(
         for name in sorted(dim.dim.symbols())
         if name not in symbols and not name.startswith(FREE)
     ]
-    for name, span in {name: span for name, span in reversed(unknown) if name not in names.refused}.items():
-        draft = sink.error(E0312, at=span, symbol=f'"{name}"')
-        draft.did_you_mean(name, symbols, span, quote='"', written=_as_written(span, name))
-        _offer_meaning(draft, function, name, span)
+    told: set[Dim] = set()
+    first = {name: span for name, span in reversed(unknown) if name not in names.refused}
+    for name, span in sorted(first.items(), key=lambda item: item[1].start):
+        product = next((dim for dim in merged if name in dim.symbols()), None)
         names.spans.pop(name, None)
+        if product in told:
+            continue
+        draft = sink.error(E0312, at=span, symbol=f'"{name}"')
+        if product is None:
+            draft.did_you_mean(name, symbols, span, quote='"', written=_as_written(span, name))
+        else:
+            told.add(product)
+            _offer_number(draft, function, name, product)
+        _offer_meaning(draft, function, name, span)
     return (ErrorSpec(node.span) if unknown else spec), tuple(name for name, _ in unknown)
+
+
+def _offer_number(draft: Draft, function: ast.FunctionDef, name: str, product: Dim) -> None:
+    """A size that is a part of one that an argument has: who calls has to say it."""
+    draft.remark(f'an argument has the size "{product}", which does not tell what "{name}" is')
+    last = function.parameters[-1].span
+    draft.fix(f"have it said: `{name}: int`", Edit(last._replace(start=last.end), f", {name}: int"))
 
 
 def _offer_meaning(draft: Draft, function: ast.FunctionDef, name: str, span: Span) -> None:

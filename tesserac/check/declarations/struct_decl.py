@@ -26,9 +26,9 @@ from tesserac.check.model.specs import (
     untold_sizes,
 )
 from tesserac.check.names.foreign_names import PYTHON_METHODS
-from tesserac.check.names.struct_items import COMPILE_TIME
+from tesserac.check.names.struct_items import COMPILE_TIME, SELF, forgotten_self
 from tesserac.check.names.type_attributes import refuse_attributes
-from tesserac.diag.codes.names import E0202, E0204, E0221
+from tesserac.diag.codes.names import E0201, E0202, E0204, E0221
 from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
@@ -42,8 +42,22 @@ def read_struct(node: ast.StructDef, owner: str, names: SignatureNames, sink: Si
     parameters = tuple(parameter.id for parameter in node.parameters)
     _check_names(node, sink)
     _check_sizes(node, names, fields, sink)
+    for method in node.methods:
+        _check_self(method, sink)
     methods = frozenset(method.name for method in node.methods)
     return StructDecl(owner, node.name, parameters, fields, methods, node.name_span)
+
+
+def _check_self(method: ast.FunctionDef, sink: Sink) -> None:
+    used = forgotten_self(method)
+    if used is None:
+        return
+    draft = sink.error(E0201, at=used.span, name=SELF)
+    draft.note(method.name_span, f"a method has `{SELF}` as its first parameter")
+    if method.parameters:
+        first = method.parameters[0].span
+        before = first._replace(end=first.start)
+        draft.replace(f"give it `{SELF}`", before, f"{SELF}, ", applicability=Applicability.SAFE)
 
 
 def _field(reader: AnnotationReader, node: ast.FieldDef, sink: Sink) -> FieldSpec:

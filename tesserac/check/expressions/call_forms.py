@@ -150,8 +150,17 @@ def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
         args = [Arg(None, value.span, value), *check_arguments(body, node.arguments)]
         return algebra.call_rule(body, "apply", args, Callee("apply", at, node.span))
     if not isinstance(value.type, ErrorType):
-        body.sink.error(E0207, at=at, what=type_text(value.type))
+        _report_no_function(body, node, value)
     return body.error(node.span)
+
+
+def _report_no_function(body: Body, node: ast.Call, value: typed.Expr) -> None:
+    """A call of a value; one whose name is a function's everywhere else hides that."""
+    draft = body.sink.error(E0207, at=node.function.span, what=type_text(value.type))
+    if isinstance(node.function, ast.Name) and body.rules.library(node.function.id) is not None:
+        name = node.function.id
+        draft.remark(f"the local `{name}` hides the function of that name in all of its own function")
+        draft.replace("the library's function has a second name", node.function.span, f"op.{name}")
 
 
 def _call_struct(body: Body, value: typed.Expr, type_: StructType, node: ast.Call) -> typed.Expr:

@@ -47,6 +47,7 @@ from tesserac.check.sizes.facts import Why
 from tesserac.check.state.body import Body
 from tesserac.check.state.effects import check_effects
 from tesserac.check.state.parts import WherePlace
+from tesserac.check.values.rewriting import indentation
 from tesserac.diag.codes.names import E0211
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
@@ -231,6 +232,10 @@ def check_end(body: Body, signature: Signature) -> None:
         return
     draft = body.sink.error(E0211, at=node.name_span, function=node.name)
     draft.note(signature.result.span, "this says that it returns one")
+    last = node.body[-1]
+    if isinstance(last, ast.Assignment) and len(last.targets) == 1 and isinstance(last.targets[0], ast.Name):
+        end, name = last.span._replace(start=last.span.end), last.targets[0].id
+        draft.replace(f"return `{name}`", end, f"\n{indentation(body, last.span)}return {name}")
 
 
 def where_guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:

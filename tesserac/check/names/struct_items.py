@@ -20,6 +20,8 @@ from tesserac.base.source import Span
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 
+SELF = "self"
+"""The first parameter of a method."""
 COMPILE_TIME = ("int", "bool", "str")
 """Kinds of fields that compiling knows."""
 NUMBERS = (*COMPILE_TIME, "float")
@@ -147,9 +149,19 @@ def _made_of(annotation: ast.Expr) -> ast.Expr:
     return _constructed(annotation)
 
 
+def forgotten_self(method: ast.FunctionDef) -> ast.Name | None:
+    """Where a method first reads `self`, if it has no such parameter."""
+    if any(parameter.name == SELF for parameter in method.parameters):
+        return None
+    return next((n for s in method.body for n in descendants(s) if isinstance(n, ast.Name) and n.id == SELF), None)
+
+
 def _method(struct: ast.StructDef, method: ast.FunctionDef) -> ast.FunctionDef:
     """The method as a function whose first parameter is of the struct's type, if nothing else is said."""
     name = method_name(struct.name, method.name)
+    if forgotten_self(method) is not None:  # told with the struct
+        own = ast.Parameter(method.name_span, SELF, method.name_span, None, None, keyword_only=False)
+        method = replace(method, parameters=(own, *method.parameters))
     if not method.parameters or method.parameters[0].annotation is not None:
         return replace(method, name=name)
     first, *rest = method.parameters

@@ -13,6 +13,14 @@ from itertools import permutations
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import SYMBOLS, axis_text, dim_text, dims_text, noun, verb
 from tesserac.check.model.operator_use import Use
+from tesserac.check.operators.lining_up import (
+    suggest_axis,
+    suggest_cut,
+    suggest_joined_dim,
+    suggest_other_unit,
+    suggest_pairs,
+    type_dims,
+)
 from tesserac.check.operators.precision import (
     explain_bits,
     explain_kind,
@@ -115,7 +123,8 @@ def _suggest_transpose(body: Body, draft: Draft, use: Use, left: Side, right: Si
         side = left
     else:
         return
-    _propose_transpose(draft, side, side.text, side.dims)
+    if not side.text.endswith((".T", ".mT")):  # of one that is transposed the matrix itself is offered below
+        _propose_transpose(draft, side, side.text, side.dims)
 
 
 def _propose_transpose(draft: Draft, side: Side, matrix: str, dims: tuple[Dim, ...]) -> None:
@@ -141,7 +150,9 @@ def _suggest_axes(body: Body, draft: Draft, use: Use, side: Side) -> None:
         types[place] = TensorType(dims, base.type.dtype, base.type.policy)
         if not _fits(body, use, types):
             continue
-        if dims == _transposed(base.type.dims):
+        if order == tuple(range(base.type.rank)):
+            draft.replace(f"leave its axes as they are: `{text}` is {dims_text(dims)}", side.operand.span, text)
+        elif dims == _transposed(base.type.dims):
             _propose_transpose(draft, side, text, base.type.dims)
         else:
             permuted = f"permute({text}, ({', '.join(map(str, order))}))"
@@ -226,23 +237,29 @@ def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:
     suggest_divisors(body, draft, zip(short.dims, long.dims[-len(short.dims) :], strict=True))
     if len(short.dims) == len(long.dims):
         _suggest_padding(draft, short, long)
+        suggest_cut(body, draft, short, long)
+        suggest_pairs(draft, first, second)
         suggest_renaming(body, draft, short, long)
     else:
-        _suggest_axis(body, draft, short, long)
+        suggest_axis(draft, short, long)
+    suggest_other_unit(draft, short, long)
+    suggest_other_unit(draft, long, short)
 
 
-_WINDOWED = re.compile(r"[\w.]*(conv|pool)[\w.]*\((?!.*padding).*\)", re.DOTALL)
-"""A call of something that a window makes smaller, without a word on the border."""
+_WINDOWED = re.compile(r"(?:[\w.]*(?:conv|pool)\w*|self\.\w+)\((?![^()]*padding)[^()]*\)")
+"""A call of something that a window may have made smaller, without a word on the border."""
 
 
 def _suggest_padding(draft: Draft, first: Side, second: Side) -> None:
     """A result that is smaller than what it meets by what its windows take from the border."""
     for cut, whole in ((first, second), (second, first)):
+        window = _WINDOWED.search(cut.text)
         lost = {big - small for big, small in zip(whole.dims, cut.dims, strict=True) if big != small}
         width = lost.pop().constant if len(lost) == 1 else None
-        if width and width > 0 and width % 2 == 0 and _WINDOWED.fullmatch(cut.text):
-            padded = f"{cut.text[:-1]}, padding={width // 2})"
-            draft.replace("keep its border, as much as a window takes from it", cut.operand.span, padded)
+        if width and width > 0 and width % 2 == 0 and window:
+            start = cut.operand.span.start + window.end() - 1
+            end = cut.operand.span._replace(start=start, end=start)
+            draft.replace("keep its border, as much as a window takes from it", end, f", padding={width // 2}")
 
 
 def _alignment(short: Side, long: Side) -> str:
@@ -250,26 +267,9 @@ def _alignment(short: Side, long: Side) -> str:
     above, below = dims_text(long.dims), dims_text(short.dims)
     pad = " " * (len(above) - len(below))
     coincide = f"; PyTorch accepts this whenever {short.dim} == {long.dim} at run time"
-    symbolic = short.dim.constant is None or long.dim.constant is None
+    symbolic = (short.dim - long.dim).constant is None  # sizes that differ by a number never agree
     meeting = f"{pad}{below}   {dim_text(short.dim)} meets {dim_text(long.dim)}"
     return f"{above}\n{meeting}{coincide if symbolic and len(meeting + coincide) < 85 else ''}"
-
-
-def _suggest_axis(body: Body, draft: Draft, short: Side, long: Side) -> None:
-    """Dims that all have a partner in the other shape, in order, can be lined up with them by unit dims."""
-    places: list[int] = []
-    for dim in reversed(short.dims):
-        limit = places[0] if places else len(long.dims)
-        partners = [axis for axis in range(limit) if long.dims[axis] == dim]
-        if not partners:
-            return
-        places.insert(0, partners[-1])
-    if not short.text or not places:
-        return
-    index = ", ".join(":" if axis in places else "None" for axis in range(places[0], len(long.dims)))
-    text = short.text if short.text.isidentifier() else f"({short.text})"
-    names = " and ".join(map(dim_text, short.dims))
-    draft.replace(f"line it up with {names}", short.operand.span, f"{text}[{index}]")
 
 
 def _explain_outer(body: Body, use: Use, unit: Side, extended: Side) -> None:
@@ -294,31 +294,38 @@ def _explain_outer(body: Body, use: Use, unit: Side, extended: Side) -> None:
     )
     draft.remark("PyTorch, JAX and NumPy broadcast this without a word")
     if partner == extended.dim:
-        _suggest_no_outer(body, draft, unit, extended)
+        _suggest_no_outer(draft, unit, extended)
     if extended.text:  # of two sizes that differ every pair can be meant
         text = extended.text if extended.text.isidentifier() else f"({extended.text})"
         rest = ":" if len(extended.dims) == 1 else "..."
         draft.replace("each with every other: say so", extended.operand.span, f"{text}[None, {rest}]")
 
 
-def _suggest_no_outer(body: Body, draft: Draft, unit: Side, extended: Side) -> None:
+def _suggest_no_outer(draft: Draft, unit: Side, extended: Side) -> None:
     if unit.axis == len(unit.dims) - 1 and unit.text.isidentifier():
         index = "[" + ", ".join([":"] * unit.axis + ["0"]) + "]"
         draft.replace("drop the unit dim", unit.operand.span, unit.text + index)
     if extended.text.isidentifier() and len(extended.dims) == 1 and len(unit.dims) == 2:
         draft.replace("give both a unit dim", extended.operand.span, f"{extended.text}[:, None]")
     elif len(extended.dims) > 1:
-        _suggest_axis(body, draft, extended, unit)
+        suggest_axis(draft, extended, unit)
 
 
 def _explain_rank(body: Body, use: Use, position: int) -> None:
     operand = use.operands[position]
     assert isinstance(operand.type, TensorType)
     operation = SYMBOLS.get(use.op.name, use.op.name)
+    others = [other for other in use.operands if other is not operand and isinstance(other.type, TensorType)]
     problem = f"`{operation}` does not work on a tensor with {_dims_count(operand.type.rank)}"
+    if operation == "concat" and others:
+        problem = "`concat` joins tensors with equally many dims"
     draft = body.sink.error(E0311, at=use.at, problem=problem)
     draft.note(operand.span, f"this is {dims_text(operand.type.dims)}")
+    for other in others:
+        draft.note(other.span, f"this is {type_dims(other.type)}")
     show_declared(body, draft, operand)
+    if operation == "concat" and others:
+        suggest_joined_dim(body, draft, operand, others[0], use.op)
     if operation == "diagonal" and operand.type.rank == 1:
         draft.remark("a vector is put on the diagonal of a matrix by `diag(x)`, on that of an operator by `op.diag(x)`")
 

@@ -5,6 +5,9 @@ Enters: a use of an operator. Leaves: E04xx and W04xx diagnostics that name the 
 
 from __future__ import annotations
 
+import re
+import sys
+
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import SYMBOLS, dim_text, kinds_text, storage_text, written
@@ -122,14 +125,33 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     if use.op.name == "div" and dtype.is_integer:
         _suggest_float(body, draft, use, dtype)
         draft.replace("round down", use.at, "//")
+    elif use.op.name in ("bitwise_and", "bitwise_or") and dtype.is_float:
+        _suggest_brackets(body, draft, use.at)
     elif operation == "`^`" and dtype.is_float:
         draft.replace("a power is `**`", use.at, "**")
+    elif kinds == "b" and dtype.is_integer and (text := body.rules.text(operand.span)):
+        asked = text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+        draft.replace("where it is not 0", operand.span, f"{asked} != 0")
     elif dtype.is_complex:
         draft.remark("a complex number has no order and is no float; `real`, `imag` and `abs` give floats")
     elif dtype == BOOL and use.op.name in _OF_BOOLS:
         draft.replace(f"of bools it is `{_OF_BOOLS[use.op.name]}`", use.at, _OF_BOOLS[use.op.name])
     elif "f" in kinds:
         _suggest_float(body, draft, use, dtype)
+
+
+_COMPARED = r"[\w.]+(?:\[[^\]]*\])?\s*(?:<=|>=|==|!=|<|>)\s*-?[\w.]+"
+
+
+def _suggest_brackets(body: Body, draft: Draft, at: Span) -> None:
+    """`x > 0 & x < 1`, where `&` takes its operands before the comparisons do."""
+    before, after = body.rules.text(Span(at.file, 0, at.start)), body.rules.text(Span(at.file, at.end, sys.maxsize))
+    left, right = re.search(rf"({_COMPARED})\s*$", before), re.match(rf"\s*({_COMPARED})", after)
+    if left is None or right is None:
+        return
+    draft.remark("it binds tighter than comparisons do")
+    whole = Span(at.file, left.start(1), at.end + right.end(1))
+    draft.replace("compare first", whole, f"({left[1]}) {body.rules.text(at)} ({right[1]})")
 
 
 def _suggest_float(body: Body, draft: Draft, use: Use, dtype: DType) -> None:

@@ -141,8 +141,9 @@ def _suggest_number(
 def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Callee) -> None:
     left, right = product(change.source), product(change.result)
     written = " * ".join(map(dim_text, change.result)) or "1"
+    label = f"{written} = {dim_text(right)}" if written != dim_text(right) else f"asked for {written}"
     draft = body.sink.error(
-        E0304, at=callee.at, label=f"{written} = {dim_text(right)}", source=dim_text(left), result=written
+        E0304, at=callee.at, label=label, source=dim_text(left), result=written
     )
     draft.note(operand.span, _shape_label(body, operand, change.whole))
     if change.kept:

@@ -203,11 +203,23 @@ def _parts_for(body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Ex
         if len(value.type.items) == wanted:
             return tuple_items(value, value.span)
         problem = f"{len(value.type.items)} values for {wanted} names"
-        body.sink.error(E0205, at=target.span, problem=problem)
+        draft = body.sink.error(E0205, at=target.span, problem=problem)
+        _suggest_nested(body, draft, target, value.type)
     elif not isinstance(value.type, ErrorType):
         draft = body.sink.error(E0210, at=value.span, expected=f"a tuple of {wanted}", found=type_text(value.type))
         _say_parts(body, draft, value, wanted)
     return [body.error(value.span)] * wanted
+
+
+def _suggest_nested(body: Body, draft: Draft, target: ast.TupleExpr | ast.ListExpr, type_: TupleType) -> None:
+    """As many names as there are values when what is in tuples is counted: the names in tuples as well."""
+    names, left = [], [body.rules.text(item.span) for item in target.items]
+    for part in type_.items:
+        count = len(part.items) if isinstance(part, TupleType) else 1
+        taken, left = left[:count], left[count:]
+        names.append(f"({', '.join(taken)})" if isinstance(part, TupleType) else ", ".join(taken))
+    if not left and all(names) and any(isinstance(part, TupleType) for part in type_.items):
+        draft.replace("some of them are tuples", target.span, ", ".join(names))
 
 
 def _say_parts(body: Body, draft: Draft, value: typed.Expr, wanted: int) -> None:

@@ -303,6 +303,9 @@ def _in_range(body: Body, position: Dim, size: Dim, index: typed.Expr, span: Spa
         draft = body.sink.error(E0313, at=index.span, label=label, index=index_text, size=dim_text(size))
         if size.constant:
             draft.replace("take the last one", index.span, str(size - 1))
+        elif position == size:
+            draft.remark(f"places are counted from 0, so that the last one is {dim_text(size - 1)}")
+            draft.replace("take the last one", index.span, "-1")
         return False
     if None in holds:
         require_position(body, position, size, index.type.value, span)

@@ -27,7 +27,7 @@ from tesserac.check.statements.loops import check_loop, raise_flag
 from tesserac.check.statements.printing import check_assert, check_print, is_print
 from tesserac.diag.codes.names import W0201
 from tesserac.syntax import ast
-from tesserac.types.ty import ErrorType, NoneType
+from tesserac.types.ty import ErrorType, NoneType, StructType, TupleType, Type
 
 
 def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
@@ -95,12 +95,12 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
     if isinstance(value.type, ErrorType):
         return []
     if not own.keys() - UPDATES:
-        _report_unused(body, node)
+        _report_unused(body, node, value)
         return [typed.Evaluate(node.span, value)] if isinstance(value, typed.Call) else []  # it may assert
     return [] if isinstance(value, typed.Static | typed.Local) else [typed.Evaluate(node.span, value)]
 
 
-def _report_unused(body: Body, node: ast.ExpressionStatement) -> None:
+def _report_unused(body: Body, node: ast.ExpressionStatement, value: typed.Expr) -> None:
     """A value that nobody reads. An update that is written as an expression was most likely to be kept."""
     draft = body.sink.warning(W0201, at=node.span)
     text = body.rules.text(node.span)
@@ -108,8 +108,38 @@ def _report_unused(body: Body, node: ast.ExpressionStatement) -> None:
     if updates and target.isidentifier():
         draft.because("`.at` gives an updated copy and leaves the tensor as it is")
         draft.replace("keep the updated tensor", node.span, f"{target} = {text}")
+    elif kept := _followed(body, node.value, value):
+        draft.because("nothing is changed in place: what is changed is what the call gives")
+        draft.replace("keep what it gives", node.span, f"{kept} = {text}")
+    elif isinstance(value.type, NoneType):
+        draft.because("a function changes nothing that its caller has, and this one gives nothing back")
+        draft.remark("let it return what it computes, and bind that: `x = f(x)`")
     else:
         draft.remark("bind it to a name, or remove the statement")
+
+
+def _followed(body: Body, node: ast.Expr, value: typed.Expr) -> str:
+    """The names of arguments that all that a call gives is like, in order: what an update of them would be bound to."""
+    if not isinstance(node, ast.Call):
+        return ""
+    given = [argument.value for argument in node.arguments]
+    if isinstance(node.function, ast.Attribute):
+        given.insert(0, node.function.value)
+    names = [name.id for name in given if isinstance(name, ast.Name)]
+    own = {name: body.scope.bindings[name].type for name in names if name in body.scope.bindings}
+    kept: list[str] = []
+    for type_ in value.type.items if isinstance(value.type, TupleType) else (value.type,):
+        like = next((name for name in own if name not in kept and _is_like(own[name], type_)), None)
+        if like is None or isinstance(type_, NoneType):
+            return ""
+        kept.append(like)
+    return ", ".join(kept)
+
+
+def _is_like(own: Type, new: Type) -> bool:
+    if isinstance(own, StructType) and isinstance(new, StructType):
+        return (own.module, own.name) == (new.module, new.name)
+    return own == new
 
 
 # ---------------------------------------------------------------------------------------- return --------

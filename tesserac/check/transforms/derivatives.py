@@ -6,6 +6,7 @@ of its arguments, or a diagnostic. What is known while compiling is passed on as
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -242,7 +243,12 @@ def is_function(type_: Type) -> bool:
 def require_function(body: Body, value: typed.Expr, callee: Callee) -> bool:
     if is_function(value.type):
         return True
-    body.sink.error(E0210, at=value.span, expected="a function", found=type_text(value.type))
+    draft = body.sink.error(E0210, at=value.span, expected="a function", found=type_text(value.type))
+    text = body.rules.text(value.span)
+    called = re.match(r"[\w.]+(?=\()", text)
+    if called and text.endswith(")") and body.rules.text(callee.span).endswith(f"({text})"):
+        split = f"{called[0]}){text[called.end() : -1]}"
+        draft.replace("pass the function, and its arguments to what is made of it", value.span, split)
     return False
 
 

@@ -111,6 +111,8 @@ def _run_ints(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span
         draft = body.sink.error(E0405, at=at, operation="`/`", dtype="ints that only the run knows")
         draft.remark("`//` rounds down, `float(a) / float(b)` gives a fraction")
         if body.rules.text(at) == "/":
+            sides = (body.rules.text(operand.span) for operand in operands)
+            draft.replace("as a fraction", span, " / ".join(f"float({side})" for side in sides))
             draft.replace("round down", at, "//")
         return body.error(span)
     if "i" not in _element_kinds(op):

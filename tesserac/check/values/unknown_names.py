@@ -20,6 +20,7 @@ from tesserac.check.names.foreign_calls import call_here, within
 from tesserac.check.names.foreign_names import DTYPE_WORDS, MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
 from tesserac.check.names.foreign_operators import constructor_here
 from tesserac.check.names.refs import BuiltinRef, FunctionRef, OperatorRef
+from tesserac.check.names.struct_items import SELF
 from tesserac.check.state.body import Body
 from tesserac.check.values.rewriting import stands_alone
 from tesserac.diag.codes.names import E0201
@@ -129,9 +130,6 @@ def _other_name(body: Body, name: str) -> str | None:
     if row is None or row.note or not isinstance(body.rules.resolve(name), BuiltinRef | None):
         return None
     return row.ours if row.ours != name and body.rules.resolve(row.ours) is not None else None
-
-
-SELF = "self"
 
 
 def unknown_name(

@@ -1,0 +1,103 @@
+"""Fixes that line dims up: unit dims put elsewhere, an end that is left out, a dim of its own for what is joined.
+
+Enters: the operands of an operator whose shapes do not fit. Leaves: fixes in its message.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import dim_text, dims_text
+from tesserac.check.provenance.sides import Side
+from tesserac.check.state.body import Body
+from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
+from tesserac.ops.join import Concat
+from tesserac.ops.registry import Operator
+from tesserac.types.dims import ONE
+from tesserac.types.ty import TensorType, Type
+
+_WITH_UNIT = (
+    re.compile(r"(?P<of>.+)\.unsqueeze\(\s*(?:(?:dim|axis)\s*=\s*)?-?\d+\s*\)", re.DOTALL),
+    re.compile(r"unsqueeze\(\s*(?P<of>[\w.]+)\s*,\s*(?:(?:dim|axis)\s*=\s*)?-?\d+\s*\)"),
+    re.compile(r"(?P<of>[\w.]+)\[\s*(?:(?:None|:)\s*,?\s*)+\]"),
+)
+"""A value that is given a dim of size 1."""
+
+_WHOLE = re.compile(r"\[:\s*\w+\]")
+"""A slice behind a name that leaves nothing out, and so is no part of what is read."""
+
+
+def suggest_axis(draft: Draft, short: Side, long: Side) -> None:
+    """Dims that all have a partner in the other shape, in order, can be lined up with them by unit dims."""
+    places: list[int] = []
+    for dim in reversed(short.dims):
+        limit = places[0] if places else len(long.dims)
+        partners = [axis for axis in range(limit) if long.dims[axis] == dim]
+        if not partners:
+            return
+        places.insert(0, partners[-1])
+    if not short.text or not places:
+        return
+    index = ", ".join(":" if axis in places else "None" for axis in range(places[0], len(long.dims)))
+    text = short.text if re.fullmatch(r"[\w.]+", short.text) else f"({short.text})"
+    names = " and ".join(map(dim_text, short.dims))
+    draft.replace(f"line it up with {names}", short.operand.span, f"{text}[{index}]")
+
+
+def suggest_other_unit(draft: Draft, side: Side, other: Side) -> None:
+    """Where an operand was given a dim of size 1 at the wrong place, that dim at the right one."""
+    found = next((match for pattern in _WITH_UNIT if (match := pattern.fullmatch(side.text))), None)
+    dims = tuple(dim for dim in side.dims if dim != ONE)
+    if found is not None and len(dims) < len(side.dims):
+        suggest_axis(draft, replace(side, dims=dims, text=found["of"]), other)
+
+
+def suggest_cut(body: Body, draft: Draft, first: Side, second: Side) -> None:
+    """Two operands, one of which is longer by a few elements along one dim: without its last ones."""
+    for short, long in ((first, second), (second, first)):
+        apart = [axis for axis, pair in enumerate(zip(short.dims, long.dims, strict=True)) if pair[0] != pair[1]]
+        lost = (long.dims[apart[0]] - short.dims[apart[0]]).constant if len(apart) == 1 else None
+        if lost is None or lost < 1 or long.dims[apart[0]].constant is not None:
+            continue
+        span = long.operand.span
+        if re.fullmatch(r"[\w.]+", long.text):
+            behind = _WHOLE.match(body.rules.text(Span(span.file, span.end, sys.maxsize)))
+            index = ", ".join([*[":"] * apart[0], f":-{lost}"])
+            last = "its last element" if lost == 1 else f"its last {lost} elements"
+            end = span.end + (behind.end() if behind else 0)
+            draft.replace(f"leave out {last}", span._replace(end=end), f"{long.text}[{index}]")
+
+
+def suggest_pairs(draft: Draft, first: Side, second: Side) -> None:
+    """Two lists of rows of one length: each row of one with each of the other."""
+    (rows, *row), (others, *other) = first.dims, second.dims
+    simple = all(re.fullmatch(r"[\w.]+", side.text) for side in (first, second))
+    if row == other and row and ONE not in (rows, others) and simple:
+        title = f"each of {dim_text(rows)} with each of {dim_text(others)}"
+        edits = (Edit(side.operand.span, f"{side.text}[{i}]") for side, i in ((first, ":, None"), (second, "None")))
+        draft.fix(title, *edits)
+
+
+def suggest_joined_dim(body: Body, draft: Draft, operand: typed.Expr, other: typed.Expr, op: Operator) -> None:
+    """A value to be joined that lacks the dim along which it is: it is one element there."""
+    types = (operand.type, other.type)
+    if not isinstance(op, Concat) or not all(isinstance(type_, TensorType) for type_ in types):
+        return
+    for lacking, whole in ((operand, other), (other, operand)):
+        assert isinstance(lacking.type, TensorType)
+        assert isinstance(whole.type, TensorType)
+        dims, axis = whole.type.dims, op.axis % whole.type.rank
+        if lacking.type.dims == (*dims[:axis], *dims[axis + 1 :]):
+            text = body.rules.text(lacking.span)
+            text = text if re.fullmatch(r"[\w.]+", text) else f"({text})"
+            index = ", ".join([*[":"] * axis, "None"])
+            draft.replace("as one element along the dim of the join", lacking.span, f"{text}[{index}]")
+
+
+def type_dims(type_: Type) -> str:
+    return dims_text(type_.dims) if isinstance(type_, TensorType) else type_.show()
