@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.diag.test_growing_lists import mended
+from tests.diag.test_growing_lists import mended, offered
 
 MENDED = [
     (
@@ -151,3 +151,20 @@ MENDED = [
 def test_the_first_fix(wrong: str, old: str, new: str) -> None:
     assert wrong.count(old) == 1
     assert mended(wrong) == wrong.replace(old, new)
+
+
+def test_an_argument_that_is_there_by_its_place() -> None:
+    (said,) = offered("def f(k: Key):\n    return randint(5, low=0, high=3, key=k)\n")
+    assert [label.text for label in said.secondary] == ["this is `low` already"]
+    assert "`low`, `high`, `shape`" in said.notes[0]
+
+
+def test_sizes_that_differ_by_a_number_never_agree() -> None:
+    (said,) = offered("def f(x: Tensor[N, f32]):\n    return x[1:] * x\n")
+    assert not any("whenever" in note for note in said.notes)
+
+
+def test_a_function_that_gives_nothing_back_says_so() -> None:
+    text = "def g(x: Tensor[N, f32]):\n    x *= 2.0\n\ndef f(x: Tensor[N, f32]):\n    g(x)\n    return x\n"
+    (said,) = offered(text)
+    assert said.code == "W0201" and "gives nothing back" in said.because[0].text

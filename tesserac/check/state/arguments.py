@@ -134,6 +134,10 @@ def _put(
         given[name] = arg.value
         return True
     draft = body.sink.error(E0205, at=arg.span, problem=problem)
+    if name in given and given[name].span.known:
+        draft.note(given[name].span, f"this is `{name}` already")
+        order = ", ".join(f"`{own}`" for own in dict.fromkeys(names.values()))
+        draft.remark(f"its parameters are {order}, in this order")
     if name not in names and name in FOREIGN_PARAMETERS:
         _suggest_otherwise(body, draft, arg, name)
     elif name not in names:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from tesserac.check.model.control import assigned_names
 from tesserac.check.model.scope import Binding
 from tesserac.check.model.specs import Signature, StructSpec
+from tesserac.check.names.struct_items import SELF
 from tesserac.check.state.body import Body
 from tesserac.check.values.kinds import asks_kind
-from tesserac.check.values.unknown_names import SELF, tell_of_other_module, unknown_name
+from tesserac.check.values.unknown_names import tell_of_other_module, unknown_name
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
 from tesserac.types.ty import ErrorType
