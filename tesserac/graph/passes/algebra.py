@@ -33,6 +33,7 @@ from tesserac.graph.algebra.terms import Term
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.dialect import NUMERICS, alternatives_of, expected_sizes, program_of
+from tesserac.graph.passes.fold import is_as_it_is
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.forms import tensor_type
@@ -82,6 +83,7 @@ def kernels_of(module: Module) -> set[str]:
 
 
 def rewrite_function(function: Op, observe: Observe | None) -> None:
+    _forget_same_shapes(function)
     by_applications(function, observe)
     roots = [op for op in function.walk() if is_root(op)]
     if not roots:
@@ -98,6 +100,15 @@ def rewrite_function(function: Op, observe: Observe | None) -> None:
             observe(Rewrite(function.symbol, op, before, after, tuple(engine.steps), tuple(engine.choices), facts))
         if after != before:
             done.update(_replace(op, after))
+
+
+def _forget_same_shapes(function: Op) -> None:
+    """A shape that is said again, as a fact makes a call do, hides nothing from the laws: mapped functions have none of
+    these, and have the bits of each call alone."""
+    for op in list(function.walk()):
+        if is_as_it_is(op):
+            op.result.replace_all_uses(op.operands[0])
+            op.erase()
 
 
 def _simplified(op: Op, engine: Engine) -> tuple[Term, Term]:

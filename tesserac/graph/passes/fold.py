@@ -54,7 +54,7 @@ def _fold(module: Module) -> bool:
         elif _is_decided(op):
             op.result.replace_all_uses(_constant(Builder.before(op), tensor_type(op.result), _DECIDING[op.name]))
             op.erase()
-        elif _is_as_it_is(op):
+        elif is_as_it_is(op):
             op.result.replace_all_uses(op.operands[0])
             op.erase()
         elif op.name == "form.assert" and _is_true(op.operands[0]):
@@ -90,12 +90,15 @@ def _is_decided(op: Op) -> bool:
     return _DECIDING[op.name] in map(_truth, op.operands)
 
 
-def _is_as_it_is(op: Op) -> bool:
-    """Whether an operator gives what it is given: a rounding to the type that it has, or a part that is all of it. A
-    kernel and what it implements differ by no more than these where blocks span their dims."""
-    if op.name not in ("graph.cast", "graph.wide", "graph.cut") or op.result.type != op.operands[0].type:
+def is_as_it_is(op: Op) -> bool:
+    """Whether an operator gives what it is given: a rounding to the type that it has, its own shape, or a part that is
+    all of it. A kernel and what it implements differ by no more than these where blocks span their dims."""
+    if op.name not in _ALIKE or op.result.type != op.operands[0].type:
         return False
     return op.name != "graph.cut" or set(attr_tuple(op, "starts", Dim)) <= {ZERO}
+
+
+_ALIKE = ("graph.cast", "graph.wide", "graph.expand", "graph.reshape", "graph.cut")
 
 
 def _truth(value: Value) -> bool | None:
