@@ -106,3 +106,17 @@ def test_names_of_modules_are_told_also_where_only_a_call_knows_the_types() -> N
     text = "def f(x):\n    return x * math.pi + torch.relu(x)\n"
     said = diagnose(SourceFile("example.tess", text))
     assert [edit.replacement for d in said for fix in d.fixes for edit in fix.edits] == ["PI", "relu"]
+
+
+def test_e_is_a_power() -> None:
+    """`e` is whatever the program calls so: without its module the name would be another one."""
+    for module in ("np", "math", "torch"):
+        found = diagnose(SourceFile("example.tess", f"def f(x: Tensor[N, f32]):\n    return x * {module}.e\n"))
+        assert "here it is `exp(1.0)`" in found[0].notes and not found[0].fixes, module
+
+
+def test_a_constant_of_the_library_is_not_edited() -> None:
+    """`NAN` has no dtype, and its line is none of the program's."""
+    [found] = diagnose(SourceFile("example.tess", "def f(x: Tensor[N, f32]):\n    return where(x > 0.0, NAN, INF)\n"))
+    assert found.code == "E0406" and not found.fixes
+    assert "`cast(v, f32)` has one, where v is a number or the name of one" in found.notes

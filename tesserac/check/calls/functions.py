@@ -91,7 +91,7 @@ def call_function(
     ]
     own = of_library(signature.node.span.file)
     named = with_operand_names(slots, args) if own else slots
-    placed = _gather_shape(signature, _behind_text(signature, args), callee)
+    placed = _gather_shape(signature, others, _behind_text(signature, args), callee)
     given = sort_arguments(body, callee, placed, named)
     if given is None:
         return body.error(callee.span)
@@ -147,18 +147,28 @@ def _is_text(arg: Arg) -> bool:
     return arg.name is None and isinstance(arg.value.type, StrType)
 
 
-def _gather_shape(signature: Signature, args: Sequence[Arg], callee: Callee) -> Sequence[Arg]:
+def _gather_shape(
+    signature: Signature, others: Mapping[str, tuple[str, ...]], args: Sequence[Arg], callee: Callee
+) -> Sequence[Arg]:
     """`normal(D, H)` as `normal((D, H))`: positional arguments from a `Shape` on are its sizes."""
     place = next((i for i, p in enumerate(signature.parameters) if _is_kind(p, "Shape")), None)
-    named = {arg.name for arg in args}
-    if place is None or signature.parameters[place].name in named:
+    if place is None:
         return args
+    called = (signature.parameters[place].name, *others.get(signature.parameters[place].name, ()))
+    if any(arg.name in called for arg in args):
+        return [_as_shape(arg) if arg.name in called else arg for arg in args]
     positional = [arg for arg in args if arg.name is None]
     sizes = [arg.value for arg in positional[place:]]
     if len(positional) < place or (len(sizes) == 1 and not isinstance(sizes[0].type, IntType)):
         return args
     shape = Arg(None, callee.at, make_tuple(sizes, callee.span))
     return [*positional[:place], shape, *(arg for arg in args if arg.name is not None)]
+
+
+def _as_shape(arg: Arg) -> Arg:
+    """`shape=3` is `shape=(3,)`."""
+    whole = isinstance(arg.value.type, IntType)
+    return Arg(arg.name, arg.span, make_tuple([arg.value], arg.value.span)) if whole else arg
 
 
 def _call(

@@ -24,6 +24,7 @@ NAMES = {
     "expit": "sigmoid",
     "false": "False",
     "from_numpy": "array",
+    "in1d": "isin",
     "inf": "INF",
     "jacobian": "jacrev",
     "nan": "NAN",
@@ -64,12 +65,15 @@ MODULES = (
 NO_MODULE = "functions need no module before them"
 _DIVIDES = "it divides by the number of elements unless that is said"
 OTHERWISE = {
+    "math": {"e": "`exp(1.0)`"},
+    "np": {"e": "`exp(1.0)`"},
     "lax": {
         "gather": "`x[i]`, or `take_along_axis(x, i, axis)`",
         "scatter_add": "`x.at[i].add(v)`",
         "select": "`where(p, x, y)`",
     },
     "torch": {
+        "e": "`exp(1.0)`",
         "equal": "`array_equal(x, y)`, one bool; `equal` compares each element",
         "gather": "`take_along_axis(x, i, axis)`; `gather` takes whole slices",
         "scatter_add": "`x.at[i].add(v)`",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.guards.demanded import require_numbers
 from tesserac.check.guards.guarding import require_guard
@@ -155,7 +156,10 @@ def _meet_elements(
             text = body.rules.text(operand.span)
             kinds = ("iu", "f") if isinstance(operand.type, IntType) else ("f",)
             wanted = storage_in_use(body, kinds, F32, use.operands)
-            draft.replace("give it a dtype", operand.span, f"cast({text}, {wanted})")
+            if of_library(operand.span.file):  # a constant, such as NAN: its line is not the program's to change
+                draft.remark(f"`cast(v, {wanted})` has one, where v is a number or the name of one")
+            else:
+                draft.replace("give it a dtype", operand.span, f"cast({text}, {wanted})")
             return None
         operand_met = meet_storage(body, operand, *storage, beside=use.operands)
         if operand_met is None:

@@ -95,7 +95,8 @@ def _fill(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...], callee: C
     """`-1` stands for what is left."""
     if shape.count(_OPEN) == 0:
         return shape
-    known, total = product(dim for dim in shape if dim != _OPEN), product(source)
+    change = _Change.between(body, source, shape)  # what stays may be 0, and tells nothing of the rest
+    known, total = product(dim for dim in change.result if dim != _OPEN), product(change.source)
     if shape.count(_OPEN) > 1 or body.facts.divides(known, total) is False:
         _explain_rest(body, source, shape, callee)
         return None
