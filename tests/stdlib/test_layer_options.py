@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tesserac.graph.interp import run_function
+from tests.support.checking import check_text
 from tests.support.folding import folded
 from tests.support.source_support import compile_to_forms
 
@@ -334,3 +335,39 @@ def test_adaptive_maxima_with_their_places(count: int) -> None:
         wanted = np.ravel_multi_index([c.start + i for c, i in zip(cut, first, strict=True)], image)
         assert values[at[0], 0][at[1:]] == part.max()
         assert places[at[0], 0][at[1:]] == wanted
+
+
+def test_sizes_of_images_are_one_for_each_spatial_dim() -> None:
+    """More or fewer were left out in silence."""
+    wrong = {
+        "x: Tensor[7, f32]": "interpolate(x, (3, 4))",
+        "x: Tensor[1, 2, 4, 4, f32]": "interpolate(x, (3, 4, 5))",
+        "x: Tensor[1, 2, 3, 4, f32]": "interpolate(x, scale_factor=(2.0,))",
+        "x: Tensor[6, f32]": "resize(x, (3, 4))",
+    }
+    for operand, call in wrong.items():
+        found = check_text(f"def f({operand}):\n    return {call}\n").diagnostics
+        assert [d.code for d in found] == ["E0217"], call
+
+
+def test_attention_of_several_heads_with_the_same_keys() -> None:
+    """`enable_gqa` of PyTorch: each of two heads of keys serves two of queries, in a batch and without one."""
+    program = (
+        "def f(q: Tensor[2, 4, 3, 8, f64], k: Tensor[2, 2, 5, 8, f64]):\n"
+        "    y = scaled_dot_product_attention(q, k, k, enable_gqa=True)\n"
+        "    return y, scaled_dot_product_attention(q[0], k[0], k[0], enable_gqa=True)\n"
+    )
+    q, k = RNG.normal(size=(2, 4, 3, 8)), RNG.normal(size=(2, 2, 5, 8))
+    both, one = run_function(compile_to_forms(program), "m.f", [q, k])
+    keys = np.repeat(k, 2, axis=1)
+    scores = np.exp(q @ np.swapaxes(keys, -1, -2) / np.sqrt(8))
+    wanted = scores / scores.sum(-1, keepdims=True) @ keys
+    np.testing.assert_allclose(both, wanted, rtol=1e-12)
+    np.testing.assert_allclose(one, wanted[0], rtol=1e-12)
+
+
+def test_huber_loss_has_its_options_in_the_order_of_pytorch() -> None:
+    program = 'def f(x: Tensor[3, f64], y: Tensor[3, f64]):\n    return huber_loss(x, y, "sum", 0.5)\n'
+    x, y = np.array([0.1, 2.0, -3.0]), np.array([0.4, 0.0, 1.0])
+    [found] = run_function(compile_to_forms(program), "m.f", [x, y])
+    np.testing.assert_allclose(found, 0.5 * 0.3**2 + 0.5 * (2 - 0.25) + 0.5 * (4 - 0.25), rtol=1e-12)

@@ -25,6 +25,24 @@ CASES = {
     "clip(x, a_min=-0.5, a_max=0.25)": np.clip(X, -0.5, 0.25),
     "clip(x, a_max=0.25)": np.minimum(X, 0.25),
     "trace(x[:, 1:4], 1)": np.trace(X[:, 1:4], 1),
+    "trace(x)": np.trace(X),
+    "trace(x, -1)": np.trace(X, -1),
+    "x.tile(2, 3)": np.tile(X, (2, 3)),
+    "tile(x, reps=2)": np.tile(X, 2),
+    "tile(x, dims=(2, 1, 2))": np.tile(X, (2, 1, 2)),
+    **{
+        f'correlate(x[0, :{n}], x[1, :{m}], "same")': np.correlate(X[0, :n], X[1, :m], "same")
+        for n, m in ((2, 5), (3, 5), (4, 5), (5, 4), (5, 3), (4, 4))
+    },
+    **{
+        f'meshgrid(x[0], x[:, 1], sparse=True, indexing="{order}")[{i}]': np.meshgrid(
+            X[0], X[:, 1], sparse=True, indexing=order
+        )[i]
+        for order in ("xy", "ij")
+        for i in (0, 1)
+    },
+    "reshape(x[:0], (0, 5, -1))": np.zeros((0, 5, 1)),
+    "unfold(x[:0, :, None, None] + zeros(2, 3, dtype=x.dtype), (1, 2))": np.zeros((0, 10, 4)),
     "trace(x[:, 1:4], offset=-2)": np.trace(X[:, 1:4], -2),
     "pad(x, ((1, 2), (3, 0)), constant_values=2.5)": np.pad(X, WIDTHS, constant_values=2.5),
     "pad(x, ((1, 2), (3, 0)), constant_values=(1, -2.0))": np.pad(X, WIDTHS, constant_values=(1, -2)),
