@@ -66,6 +66,7 @@ from tesserac.schedule.short_folds import short_folds_pass
 from tesserac.schedule.short_products import short_products_pass
 from tesserac.schedule.sink import sink_views
 from tesserac.schedule.sorted_elements import sorted_elements
+from tesserac.schedule.stepped import stepped
 from tesserac.schedule.write_out_calls import write_out_calls
 from tesserac.tile.build import Holds, holds_nothing, tile_pass
 from tesserac.tile.trial import tiles_of
@@ -123,6 +124,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         launch_pass(machine),  # how each launch walks its space, and why
         *((invariant_packs,) if machine.packs_operands else ()),  # once for all iterations, where none changes them
         *((sequential,) if machine.compiles_loops else ()),  # loops of small launches are compiled as one
+        *((stepped,) if machine.compiles_loops else ()),  # and those of one map, whose columns hold what they carry
         *((row_loops, column_loops) if machine.compiles_loops else ()),  # of others threads take rows that never meet
         *((ahead,) if machine.compiles_loops else ()),  # and one of them those that others do not wait for
         join_pass(machine),  # the same for several tensors is one launch; none of those loops has any

@@ -21,6 +21,7 @@ from tesserac.ir.passes import SCHEDULE, function_pass
 from tesserac.schedule.cuts import CUT
 from tesserac.schedule.dialect import (
     ROWS,
+    STEPS,
     launch_kind,
     launch_lengths,
     launch_loops,
@@ -74,7 +75,8 @@ def _walks_columns(launch: Op) -> bool:
     as_it_lies = product and [stage.layout for stage in launch_stages(launch)] == ["rows", "rows"]
     elements = all(form.name == "form.map" for form in (forms[1:] if product else forms))
     one_row = bool(space) and all(size == ONE for size in space[: _axis(launch)])
-    uncut = not launch_lengths(launch) and "portion" not in launch.attrs and (product or CUT not in launch.attrs)
+    plain = not launch_lengths(launch) and "portion" not in launch.attrs and STEPS not in launch.attrs
+    uncut = plain and (product or CUT not in launch.attrs)
     return one_row and elements and uncut and (as_it_lies or kind == "map") and not takes_argument(launch)
 
 

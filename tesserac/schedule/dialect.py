@@ -56,8 +56,8 @@ schedule.launch(in..., out...) {kind, outs, space, places, loops, keep, stages, 
     stages    operands of the contraction, or of the program's products, that are copied nearer to the computing unit
     units     what runs one program
     reason    why it was decided so, for people
-    portion   of rows that are long and few: so many blocks of a row are one program, and what they give passes through
-              workspace to a second kernel
+    portion   of rows that are long and few: so many blocks of a row are one program; a second kernel joins them
+    steps     of a map that stands for a loop (`stepped.py`)
     copied    where it copies what could have been changed in place: why it was not
     lengths   of a map that several tensors have in common: how long each is. The body is that of one tensor, whose
               length is the symbol `tensor.length`; the inputs are those of the first tensor, then those of the second,
@@ -118,7 +118,7 @@ CALL, KEPT, BESIDE = "schedule.call", "schedule.kept", "schedule.beside"
 BRANCHES = ("schedule.cond", "schedule.select")  # take one of their regions: a flag decides it, or sizes
 LENGTH, LENGTHS = "tensor.length", "lengths"  # the symbol of a launch over several tensors, and where its values are
 FOLLOWS, TOGETHER, MOVES, PACKS = "follows", "together", "moves", "packs"  # programs in turn: `row_chains.py`
-ROWS = "rows"  # of a loop: `row_loops.py`, `column_loops.py`
+ROWS, STEPS = "rows", "steps"  # of a loop: `row_loops.py`, `column_loops.py`; of a launch that was one: `stepped.py`
 SMALL_LAUNCH = 128  # the most points of a space that a loop which is compiled as one walks for one of its launches
 
 

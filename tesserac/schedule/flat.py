@@ -16,6 +16,7 @@ from tesserac.ir.forms import operand_maps, tensor_type
 from tesserac.ir.types import TensorType
 from tesserac.schedule.dialect import (
     LENGTH,
+    STEPS,
     Loop,
     launch_ins,
     launch_kind,
@@ -33,7 +34,9 @@ since there is one result."""
 
 def is_flat(op: Op) -> bool:
     """Whether a launch is a map of whole tensors in the order in which they lie in memory."""
-    if op.name != "schedule.launch" or launch_kind(op) != "map" or "copied" in op.attrs:
+    if op.name != "schedule.launch" or launch_kind(op) != "map":
+        return False
+    if "copied" in op.attrs or STEPS in op.attrs:
         return False
     rank, loops = len(launch_space(op)), launch_loops(op)
     one_run = len(loops) == (1 if rank else 0) and all(loop.kind == "parallel" for loop in loops)

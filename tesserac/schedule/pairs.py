@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from tesserac.ir.core import Op, attr_tuple, tuple_of
 from tesserac.ir.interleaved import TWO
 from tesserac.ir.passes import SCHEDULE, function_pass
-from tesserac.schedule.dialect import launch_ins, launch_kind, launch_lengths, memory
+from tesserac.schedule.dialect import STEPS, launch_ins, launch_kind, launch_lengths, memory
 from tesserac.schedule.space import Reach, computing, read_reach
 from tesserac.types.dims import ONE, ZERO, Dim
 
@@ -28,10 +28,15 @@ PAIRS = "pairs"
 @function_pass(SCHEDULE, SCHEDULE, "pairs")
 def pairs(host: Op) -> None:
     for launch in host.walk():
-        if launch.name == "schedule.launch" and launch_kind(launch) == "map" and not launch_lengths(launch):
+        if launch.name == "schedule.launch" and launch_kind(launch) == "map" and not _is_of_several(launch):
             found = (*_read_pairs(launch), *_written_pairs(launch))
             if found:
                 launch.attrs[PAIRS] = found
+
+
+def _is_of_several(launch: Op) -> bool:
+    """Whether it is over several tensors, or several iterations."""
+    return bool(launch_lengths(launch)) or STEPS in launch.attrs
 
 
 def launch_pairs(launch: Op) -> dict[int, int]:

@@ -19,7 +19,16 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, Value
 from tesserac.ir.passes import SCHEDULE, function_pass
 from tesserac.schedule.cuts import cut_of
-from tesserac.schedule.dialect import ROWS, Loop, launch_kind, launch_lengths, launch_loops, launch_outs, launch_space
+from tesserac.schedule.dialect import (
+    ROWS,
+    STEPS,
+    Loop,
+    launch_kind,
+    launch_lengths,
+    launch_loops,
+    launch_outs,
+    launch_space,
+)
 from tesserac.schedule.reason import because
 from tesserac.schedule.row_chains import buffer_of, takes_argument
 from tesserac.schedule.space import computing, reaches
@@ -72,7 +81,7 @@ def _is_small_map(launch: Op) -> bool:
     loops = launch_loops(launch)
     leads = bool(loops) and loops[0].kind == "parallel" and loops[0].axes[0] == 0
     cut = "portion" in launch.attrs or cut_of(launch) is not None
-    return known and forms and leads and not cut and not takes_argument(launch)
+    return known and forms and leads and not cut and STEPS not in launch.attrs and not takes_argument(launch)
 
 
 @dataclass(frozen=True)

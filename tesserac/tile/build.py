@@ -23,6 +23,7 @@ from tesserac.schedule.dialect import (
     LENGTH,
     LENGTHS,
     MOVES,
+    STEPS,
     TOGETHER,
     launch_kind,
     launch_lengths,
@@ -34,6 +35,7 @@ from tesserac.schedule.horizontal import one_tensor
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.one_pass import ONE_PASS
 from tesserac.schedule.row_lengths import row_parts
+from tesserac.tile import apart as apart  # what it defines stands in texts
 from tesserac.tile.build_contract import build_contract
 from tesserac.tile.build_map import build_map
 from tesserac.tile.build_rows import build_rows
@@ -119,6 +121,10 @@ def _made(launch: Op) -> Frame | Program:
         program = Program(launch)
         program.build()
         return program
+    if STEPS in launch.attrs:
+        from tesserac.tile.build_steps import StepFrame, build_steps
+
+        return build_steps(StepFrame(launch))
     frame = Frame(launch)
     _builder(launch)(frame)
     return frame

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op, Value
 from tesserac.schedule.dialect import launch_kind
-from tesserac.schedule.space import read_reach, yielded_op
+from tesserac.schedule.space import yielded_op
 from tesserac.tile.frame import Frame
 from tesserac.tile.points import computed_tile
 
@@ -32,7 +32,7 @@ def map_block(frame: Frame, op: Op) -> Value:
     dims: list[tuple[int, ...]] = []
     first = 1 if op.name == "form.gather" else 0
     for position, value in enumerate(op.operands[first:], first):
-        reach = read_reach(frame.launch, op, position)
+        reach = frame.read(op, position)
         if reach is not None:
             tiles.append(frame.load(reach))
             dims.append(frame.blocked([i for i in frame.argument(reach).loops if i is not None]))

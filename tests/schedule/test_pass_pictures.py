@@ -80,6 +80,12 @@ ROWS = """def f(x: Tensor[T, 8, 48, f32]) -> Tensor[8, 48, f32]:
         s = s * 0.5 + x[t]
     return s
 """
+FOLDED_ROWS = """def f(x: Tensor[T, 8, 48, f32]) -> Tensor[8, 48, f32]:
+    s = x[0]
+    for t in range(T):
+        s = s / max(s, axis=-1, keep=True) + x[t]
+    return s
+"""
 COLUMNS = """def f(d: Tensor[W, W, f32], x: Tensor[W, N, f32]) -> Tensor[W, N, f32]:
     for c in range(W):
         x[c : c + 1, :] -= d[c : c + 1, :c] @ x[:c, :]
@@ -104,8 +110,9 @@ COMPLEX = """def f(z: Tensor[N, c64]) -> Tensor[N, c64]:
 SHOWN = {
     "sum_iterations": SUMS, "sorted_elements": ORDER, "write_out_folds": WINDOWS, "write_out_products": CHANNELS,
     "branch_maps": BRANCHES, "sink_views": UPDATES, "normalise": SUMS, "host": MAPS, "launches": MAPS,
-    "invariant_packs": POWERS, "sequential": RECURRENCE, "row_loops": ROWS, "column_loops": COLUMNS, "ahead": AHEAD,
-    "horizontal": TENSORS, "pairs": COMPLEX, "assign_slots": CHAIN, "tile for aarch64": MAPS, "lower to neon": MAPS,
+    "invariant_packs": POWERS, "sequential": RECURRENCE, "stepped": ROWS, "row_loops": FOLDED_ROWS,
+    "column_loops": COLUMNS, "ahead": AHEAD, "horizontal": TENSORS, "pairs": COMPLEX, "assign_slots": CHAIN,
+    "tile for aarch64": MAPS, "lower to neon": MAPS,
 }  # fmt: skip
 SM_80 = gpu.PLATFORMS["sm_80"]
 PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *target_passes(cpu.AARCH64))
@@ -114,8 +121,8 @@ PASSES: tuple[Pass, ...] = (*schedule_passes(AARCH64), *tile_passes(AARCH64), *t
 def test_every_pass_has_a_picture() -> None:
     assert [step.name for step in PASSES] == list(SHOWN)
     on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
-    of_a_cpu = ("invariant_packs", "sequential", "row_loops", "column_loops", "ahead", "pairs")
-    shared = [name for name in list(SHOWN)[1:17] if name not in of_a_cpu]
+    of_a_cpu = ("invariant_packs", "sequential", "stepped", "row_loops", "column_loops", "ahead", "pairs")
+    shared = [name for name in list(SHOWN)[1:18] if name not in of_a_cpu]
     own = ["write_out_calls", "near_functions", "sort_folds", "fold_views"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 

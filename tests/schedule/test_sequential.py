@@ -155,7 +155,7 @@ def test_other_loops_are_left() -> None:
 def test_it_is_said_and_verified() -> None:
     module = host(PROGRAM, "branches")
     assert "loop over i is compiled as one: " in describe_schedule(module)
-    module = host(LOOP.format("N", "N", "t = t * 0.5 + x[i]"), "f")
+    module = host(LOOP.format("N", "N", "t = roll(t, 1) + x[i]"), "f")
     next(op for op in module.walk() if op.name == "schedule.loop").attrs["sequential"] = "by mistake"
     with pytest.raises(VerifyError, match="launches more than a few elements"):
         verify_module(module)

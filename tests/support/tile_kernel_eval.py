@@ -326,6 +326,14 @@ class _Program:
             carried = self.run(op.body, [i, *carried])
         return carried
 
+    def tile_apart(self, op: Op, args: list[object]) -> list[object]:
+        low, high, *carried = args
+        step, last = (region.block for region in op.regions)
+        for i in range(low, high):
+            carried = self.run(step, [i, *carried])
+        self.run(last, carried)
+        return []
+
     def tile_running(self, op: Op, args: list[object]) -> list[object]:
         count, *empty = args
         block, combine = (r.block for r in op.regions)

@@ -22,6 +22,7 @@ from tesserac.tile.cpu.tiles import (
     Filled,
     Gathered,
     Grouped,
+    Held,
     Loaded,
     LoweringError,
     Mapped,
@@ -60,6 +61,10 @@ class Evaluator:
             self._elements[key] = self._compute(tile, at)
         return self._elements[key]
 
+    def give(self, tile: Held, at: Places, value: Value) -> None:
+        """Says what an element is that a loop carries."""
+        self._elements[tile, at] = value
+
     def unrounded(self, tile: Tile, at: Places) -> Value:
         """The element before its last rounding, for a store that rounds by itself."""
         return self._body(tile, at) if isinstance(tile, Mapped) else self.element(tile, at)
@@ -74,8 +79,8 @@ class Evaluator:
                 return self._position(tile, at[0])
             case Loaded():
                 return self._reload(self.turned[tile], at) if tile in self.turned else self._load(tile, at)
-            case Grouped():
-                raise LoweringError("what is read in groups of dims is packed, not computed with")
+            case Grouped() | Held():
+                raise LoweringError("what is packed, or held by another loop, is not computed with")
             case Gathered():
                 return self._gather(tile, at)
             case Stored():

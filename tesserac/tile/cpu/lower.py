@@ -26,7 +26,7 @@ from tesserac.ir.types import INDEX, AxisType, MemRefType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.indexed import coordinates, gathered, has_rows, is_read_again, lower_scatter
-from tesserac.tile.cpu.loops import lower_for, lower_tree
+from tesserac.tile.cpu.loops import LowerOps, lower_for, lower_tree
 from tesserac.tile.cpu.matrix_products import store_tiles
 from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
 from tesserac.tile.cpu.products import lower_dot, store_panels
@@ -337,7 +337,13 @@ def _index_binary(ctx: Context, op: Op) -> None:
     ctx.values[op.result] = ctx.index(op.name.removeprefix("index."), left, right)
 
 
-_LOOPS = {"tile.for": lower_for, "tile.tree": lower_tree, "tile.running": lower_running}
+def _apart(ctx: Context, op: Op, _: LowerOps) -> None:
+    from tesserac.tile.cpu.steps import lower_apart
+
+    lower_apart(ctx, op, lambda context, inner: _SIMPLE[inner.name](context, inner))
+
+
+_LOOPS = {"tile.for": lower_for, "tile.tree": lower_tree, "tile.running": lower_running, "tile.apart": _apart}
 
 _SIMPLE: dict[str, Callable[[Context, Op], None]] = {
     "tile.axis": _axis,

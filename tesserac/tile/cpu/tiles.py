@@ -137,6 +137,14 @@ class Stored:
 
 
 @dataclass(frozen=True, eq=False)
+class Held:
+    """A tile of which each element is carried in a register through a loop (`steps.py`)."""
+
+    type: TileType
+    axes: Axes
+
+
+@dataclass(frozen=True, eq=False)
 class Accumulator(Stored):
     """Scratch that products add to. Where `done` is 0 at run time it counts as +0 everywhere, whatever it holds."""
 
@@ -151,7 +159,7 @@ Block = Loaded | Stored
 """What lies in memory."""
 Places = tuple[int | None, ...]
 """Which dim of another tile each dim follows, if any."""
-Tile = Scalar | Filled | Counted | Loaded | Grouped | Gathered | Mapped | Converted | Stored
+Tile = Scalar | Filled | Counted | Loaded | Grouped | Gathered | Mapped | Converted | Stored | Held
 
 
 def mapped_axes(op: Op, operands: Sequence[Tile]) -> Axes:
