@@ -132,6 +132,15 @@ def _blocks(module: Module) -> Function:
     function = module.function(BLOCKS, pair, parameters, attributes=HOST_ATTRIBUTES, linkage="internal")
     b, made = function.builder, undefined(pair)
     given = dict(zip(PARAMETERS, function.args, strict=True))
+    fits = [b.icmp("sle", given[side], given[f"most_{side}"]) for side in ("first", "second")]
+    alone = b.icmp("sle", given["threads"], const_i64(1))
+
+    def largest() -> None:
+        """One thread, and no side to be cut: the largest blocks do, and nothing is to be divided."""
+        whole = b.insert_value(undefined(pair), given["most_first"], 0)
+        b.ret(b.insert_value(whole, given["most_second"], 1))
+
+    if_return(b, b.binary("and", alone, b.binary("and", *fits)), largest)
     for place, rule in enumerate(block_rule()):
         made = b.insert_value(made, emit_dim(b, rule, given), place)
     b.ret(made)
