@@ -9,9 +9,9 @@ has no derivative, the first tree keeps its leaf.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, repeat
 
+from tesserac.base.dataclass import dataclass
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Arg, Callee

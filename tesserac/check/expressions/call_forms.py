@@ -58,7 +58,7 @@ from tesserac.check.values.methods import CALLED, CALLED_ELSEWHERE, TOLD, method
 from tesserac.check.values.rewriting import is_statement, whole_lines
 from tesserac.check.values.tuples import make_tuple, tuple_items
 from tesserac.check.values.type_values import dtype_call
-from tesserac.check.values.unknown_names import tell_of_other_module, unknown_name
+from tesserac.check.values.unknown_names import tell_of_no_function, tell_of_other_module, unknown_name
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
 from tesserac.diag.sink import Draft
 from tesserac.ops.elementwise import Power
@@ -150,17 +150,8 @@ def call_value(body: Body, value: typed.Expr, node: ast.Call) -> typed.Expr:
         args = [Arg(None, value.span, value), *check_arguments(body, node.arguments)]
         return algebra.call_rule(body, "apply", args, Callee("apply", at, node.span))
     if not isinstance(value.type, ErrorType):
-        _report_no_function(body, node, value)
+        tell_of_no_function(body, node, value)
     return body.error(node.span)
-
-
-def _report_no_function(body: Body, node: ast.Call, value: typed.Expr) -> None:
-    """A call of a value; one whose name is a function's everywhere else hides that."""
-    draft = body.sink.error(E0207, at=node.function.span, what=type_text(value.type))
-    if isinstance(node.function, ast.Name) and body.rules.library(node.function.id) is not None:
-        name = node.function.id
-        draft.remark(f"the local `{name}` hides the function of that name in all of its own function")
-        draft.replace("the library's function has a second name", node.function.span, f"op.{name}")
 
 
 def _call_struct(body: Body, value: typed.Expr, type_: StructType, node: ast.Call) -> typed.Expr:

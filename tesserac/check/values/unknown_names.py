@@ -15,6 +15,8 @@ from typing import cast
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import SourceFile, Span
 from tesserac.base.spelling import is_one_slip
+from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_calls import call_here, within
 from tesserac.check.names.foreign_names import DTYPE_WORDS, MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
@@ -23,7 +25,7 @@ from tesserac.check.names.refs import BuiltinRef, FunctionRef, OperatorRef
 from tesserac.check.names.struct_items import SELF
 from tesserac.check.state.body import Body
 from tesserac.check.values.rewriting import stands_alone
-from tesserac.diag.codes.names import E0201
+from tesserac.diag.codes.names import E0201, E0207
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.porting.training import ported_training
@@ -183,3 +185,12 @@ def _fits_value(body: Body, name: str, candidate: str) -> bool:
     is_function = isinstance(body.rules.resolve(candidate), FunctionRef | OperatorRef | BuiltinRef)
     local = body.binds(candidate)
     return local or not is_function or is_one_slip(name.lower(), candidate.lower())
+
+
+def tell_of_no_function(body: Body, node: ast.Call, value: typed.Expr) -> None:
+    """A call of a value; one whose name is a function's everywhere else hides that."""
+    draft = body.sink.error(E0207, at=node.function.span, what=type_text(value.type))
+    if isinstance(node.function, ast.Name) and body.rules.library(node.function.id) is not None:
+        name = node.function.id
+        draft.remark(f"the local `{name}` hides the function of that name in all of its own function")
+        draft.replace("the library's function has a second name", node.function.span, f"op.{name}")
