@@ -227,15 +227,19 @@ def problem_of(launch: Op, machine: Machine) -> Problem:
     known = machine.has_async_matrix_unit and _fits_tensor_copies(launch)
     run = launch.attrs.get(WHOLE_DIGITS)
     assert run is None or isinstance(run, int)
-    stays = _left_stays(launch, machine)
+    stays = _left_stays(launch, laid_out, machine)
     return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes, known, run, stays)
 
 
-def _left_stays(launch: Op, machine: Machine) -> bool:
+def _left_stays(launch: Op, laid_out: bool, machine: Machine) -> bool:
     """Whether a panel of the left operand, which is packed when it is multiplied, stays in the first cache, and not one
-    of the right operand: of a product of two matrices that is no sum over iterations and has no blocks of its own."""
+    of the right operand: of a product of two matrices that is no sum over iterations and has no blocks of its own.
+    Where as deep a right panel has room there, it stays if it is laid out for several threads: each then has too few
+    columns to pack all rows for them."""
     contract, *others = computing(launch)
     if not machine.left_panel_bytes or machine.uses_tiles(*product_types(contract)):
+        return False
+    if laid_out and machine.panel_bytes >= machine.left_panel_bytes:
         return False
     reaches = [read_reach(launch, contract, position) for position in (0, 1)]
     plain = not any(reach is None or reach.digits for reach in reaches)

@@ -164,7 +164,7 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
     operand as it lies."""
     rows, most = launch_space(launch)[-3], few_rows(machine)
     known = rows.constant
-    before_grid = known is not None and known > most and not _is_wide(launch, machine)
+    before_grid = known is not None and known > most and not _is_wide(plain, machine)
     if before_grid or not _read_directly(plain, launch, pack):
         return [pack, launch], False
     lies = can_read_rows(plain, machine)

@@ -38,10 +38,10 @@ SHAPES = ((37, 1003, 77), (13, 4096, 33), (200, 4097, 16), (12, 9000, 20), (40, 
 """Cut rows and columns; one segment of terms, several, and none."""
 
 
-def _passing(name: str) -> CompiledFunction:
+def _passing(name: str, panel_bytes: int = 128) -> CompiledFunction:
     """A function for the machine at hand, as if so small a part of the right operand stayed in its first cache."""
     here, source, session = build.host_platform(), SourceFile("m.tess", PROGRAM), Session()
-    record = replace(here.schedule, panel_bytes=128, left_panel_bytes=512)
+    record = replace(here.schedule, panel_bytes=panel_bytes, left_panel_bytes=512)
     return CompiledFunction(session.artifact(source, session.function(source, name), replace(here, schedule=record)))
 
 
@@ -56,9 +56,10 @@ def _operands(name: str, m: int, k: int, n: int) -> list[np.ndarray]:
 
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", ["plain", "double", "turned", "more", "several"])
-def test_bits_are_those_of_the_program(name: str) -> None:
+@pytest.mark.parametrize("panel_bytes", [128, 512])
+def test_bits_are_those_of_the_program(name: str, panel_bytes: int) -> None:
     """On one thread, which packs its own columns, and on several, for which the right operand is laid out."""
-    function, forms = _passing(name), compile_to_forms(PROGRAM)
+    function, forms = _passing(name, panel_bytes), compile_to_forms(PROGRAM)
     before = tessera.get_num_threads()
     try:
         for m, k, n in SHAPES:
@@ -87,8 +88,8 @@ def _launches(name: str, machine: Machine) -> list[Op]:
 
 @pytest.mark.one_in(4)
 def test_the_first_cache_says_which_panel_stays() -> None:
-    stays = {"panel"}
-    for machine, expected in ((SMALL_CACHE, stays), (X86_64_V4, {"panels"})):
+    room = as_found(X86_64_V4, Code("t", "c", "", ()), 2, (48 * 1024, 0, 0))
+    for machine, expected in ((SMALL_CACHE, {"panel"}), (room, {"panel", "panels"}), (X86_64_V4, {"panels"})):
         staged = [stage for launch in _launches("plain", machine) for stage in launch_stages(launch)]
         assert {s.layout for s in staged if s.operand == 0} - {"rows"} == expected
 
