@@ -131,10 +131,10 @@ class Machine:
 
     def _recover(self, stack: Stack, tokens: list[Token], first: int, at: int) -> bool:
         """Replace the spoiled tokens, from `first` on, by ones that can follow; False if there are none."""
-        if tokens[at].kind == "_INDENT":
-            del tokens[at : _block_end(tokens, at)]
-            return True
-        if self._accepts(stack, _EMPTY_BLOCK):
+        kinds: tuple[str, ...]
+        if tokens[at].kind == "_INDENT":  # a block that nothing opens, which begins its line
+            end, kinds = _block_end(tokens, at), _EMPTY_LINE if self._accepts(stack, _EMPTY_LINE) else ()
+        elif self._accepts(stack, _EMPTY_BLOCK):
             end, kinds = first, _EMPTY_BLOCK
         elif self._accepts(stack, _EMPTY_LINE) and tokens[first].kind not in ("_DEDENT", END):
             end, kinds = _statement_end(tokens, first), _EMPTY_LINE

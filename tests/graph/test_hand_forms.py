@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tesserac.ir.core import Block, Op
 from tesserac.ir.printer import print_module
 from tests.support.source_support import compile_to_forms
 
@@ -53,12 +54,31 @@ def test_the_program_is_the_one_by_hand(what: str) -> None:
 
 
 def _forms(source: str) -> str:
-    """Printed without the names of values: a name is a hint of where a value was written, and has no meaning."""
+    """Printed without the names of values, which are hints of where these were written, and with each operation where
+    it is first needed: of two that need nothing of each other the order has no meaning."""
     module = compile_to_forms(source)
+    for function in module.ops:
+        _in_order_of_need(function.body)
     for op in module.walk():
         for value in op.results:
             value.name = ""
     return print_module(module)
+
+
+def _in_order_of_need(block: Block) -> None:
+    ordered: dict[Op, None] = {}
+
+    def need(op: Op) -> None:
+        for value in (value for inner in op.walk() for value in inner.operands):
+            made = value.defining_op
+            if made is not None and made.parent is block and made not in ordered:
+                need(made)
+        ordered[op] = None
+
+    for op in [op for op in block.ops if not op.opdef.pure]:  # the order of effects has one
+        need(op)
+    if len(ordered) == len(block.ops):
+        block.ops[:] = list(ordered)
 
 
 def test_a_complex_argument_that_is_returned_is_copied_as_it_stands() -> None:

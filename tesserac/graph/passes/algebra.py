@@ -33,7 +33,7 @@ from tesserac.graph.algebra.terms import Term
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.dialect import NUMERICS, alternatives_of, expected_sizes, program_of
-from tesserac.graph.passes.fold import is_as_it_is
+from tesserac.graph.passes.fold import SHAPED, is_as_it_is
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
 from tesserac.ir.forms import tensor_type
@@ -104,9 +104,9 @@ def rewrite_function(function: Op, observe: Observe | None) -> None:
 
 def _forget_same_shapes(function: Op) -> None:
     """A shape that is said again, as a fact makes a call do, hides nothing from the laws: mapped functions have none of
-    these, and have the bits of each call alone."""
+    these, and have the bits of each call alone. Roundings stay: by them the bodies that kernels implement are known."""
     for op in list(function.walk()):
-        if is_as_it_is(op):
+        if op.name in SHAPED and is_as_it_is(op):
             op.result.replace_all_uses(op.operands[0])
             op.erase()
 

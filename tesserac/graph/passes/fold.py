@@ -98,7 +98,8 @@ def is_as_it_is(op: Op) -> bool:
     return op.name != "graph.cut" or set(attr_tuple(op, "starts", Dim)) <= {ZERO}
 
 
-_ALIKE = ("graph.cast", "graph.wide", "graph.expand", "graph.reshape", "graph.cut")
+SHAPED = ("graph.expand", "graph.reshape")
+_ALIKE = ("graph.cast", "graph.wide", "graph.cut", *SHAPED)
 
 
 def _truth(value: Value) -> bool | None:
