@@ -75,10 +75,10 @@ def _in_order_of_need(block: Block) -> None:
                 need(made)
         ordered[op] = None
 
-    for op in [op for op in block.ops if not op.opdef.pure]:  # the order of effects has one
+    for op in [op for op in block.ops if not op.opdef.pure or not op.results]:  # the order of effects has one
         need(op)
-    if len(ordered) == len(block.ops):
-        block.ops[:] = list(ordered)
+    assert len(ordered) == len(block.ops), "an operation that nothing needs"
+    block.ops[:] = list(ordered)
 
 
 def test_a_complex_argument_that_is_returned_is_copied_as_it_stands() -> None:
