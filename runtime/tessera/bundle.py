@@ -56,6 +56,9 @@ class BundleReader:
         except (ValueError, TypeError, IndexError) as error:
             raise unreadable(path, str(error)) from None
 
+    def source(self) -> None:
+        """A bundle has none."""
+
     def interface(self) -> ModuleInterface:
         return self._offers
 

@@ -17,6 +17,7 @@ from tessera.dtypes import is_narrow, is_stored
 from tessera.errors import ON_DEVICE, WRONG_DEVICE, WRONG_DTYPE, WRONG_KIND, failure, kind_of
 from tessera.gpu_memory import Block
 from tessera.operator import Operator
+from tessera.programs import FunctionValue
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
 
@@ -301,6 +302,8 @@ def _mapped(value: object, place: Callable[[object], object]) -> object:
         return type(value)._of_fields(fields)
     if isinstance(value, Operator):
         return Operator(value.tree, [_mapped(part, place) for part in value.parts])
+    if isinstance(value, FunctionValue):
+        return value._replace(items=tuple(_mapped(item, place) for item in value.items))
     if isinstance(value, Scaled):
         return Scaled(*(_mapped(item, place) for item in value))
     if isinstance(value, tuple | list):

@@ -19,6 +19,7 @@ from tessera.function import CompiledFunction, Unsized
 from tessera.interface import (
     Computed,
     FunctionInterface,
+    Kind,
     Missing,
     Specialization,
     Static,
@@ -26,6 +27,7 @@ from tessera.interface import (
     is_declared,
     with_sizes,
 )
+from tessera.programs import FUNCTION, MAIN, FunctionValue, Origin
 from tessera.random_stream import STREAM, Stream, key_array
 from tessera.reading import UNUSUAL, Read, Reader, Reading
 from tessera.returned import assemble
@@ -33,7 +35,6 @@ from tessera.signature import OUT
 from tessera.structs import StructValue
 from tessera.tracing import Transcript, Wanted
 from tessera.values import Flattening, holds_operator
-from tessera.weights import Weights
 
 if TYPE_CHECKING:
     import inspect
@@ -53,7 +54,6 @@ class Surroundings(Protocol):
     """What functions need of the module they belong to."""
 
     structs: dict[str, StructInterface]
-    weights: Weights
     stream: Stream
     gpu: Gpu | None
 
@@ -64,6 +64,14 @@ class Surroundings(Protocol):
     def function(self, name: str) -> Function: ...
 
     def param(self, name: str) -> object: ...
+
+    def param_kind(self, name: str) -> Kind: ...
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def origin(self) -> Origin: ...
 
 
 Show = Callable[[Specialization, Sequence[Array], Wanted], None]
@@ -207,8 +215,7 @@ class Function:
     def _add_param(self, name: str, leaves: list[object]) -> bool:
         value = self._home.param(name)
         if name not in self._param_reads:
-            kind = self._home.weights.kind_of(name).kind
-            self._param_reads[name] = Reading(self._home, by_shapes=False).of(kind)
+            self._param_reads[name] = Reading(self._home, by_shapes=False).of(self._home.param_kind(name))
         try:
             self._param_reads[name](value, leaves, [])
         except UNUSUAL:
@@ -240,7 +247,7 @@ class Function:
     ) -> object:
         """The long way, which knows what is wrong. `key` is that of random numbers; `known_as` is what later calls of
         the same compilation are known by."""
-        structs, weights = self._home.structs, self._home.weights
+        structs = self._home.structs
         chosen = []
         values = [self._made(value) for value in _matched(self.interface, args, kwargs)]
         taken = Flattening(self.interface.name, structs, is_exact=any(map(holds_operator, values)))
@@ -254,7 +261,7 @@ class Function:
             if name == STREAM:
                 taken.leaves.append(key_array(self._home.stream.next() if key is None else key))
             else:
-                taken.add(name, weights.kind_of(name).kind, self._home.param(name))
+                taken.add(name, self._home.param_kind(name), self._home.param(name))
         if isinstance(compiled, Unsized):
             compiled = self._sized(tuple(chosen), compiled, taken.leaves)
             if known_as is not None and not self._read.by_shapes:
@@ -275,6 +282,8 @@ class Function:
 
     def _made(self, value: object) -> object:
         """An argument; a default that is a tensor is computed for the call."""
+        if isinstance(value, Function):
+            return FunctionValue(value._home, (FUNCTION, MAIN, value.interface.name), ())
         return self._home.function(value.function)() if isinstance(value, Computed) else value
 
     def _computed(
@@ -295,7 +304,7 @@ class Function:
         if compiled.returns_flat:
             return result
         assert isinstance(result, tuple)
-        return assemble(compiled.returned, iter(result), lambda: compiled.sizes(leaves), self._home.make_struct)
+        return assemble(compiled.returned, iter(result), lambda: compiled.sizes(leaves), self._home)
 
     def _sized(self, chosen: Specialization, unsized: Unsized, leaves: Sequence[object]) -> Compiled:
         """The code for the sizes of a call, where it is made for each of them."""

@@ -7,6 +7,7 @@ call its functions as it likes: nothing here hides one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from tessera.arguments import Array
@@ -16,7 +17,8 @@ from tessera.devices import Gpu, find_device
 from tessera.dispatch import Function
 from tessera.errors import NO_SUCH_FUNCTION, PLACED_ELSEWHERE, MissingFunctionError, failure, render
 from tessera.function import CompiledFunction, Unsized
-from tessera.interface import TEST_PREFIX, Kind, ModuleInterface, Specialization, StructInterface
+from tessera.interface import TEST_PREFIX, Kind, ModuleInterface, Source, Specialization, StructInterface
+from tessera.programs import Origin, key_for, param_elsewhere
 from tessera.random_stream import Stream, fold_in, key_array, read_seed
 from tessera.structs import StructValue, struct_class
 from tessera.tracing import Wanted
@@ -39,6 +41,8 @@ class Provider(Protocol):
     ) -> AnyArtifact: ...
 
     def trace(self, name: str, specialization: Specialization, args: Sequence[Array], wanted: Wanted) -> None: ...
+
+    def source(self) -> Source | None: ...
 
 
 class Home:
@@ -86,8 +90,28 @@ class Home:
         _check_places(artifact, self.gpu)
         return GpuFunction(artifact, self.gpu)
 
+    @cached_property
+    def key(self) -> str:
+        """What other programs know this one by, as long as it lives."""
+        return key_for(self, has_params=bool(self._interface.params))
+
+    @property
+    def origin(self) -> Origin:
+        source = self._provider.source()
+        if source is None:
+            note = "load the program itself: `tessera.load` of the `.tess` file"
+            raise failure(NO_SUCH_FUNCTION, f"bundle `{self.name}` has no functions to compile others with", (note,))
+        return Origin(source, self._interface.reads)
+
+    def param_kind(self, name: str) -> Kind:
+        elsewhere = param_elsewhere(name)
+        return self.weights.kind_of(name).kind if elsewhere is None else elsewhere[0].param_kind(elsewhere[1])
+
     def param(self, name: str) -> object:
         """The value of a param; on a GPU it is copied there once for all calls, until params are set anew."""
+        elsewhere = param_elsewhere(name)
+        if elsewhere is not None:
+            return elsewhere[0].param(elsewhere[1])
         value = self.weights.get(name)
         if self.gpu is None:
             return value

@@ -73,8 +73,15 @@ OPERATOR = "operator "
 """What the name of a `Tree` starts with where it is an operator; its expression follows."""
 
 
+OF_FUNCTION = "function "
+"""What it starts with where it is a function of a program; which one follows."""
+DICT = "dict "
+"""What it starts with where it is a dict; its keys follow."""
+
+
 class Tree(NamedTuple):
-    """The choices for the parts of a struct of that name, of an operator, or, without a name, of a tuple or list."""
+    """The choices for the parts of a struct of that name, of an operator, of what a function captured, of a dict, or,
+    without a name, of a tuple or list."""
 
     struct: str
     items: tuple[Choice, ...]

@@ -1,7 +1,7 @@
 """Operators made in Python: `tessera.op.diag(d)`, `tessera.op.kronecker(A, B)`, `tessera.op.from_scipy(matrix)`.
 
 Each is what `op.diag`, ... of the language gives, as a `tessera.Operator`, on the device that its arrays lie on. Sizes
-are ints.
+are ints, and functions those of a module: `tessera.op.jacobian(m.residual, x)`.
 """
 
 from __future__ import annotations
@@ -50,10 +50,9 @@ _CONSTRUCTORS = {
     "kronecker": ("a, b", "op.kronecker(a, b)"),
     "kronecker_sum": ("a, b", "op.kronecker_sum(a, b)"),
     "direct_sum": ("a, b", "op.direct_sum(a, b)"),
+    "implicit": ("f, g, n: int, m=None", "op.implicit(f, g, n, n if m is None else m)"),
+    "jacobian": ("f, x", "op.jacobian(f, x)"),
 }
-
-_OF_FUNCTIONS = ("implicit", "jacobian")
-"""Constructors of the language that take functions, which Python has no way to hand over."""
 
 
 @cache
@@ -81,8 +80,6 @@ def from_scipy(matrix: Any) -> Operator:
 def _instead(name: str) -> str:
     from tessera.operator import Operator
 
-    if name in _OF_FUNCTIONS:
-        return f"a function of the language makes `op.{name}` of its own functions, and applies it"
     if hasattr(Operator, name) and not name.startswith("_"):
         return f"it is a method of operators, `A.{name}`"
     return f"there are {', '.join(_CONSTRUCTORS)}, from_scipy"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from numbers import Number
 from operator import index
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, cast
 from tessera.descriptor import NAMES, Descriptor, Representation, describe
 from tessera.devices import CPU
 from tessera.errors import WRONG_KIND, failure
+from tessera.programs import FunctionValue
+from tessera.structs import StructValue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,8 +53,21 @@ def _computed(text: str, values: tuple[object, ...]) -> object:
 
 def device_of(values: Iterable[object]) -> str:
     """Where an expression of these values runs: on the GPU that one of them lies on, else on the CPU."""
-    places = (value.device if isinstance(value, Operator) else _place_of(value) for value in values)
+    places = (value.device if isinstance(value, Operator) else _place_of(value) for value in _taken_apart(values))
     return next((place for place in places if place != CPU), CPU)
+
+
+def _taken_apart(values: Iterable[object]) -> Iterator[object]:
+    """What functions captured, and what structs and tuples hold, in their place."""
+    for value in values:
+        if isinstance(value, FunctionValue):
+            yield from _taken_apart(value.items)
+        elif isinstance(value, StructValue):
+            yield from _taken_apart(vars(value).values())
+        elif isinstance(value, tuple | list):
+            yield from _taken_apart(value)
+        else:
+            yield value
 
 
 def _place_of(value: object) -> str:

@@ -6,21 +6,26 @@ Enters: values in order, and the shape that the function's result has. Leaves: a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tessera.container import Row
 from tessera.operator import Operator
+from tessera.programs import FUNCTION, TRANSFORM, Program, function_of
 from tessera.scaled import Scaled
 from tessera.sizes import Size, read_size
 
-MakeStruct = Callable[[str, dict[str, object]], object]
-"""An object for the struct of that name with those fields."""
+
+class Maker(Program, Protocol):
+    """The module whose function was called."""
+
+    def make_struct(self, struct: str, fields: dict[str, object]) -> object: ...
 
 
 class Returned(NamedTuple):
     """`kind` is `value` (the next one that compiled code returns), `tuple`, `scaled`, `struct` (called `detail`, with
-    the fields `names`), `dict` (with those keys), `operator` (the expression `detail` of its items), `number` (its item
-    as a float of Python's), `constant` (which is `detail`) or `size` (likewise)."""
+    the fields `names`), `dict` (with those keys), `operator` (the expression `detail` of its items), `function` or
+    `transform` (with what it captured; `names` say which), `number` (its item as a float of Python's), `constant`
+    (which is `detail`) or `size` (likewise)."""
 
     kind: str
     items: tuple[Returned, ...] = ()
@@ -42,7 +47,7 @@ def is_flat(returned: Returned) -> bool:
 
 
 def assemble(
-    returned: Returned, values: Iterator[object], sizes: Callable[[], Mapping[str, int]], struct: MakeStruct
+    returned: Returned, values: Iterator[object], sizes: Callable[[], Mapping[str, int]], home: Maker
 ) -> object:
     """The result; `sizes` are those of the call, asked for only where a size is part of it."""
     match returned.kind:
@@ -53,7 +58,7 @@ def assemble(
             return returned.detail.evaluate(sizes())
         case "constant":
             return returned.detail
-    items = [assemble(item, values, sizes, struct) for item in returned.items]
+    items = [assemble(item, values, sizes, home) for item in returned.items]
     if returned.kind == "tuple":
         return tuple(items)
     if returned.kind == "scaled":
@@ -62,10 +67,12 @@ def assemble(
         return float(items[0])  # type: ignore[arg-type]
     if returned.kind == "operator":
         return Operator(str(returned.detail), items)
+    if returned.kind in (FUNCTION, TRANSFORM):
+        return function_of(home, (returned.kind, *returned.names), items)
     named = dict(zip(returned.names, items, strict=True))
     if returned.kind == "dict":
         return named
-    return struct(str(returned.detail), {str(name): item for name, item in named.items()})
+    return home.make_struct(str(returned.detail), {str(name): item for name, item in named.items()})
 
 
 def read_returned(row: Row) -> Returned:

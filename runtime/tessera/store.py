@@ -48,6 +48,9 @@ class Store:
     def _key(self) -> str:
         return cache_key([*self._made_of, str(materialize_limit())])
 
+    def source(self) -> Source:
+        return self._source
+
     def interface(self) -> ModuleInterface:
         key = cache_key([self._key, "interface"])
         found = self._cached_interface(key)

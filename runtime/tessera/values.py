@@ -6,8 +6,9 @@ that says what to compile for. A struct is an object of the module's class, a di
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tessera.device_array import DeviceArray
@@ -24,6 +25,8 @@ from tessera.errors import (
 )
 from tessera.interface import (
     APART,
+    DICT,
+    OF_FUNCTION,
     OPERATOR,
     UNIT,
     ArrayKind,
@@ -39,6 +42,7 @@ from tessera.interface import (
     related_name,
 )
 from tessera.operator import Operator
+from tessera.programs import FunctionValue, remember_program
 from tessera.scaled import Scaled
 from tessera.structs import StructValue
 
@@ -133,8 +137,8 @@ class Flattening:
         """What the value itself says, where nothing is declared."""
         if value is None or isinstance(value, int | str):
             return value
-        if isinstance(value, Operator):
-            return self._operator(name, value)
+        if isinstance(value, Operator | FunctionValue):
+            return self._of_language(name, value)
         if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0:  # np.float64 is a float too
             return self._array(name, self._read(name, value), ())
         if isinstance(value, float):
@@ -145,15 +149,29 @@ class Flattening:
         if isinstance(value, Scaled):
             raise self._wrong(name, "has scales, so its type must be declared: `Tensor[M, N, i8 @scale(axis=0)]`")
         if isinstance(value, tuple | list):
-            return Tree("", tuple(self._open(f"{name}.{i}", item) for i, item in enumerate(value)))
+            return Tree("", self._all_open(name, value))
         if not hasattr(value, "__dlpack__"):
             raise self._wrong(name, f"must be an array, a number, a struct or a tuple, not {kind_of(value)}")
         array = as_array(value)
         return self._array(name, array, tuple(map(self._number_of, array.shape)))
 
-    def _operator(self, name: str, value: Operator) -> Choice:
-        choices = tuple(self._open(f"{name}.{i}", part) for i, part in enumerate(value.parts))
-        return Tree(OPERATOR + value.tree, choices)
+    def _of_language(self, name: str, value: Operator | FunctionValue) -> Choice:
+        """What a function captured is of its own program's structs."""
+        if isinstance(value, Operator):
+            return Tree(OPERATOR + value.tree, self._all_open(name, value.parts))
+        remember_program(value.program)
+        around, self._structs = self._structs, value.program.structs
+        items = tuple(self._captured(f"{name}.{i}", item) for i, item in enumerate(value.items))
+        self._structs = around
+        return Tree(OF_FUNCTION + value.text(), items)
+
+    def _captured(self, name: str, value: object) -> Choice:
+        if isinstance(value, Mapping):
+            return Tree(DICT + json.dumps(list(value)), self._all_open(name, tuple(value.values())))
+        return self._open(name, value)
+
+    def _all_open(self, name: str, values: Sequence[object]) -> tuple[Choice, ...]:
+        return tuple(self._open(f"{name}.{i}", value) for i, value in enumerate(values))
 
     def _number_of(self, size: int) -> int:
         if self._is_exact:
@@ -211,7 +229,9 @@ class Flattening:
 
 
 def holds_operator(value: object) -> bool:
-    """Whether an argument is an operator, or has one in it."""
+    """Whether an argument is an operator, or has one in it, or a function with what it captured of a call."""
+    if isinstance(value, FunctionValue):
+        return bool(value.items)
     if isinstance(value, StructValue):
         return any(map(holds_operator, vars(value).values()))
     if isinstance(value, Mapping):

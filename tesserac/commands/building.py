@@ -21,8 +21,9 @@ from tesserac.commands.outcome import Outcome, UsageMistake
 from tesserac.commands.select import Selected, Selection, default_makers, read, select_all, select_one, waits_for
 from tesserac.commands.targets import CpuTarget, GpuTarget, find_target
 from tesserac.driver.gpu_functions import artifact_for_gpu
-from tesserac.driver.refusals import ProgramError, SizesMissing, StaysInside
+from tesserac.driver.refusals import OF_FUNCTIONS, ProgramError, SizesMissing, StaysInside, stays_inside
 from tesserac.driver.session import Session, Sizes
+from tesserac.entry.interface import holds_function
 from tesserac.tune.schedules import Schedules
 
 BUNDLE_SUFFIX = ".tessb"
@@ -84,6 +85,8 @@ def _targets(names: Sequence[str]) -> dict[str, CpuTarget | GpuTarget]:
 def _compiled(
     session: Session, source: SourceFile, one: Selected, target: CpuTarget | GpuTarget, sizes: Sizes
 ) -> AnyArtifact:
+    if holds_function(session.returned(one.function, sizes)):
+        raise stays_inside(one.function, OF_FUNCTIONS)
     if isinstance(target, CpuTarget):
         return session.artifact(source, one.function, target.platform, sizes)
     from tesserac.commands.counting_bar import CountingBar

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tesserac.base.source import Span
@@ -11,11 +11,10 @@ from tesserac.check.model import typed
 from tesserac.check.model.specs import OperatorSpec, Signature
 from tesserac.diag.codes.files import E0904, E0905, E0906, E0907
 from tesserac.diag.codes.kernels import E0513
-from tesserac.diag.codes.names import E0217
+from tesserac.diag.codes.names import E0217, E0299
 from tesserac.diag.codes.runtime import E0925
 from tesserac.diag.diagnostic import Code, Diagnostic
 from tesserac.diag.sink import Sink
-from tesserac.entry.interface import OF_FUNCTIONS
 from tesserac.graph.devices import DevicesMissing
 from tesserac.graph.dialect import PREFIX
 from tesserac.graph.passes.fix_sizes import SizesDemanded
@@ -71,12 +70,19 @@ def no_fit(signature: Signature, given: Sequence[Type]) -> tuple[Diagnostic, ...
     return sink.diagnostics
 
 
-def stays_inside_remarks(what: str) -> Iterator[str]:
-    """What to do instead, where a result is something that a caller cannot be given."""
+OF_FUNCTIONS = "an operator that is made of functions"
+"""What `op.implicit` and `op.jacobian` make."""
+
+
+def stays_inside(function: typed.TypedFunction, what: str) -> StaysInside:
+    """With what to do instead, where a result is something that a caller cannot be given."""
+    sink = Sink()
+    draft = sink.error(E0299, at=function.span, feature=f"a result that is {what}, called from outside")
     if what == OF_FUNCTIONS:
-        yield "functions stay inside the language: apply it where it is made, or give its matrix, `to_dense(A)`"
+        draft.remark("a bundle has no code of the functions: give its matrix, `to_dense(A)`, or load the source")
     elif what.startswith("function"):
-        yield "functions stay inside the language: call it where it is made, as in `vjp(f, x)[1](dy)`"
+        draft.remark("functions stay inside the language: call it where it is made, as in `vjp(f, x)[1](dy)`")
+    return StaysInside(sink.diagnostics)
 
 
 def sizes_refused(function: typed.TypedFunction, guard: Guard) -> tuple[Diagnostic, ...]:

@@ -28,11 +28,11 @@ from tesserac.diag.codes.runtime import E0949
 from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
+from tesserac.driver.programs import Programs
 from tesserac.driver.refusals import (
     NoSuchFunction,
     ProgramError,
     SizesMissing,
-    StaysInside,
     check_requests,
     devices_missing,
     impossible_schedule,
@@ -40,7 +40,7 @@ from tesserac.driver.refusals import (
     one_error,
     sizes_missing,
     sizes_refused,
-    stays_inside_remarks,
+    stays_inside,
 )
 from tesserac.entry.interface import ModuleInterface, NotReturnable, Specialization, interface_of, returned_of
 from tesserac.entry.specialize import argument_types
@@ -125,13 +125,17 @@ class Session:
         return load_library()
 
     @cached_property
+    def _programs(self) -> Programs:
+        return Programs(self.library)
+
+    @cached_property
     def _importer(self) -> Importer:
         return Importer(self.library, frozenset({PROGRAM}))
 
     def sources(self) -> Mapping[str, SourceFile]:
         """Every file that a diagnostic may speak of, by path."""
         programs = {path: checked.source for path, checked in self._checked.items()}
-        return self._library_sources | self._importer.sources() | programs
+        return self._library_sources | self._importer.sources() | self._programs.sources() | programs
 
     @cached_property
     def _library_sources(self) -> dict[str, SourceFile]:
@@ -236,16 +240,20 @@ class Session:
         found = checked.result.checker.definer(name)
         if found is None:
             raise NoSuchFunction(name)
-        types, sizes = argument_types(checked.result, name, chosen)
-        instance = checked.result.instantiate(name, types, sizes)
+        result, module = self._programs.beside(source, checked.result, chosen, self._importer.imports_of)
+        types, sizes = argument_types(result, name, chosen, module)
+        instance = result.instantiate(name, types, sizes)
         if instance.function is not None:
+            if result is not checked.result:
+                self._programs.made(source, instance.function, result)
             return instance.function
 
         def check(text: SourceFile) -> Sequence[Diagnostic] | None:
-            result = self._checked_anew(text).result
-            if result.checker.definer(name) is None:
+            anew = self._checked_anew(text).result
+            if anew.checker.definer(name) is None:
                 return None
-            return result.diagnostics + result.instantiate(name, *argument_types(result, name, chosen)).diagnostics
+            tried, module = self._programs.beside(text, anew, chosen, self._importer.imports_of)
+            return anew.diagnostics + tried.instantiate(name, *argument_types(tried, name, chosen, module)).diagnostics
 
         from tesserac.driver.mending import with_mending_fixes
 
@@ -263,7 +271,8 @@ class Session:
     def reached(self, source: SourceFile, function: typed.TypedFunction) -> Mapping[str, typed.TypedFunction]:
         """A function and all that compiling it needs, by symbol. Raises ProgramError."""
         try:
-            return self.check(source).result.reach(function)
+            result = self._programs.result_of(source, function) or self.check(source).result
+            return result.reach(function)
         except RuleMisfit as problem:
             raise one_error(E0705, function.span, problem=str(problem)) from None
 
@@ -396,11 +405,7 @@ class Session:
             numbers = {name: Dim.const(size) for name, size in {**alone(function), **sizes}.items()}
             return returned_of(map_dims(function.result, lambda dim: dim.substitute(numbers)), PROGRAM)
         except NotReturnable as problem:
-            sink = Sink()
-            draft = sink.error(E0299, at=function.span, feature=f"a result that is {problem}, called from outside")
-            for remark in stays_inside_remarks(str(problem)):
-                draft.remark(remark)
-            raise StaysInside(sink.diagnostics) from None
+            raise stays_inside(function, str(problem)) from None
 
     def gpu_program(
         self, source: SourceFile, function: typed.TypedFunction, gpu: GpuPlatform, sizes: Sizes = NO_SIZES

@@ -22,6 +22,7 @@ from tessera.interface import (
     StructInterface,
     read_functions,
 )
+from tessera.programs import FUNCTION, TRANSFORM
 from tessera.returned import VALUE, Returned
 from tessera.signature import TensorSpec as ArraySpec
 from tesserac.check.algebra.encoding import encoded
@@ -44,6 +45,7 @@ from tesserac.check.model.struct_uses import field_specs
 from tesserac.check.model.typed import Param
 from tesserac.check.module.checker import ModuleChecker
 from tesserac.check.names.struct_items import default_name, is_test
+from tesserac.entry.settings import NotReturnable, setting_text
 from tesserac.ir.types import element
 from tesserac.target.sizes import size_of
 from tesserac.types.dims import Dim
@@ -65,10 +67,6 @@ from tesserac.types.ty import (
 )
 
 __all__ = ["ModuleInterface", "NotReturnable", "Specialization", "interface_of", "returned_of", "struct_key"]
-
-
-class NotReturnable(Exception):
-    """A value of this type stays inside the language."""
 
 
 def interface_of(result: CheckResult) -> ModuleInterface:
@@ -203,10 +201,6 @@ def _constant(type_: Type, otherwise: Static | Missing) -> Static | Missing:
     return otherwise
 
 
-OF_FUNCTIONS = "an operator that is made of functions"
-"""What a result is that `op.implicit` or `op.jacobian` made."""
-
-
 def returned_of(type_: Type, module: str) -> Returned:
     """How a result is put together from the values that compiled code returns. Raises NotReturnable."""
     match type_:
@@ -224,7 +218,7 @@ def returned_of(type_: Type, module: str) -> Returned:
             key = struct_key(module, type_.module, type_.name)
             return Returned("struct", parts, tuple(name for name, _ in fields), key)
         case OperatorType(tree=tree, leaves=leaves):
-            return Returned("operator", tuple(_part_of_operator(leaf, module) for leaf in leaves), (), encoded(tree))
+            return Returned("operator", tuple(_held(leaf, module) for leaf in leaves), (), encoded(tree))
         case IntType(value=size) if size.constant is None:
             return Returned("size", detail=size_of(size))
     constant = _constant(type_, MISSING)
@@ -233,10 +227,22 @@ def returned_of(type_: Type, module: str) -> Returned:
     return Returned("constant", detail=constant)
 
 
-def _part_of_operator(type_: Type, module: str) -> Returned:
-    """A number that takes the dtype it meets does so again where the operator comes back. Raises NotReturnable for one
-    that is made of functions, whose code a caller has nowhere to keep."""
-    if isinstance(type_, FunctionType | TransformType):
-        raise NotReturnable(OF_FUNCTIONS)
-    is_number = isinstance(type_, FloatType) and type_.value is None
-    return Returned("number", (VALUE,)) if is_number else returned_of(type_, module)
+def _held(type_: Type, module: str) -> Returned:
+    """A part of an operator, or what a function that it is made of captured. A number that takes the dtype it meets
+    does so again where the operator comes back. Raises NotReturnable."""
+    match type_:
+        case FloatType(value=None):
+            return Returned("number", (VALUE,))
+        case FunctionType(module=owner, name=name, captures=captures):
+            items = tuple(_held(item, module) for _, item in captures)
+            return Returned(FUNCTION, items, (owner, name, *(captured for captured, _ in captures)))
+        case TransformType(transform=name, captures=parts, settings=settings):
+            return Returned(TRANSFORM, tuple(_held(item, module) for item in parts), (name, setting_text(settings)))
+        case TupleType(items=parts):
+            return Returned("tuple", tuple(_held(item, module) for item in parts))
+    return returned_of(type_, module)
+
+
+def holds_function(returned: Returned) -> bool:
+    """Whether a function of the program is part of a result, which is nothing without the program."""
+    return returned.kind in (FUNCTION, TRANSFORM) or any(map(holds_function, returned.items))

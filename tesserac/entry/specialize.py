@@ -5,26 +5,30 @@ Enters: a signature and the compile-time choices of a call. Leaves: one type per
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import field, replace
 
 from tessera.interface import (
     APART,
+    DICT,
+    OF_FUNCTION,
     OPERATOR,
     UNIT,
     ArrayKind,
     Choice,
     Number,
     Specialization,
-    Static,
     Tree,
     chosen_relations,
     exact_size,
 )
+from tessera.programs import BUILT_IN, MAIN, TRANSFORM
 from tesserac.base.dataclass import dataclass
 from tesserac.check.algebra.encoding import decoded
 from tesserac.check.calls.construct import fields_signature
 from tesserac.check.declarations.decorators import is_kernel
+from tesserac.check.expressions.closures import find_inner
 from tesserac.check.infer import CheckResult
 from tesserac.check.instances.entry import any_size_binding
 from tesserac.check.model.specs import (
@@ -41,29 +45,35 @@ from tesserac.check.model.specs import (
     TypeSpec,
 )
 from tesserac.check.model.struct_uses import field_specs, leaves_dtype_open
+from tesserac.check.module.checker import ModuleChecker
 from tesserac.entry.interface import struct_key
+from tesserac.entry.settings import read_settings, static_type
 from tesserac.types import dtype as dtypes
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import (
-    BoolType,
+    DictType,
     FloatType,
-    IntType,
+    FunctionType,
     NoneType,
     OperatorType,
     RunIntType,
-    StrType,
     StructType,
     TensorType,
+    TransformType,
     TupleType,
     Type,
+    parts,
 )
 
 
-def argument_types(result: CheckResult, name: str, chosen: Specialization) -> tuple[list[Type], dict[str, Dim]]:
-    """One type per parameter, and declared sizes that are another one in this call."""
+def argument_types(
+    result: CheckResult, name: str, chosen: Specialization, module: FindModule | None = None
+) -> tuple[list[Type], dict[str, Dim]]:
+    """One type per parameter, and declared sizes that are another one in this call. `module` finds those that functions
+    among the arguments are of."""
     choices, checker = dict(chosen), result.checker
-    reader = _Reader({struct_key(checker.name, decl.owner, decl.name): decl for decl in checker.structs()})
+    reader = _Reader(_structs(checker), module or _no_module)
     definer, local = checker.definer(name) or (checker, name)
     signature = definer.own_signature(local)
     parameters = signature.parameters
@@ -88,6 +98,19 @@ def _equal_sizes(places: Mapping[int, Sequence[_Place]], module: Set[str]) -> di
         first, *others = [*sorted(names & module), *sorted(names - module)] or [""]
         equal |= {name: Dim.sym(first) for name in others if name not in module}
     return equal
+
+
+FindModule = Callable[[str, str], ModuleChecker]
+"""The checker of a module of a program, by the key of that program and the name that the module has in it."""
+
+
+def _no_module(key: str, module: str) -> ModuleChecker:
+    raise KeyError(f"no program {key} is known")
+
+
+def _structs(checker: ModuleChecker) -> dict[str, StructDecl]:
+    """The structs that a program sees, by the names that callers have for them."""
+    return {struct_key(checker.name, decl.owner, decl.name): decl for decl in checker.structs()}
 
 
 @dataclass(frozen=True)
@@ -126,9 +149,9 @@ def _leaves(type_: Type) -> Iterator[TensorType | None]:
         case StructType(fields=fields):
             for _, field in fields:
                 yield from _leaves(field)
-        case OperatorType(leaves=leaves):
-            for leaf in leaves:
-                yield from _leaves(leaf)
+        case OperatorType() | DictType() | FunctionType() | TransformType():
+            for part in parts(type_) or ():
+                yield from _leaves(part)
 
 
 @dataclass(frozen=True)
@@ -136,6 +159,7 @@ class _Reader:
     """`places` are the declared sizes of the call that arrays without declared dims may share."""
 
     structs: dict[str, StructDecl]
+    module: FindModule
     is_wide: bool = False
     """Whether f32 stands in place of floats of fewer bits: within a `Tree`."""
     places: Mapping[int, Sequence[_Place]] = field(default_factory=dict)
@@ -193,10 +217,29 @@ class _Reader:
                 return TupleType(tuple(self._open(name, item) for item in items))
             case Tree(struct=key, items=items) if key.startswith(OPERATOR):
                 return OperatorType(decoded(key[len(OPERATOR) :]), tuple(self._open(name, item) for item in items))
+            case Tree(struct=key, items=items) if key.startswith(OF_FUNCTION):
+                return self._function(name, json.loads(key[len(OF_FUNCTION) :]), items)
+            case Tree(struct=key, items=items) if key.startswith(DICT):
+                keys = json.loads(key[len(DICT) :])
+                return DictType(tuple((own, self._open(name, item)) for own, item in zip(keys, items, strict=True)))
             case Tree(struct=key, items=items):
                 return self._open_struct(name, self.structs[key], items)
         assert choice is None or isinstance(choice, int | float | str), f"{choice} says no type"
-        return _static(choice)
+        return static_type(choice)
+
+    def _function(self, name: str, form: list[str], items: tuple[Choice, ...]) -> Type:
+        """A function of a program, and what it captured, which is of that program's structs."""
+        key, kind, *rest = form
+        if kind == TRANSFORM:
+            captured = replace(self, structs=_structs(self.module(key, MAIN)))
+            return TransformType(rest[0], tuple(captured._open(name, item) for item in items), read_settings(rest[1]))
+        module, function, *names = rest
+        if module == BUILT_IN:
+            return FunctionType(module, function)
+        owner, captured = self.module(key, module), replace(self, structs=_structs(self.module(key, MAIN)))
+        captures = tuple((own, captured._open(name, item)) for own, item in zip(names, items, strict=True))
+        find_inner(owner, function, captures)
+        return FunctionType(owner.name, function, captures)
 
     def _open_struct(self, name: str, decl: StructDecl, items: tuple[Choice, ...]) -> Type:
         """A struct whose sizes follow from those of its fields."""
@@ -246,19 +289,6 @@ class _Reader:
 
 def _struct_type(decl: StructDecl, dims: tuple[Dim, ...], fields: tuple[tuple[str, Type], ...]) -> StructType:
     return StructType(decl.owner, decl.name, dims, fields, decl.buffers)
-
-
-def _static(value: Static) -> Type:
-    match value:
-        case bool():
-            return BoolType(value)
-        case int():
-            return IntType(Dim.const(value))
-        case float():
-            return FloatType(value)
-        case str():
-            return StrType(value)
-    return NoneType()
 
 
 def _dtype_of(numpy_name: str) -> dtypes.DType:

@@ -65,6 +65,8 @@ class Importer:
     library: Library
     own: frozenset[str]
     records: Records | None = None
+    suffix: str = ""
+    """What names of modules end with, where they are beside those of another program."""
     places: Places = field(default_factory=Places)
     files: dict[tuple[str, str], ImportedFile] = field(default_factory=dict)
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -222,10 +224,11 @@ class Importer:
         within = self._folder if self._under_way else self._folder_of(path)
         key = (within, path)
         if key not in self._names:
-            taken = self.own | {name for (folder, _), name in self._names.items() if folder == within}
+            named = (name for (folder, _), name in self._names.items() if folder == within)
+            taken = self.own | {name.removesuffix(self.suffix) for name in named}
             stem = _stem(path)
             numbered = (stem if n == 1 else f"{stem}_{n}" for n in range(1, len(taken) + 2))
-            self._names[key] = next(name for name in numbered if name not in taken)
+            self._names[key] = next(name for name in numbered if name not in taken) + self.suffix
         return self._names[key]
 
 

@@ -34,7 +34,6 @@ def run(m: Layer[D], x: Tensor[D, f32]): return m(x)
 def loss(m: Layer[D], x: Tensor[D, f32]): return sum(m(x) ** 2)
 def step(m: Layer[D], x: Tensor[D, f32]): return m - 0.125 * grad(loss)(m, x)
 def factors(A: Operator[D, D], x: Tensor[D, f32]): return grad(lambda B: sum(B @ x))(A)
-def hidden(x: Tensor[N, f32]): return op.implicit(lambda v: v, lambda v: v, N)
 """
 
 
@@ -228,14 +227,6 @@ def test_every_format_of_scipy_is_taken() -> None:
         for kind in ("matrix", "array"):
             A = tessera.op.from_scipy(getattr(sparse, f"{name}_{kind}")(dense))
             assert np.array_equal(A @ x, dense @ x) and np.array_equal(A.to_scipy().toarray(), dense), name
-
-
-def test_an_operator_of_functions_stays_inside_and_says_what_to_do() -> None:
-    with pytest.raises(tessera.TesseraError, match="E0299") as caught:
-        tessera.compile(PROGRAM).hidden(np.ones(2, "f4"))
-    assert "an operator that is made of functions" in str(caught.value) and "to_dense(A)" in str(caught.value)
-    with pytest.raises(AttributeError, match=r"a function of the language makes `op\.jacobian`"):
-        tessera.op.jacobian  # noqa: B018
 
 
 def test_an_array_for_an_operator_and_an_operator_for_an_array_are_told() -> None:

@@ -21,6 +21,7 @@ from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.globals import BUILT_IN
+from tesserac.check.values.methods import as_function
 from tesserac.check.values.tuple_fixes import suggest_array
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.sink import Draft
@@ -266,6 +267,8 @@ def has_good_dtype(pool: Pool, given: Given) -> bool:
 
 
 def function_leaf(pool: Pool, value: typed.Expr) -> Leaf | None:
+    """A function; a struct that can be called is one."""
+    value = as_function(pool.body, value)
     own = isinstance(value.type, FunctionType) and value.type.module != BUILT_IN
     if own or isinstance(value.type, TransformType):
         return pool.add(value)

@@ -168,7 +168,7 @@ def jacobian(body: Body, callee: Callee, given: Given) -> typed.Expr:
     function, point = function_leaf(pool, given["function"]), tensor_leaf(pool, given["point"], 1)
     if function is None or point is None:
         return body.error(callee.span)
-    value = Application(pool, callee).call("structured._value_of", given["function"], given["point"])
+    value = Application(pool, callee).call("structured._value_of", use_value(pool, function), given["point"])
     if isinstance(value.type, ErrorType):
         return value
     if not isinstance(value.type, TensorType) or value.type.rank != 1:

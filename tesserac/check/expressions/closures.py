@@ -11,27 +11,30 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING, applied, decorator_name, plain_name
+from tesserac.check.names.refs import FunctionRef
+from tesserac.check.names.resolve import ModuleNames
 from tesserac.check.places.assignment import bind
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_value
 from tesserac.diag.codes.kernels import E0508
 from tesserac.syntax import ast
 from tesserac.syntax.walk import descendants
-from tesserac.types.ty import FunctionType, IntType
+from tesserac.types.ty import FunctionType, IntType, Type
 
 
 def infer_lambda(body: Body, node: ast.Lambda) -> typed.Expr:
-    statements = (ast.Return(node.body.span, node.body),)
-    return _close(body, "lambda", node.parameters, None, statements, node.span)
+    return _close(body, node)
 
 
 def check_inner(body: Body, node: ast.FunctionDef) -> list[typed.Stmt]:
     """`def` inside a function binds its name to the function, with what it sees now."""
-    value = _close(body, node.name, node.parameters, node.returns, node.body, node.span, node.uses, node.where)
+    value = _close(body, node)
     transforming = [decorator for decorator in node.decorators if _transforms(body, decorator)]
     if not transforming:
         return bind(body, node.name, node.name_span, value, node.span)
@@ -50,28 +53,55 @@ def _transforms(body: Body, decorator: ast.Decorator) -> bool:
     return name in TRANSFORMING
 
 
-def _close(
-    body: Body,
-    name: str,
-    parameters: tuple[ast.Parameter, ...],
-    returns: ast.Expr | None,
-    statements: Sequence[ast.Stmt],
-    span: Span,
-    uses: tuple[ast.Name, ...] | None = None,
-    where: tuple[ast.Expr, ...] = (),
-) -> typed.Expr:
-    own = {parameter.name for parameter in parameters}
-    parts: list[ast.Node] = [*parameters, *statements, *where, *([returns] if returns else [])]
+def _close(body: Body, node: ast.Lambda | ast.FunctionDef) -> typed.Expr:
+    plain = _as_function(node)
+    own = {parameter.name for parameter in plain.parameters}
+    parts: list[ast.Node] = [*plain.parameters, *plain.body, *plain.where, *([plain.returns] if plain.returns else [])]
     names = dict.fromkeys(n.id for part in parts for n in descendants(part) if isinstance(n, ast.Name))
-    values = {n: _value(body, n, span) for n in names if n not in own and _is_local(body, n)}
-    taken = tuple(_parameter(n, value, span) for n, value in values.items())
-    unique = _unique_name(name, taken, span)
-    lifted = ast.FunctionDef(
-        span, (), unique, span, (*taken, *parameters), returns, where, uses, None, tuple(statements)
-    )
-    ref = body.rules.define_inner(lifted)
-    type_ = FunctionType(ref.owner, ref.name, tuple((n, value.type) for n, value in values.items()))
-    return make_value(type_, list(values.values()), span)
+    values = {n: _value(body, n, node.span) for n in names if n not in own and _is_local(body, n)}
+    captures = tuple((n, value.type) for n, value in values.items())
+    ref = body.rules.define_inner(_lifted(plain, captures))
+    return make_value(FunctionType(ref.owner, ref.name, captures), list(values.values()), node.span)
+
+
+def _as_function(node: ast.Lambda | ast.FunctionDef) -> ast.FunctionDef:
+    """Without decorators, which transform it where it is bound."""
+    span = node.span
+    if isinstance(node, ast.FunctionDef):
+        return ast.FunctionDef(
+            span, (), node.name, span, node.parameters, node.returns, node.where, node.uses, None, node.body
+        )
+    statements = (ast.Return(node.body.span, node.body),)
+    return ast.FunctionDef(span, (), "lambda", span, node.parameters, None, (), None, None, statements)
+
+
+def _lifted(plain: ast.FunctionDef, captures: Sequence[tuple[str, Type]]) -> ast.FunctionDef:
+    """The function as one of the module, under a name of its own."""
+    taken = tuple(_parameter(name, type_, plain.span) for name, type_ in captures)
+    unique = _unique_name(plain.name, taken, plain.span)
+    return replace(plain, name=unique, parameters=(*taken, *plain.parameters))
+
+
+class _Module(Protocol):
+    """A module, as the caller of a program has it."""
+
+    @property
+    def names(self) -> ModuleNames: ...
+    def define_inner(self, node: ast.FunctionDef) -> FunctionRef: ...
+
+
+def find_inner(checker: _Module, name: str, captures: Sequence[tuple[str, Type]]) -> None:
+    """Takes in a function that was written inside another one, by its name and what it captured, where no check of its
+    module has come to it yet: a caller of a program got it from an earlier one."""
+    names = checker.names
+    if any(name in known for known in (names.functions, names.hidden, names.inner)):
+        return
+    around = (*names.functions.values(), *names.hidden.values(), *names.constants.values())
+    inside = (node for outer in around for node in descendants(outer))
+    start = int(name.rpartition("$")[2].partition(".")[0])
+    node = next(n for n in inside if isinstance(n, ast.Lambda | ast.FunctionDef) and n.span.start == start)
+    ref = checker.define_inner(_lifted(_as_function(node), captures))
+    assert ref.name == name, "the text is that which the function was made of"
 
 
 def _is_local(body: Body, name: str) -> bool:
@@ -84,9 +114,9 @@ def _value(body: Body, name: str, span: Span) -> typed.Expr:
     return typed.Static(IntType(body.sizes.symbols[name]), span)
 
 
-def _parameter(name: str, value: typed.Expr, span: Span) -> ast.Parameter:
+def _parameter(name: str, type_: Type, span: Span) -> ast.Parameter:
     """A size stays one: it may stand in the annotations of the function."""
-    annotation = ast.Name(span, "int") if isinstance(value.type, IntType) else None
+    annotation = ast.Name(span, "int") if isinstance(type_, IntType) else None
     return ast.Parameter(span, name, span, annotation, None, False)
 
 
