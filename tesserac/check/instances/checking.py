@@ -232,7 +232,7 @@ def check_end(body: Body, signature: Signature) -> None:
         return
     draft = body.sink.error(E0211, at=node.name_span, function=node.name)
     draft.note(signature.result.span, "this says that it returns one")
-    last = node.body[-1]
+    last = node.body[-1] if node.body else None  # where it has a docstring alone
     if isinstance(last, ast.Assignment) and len(last.targets) == 1 and isinstance(last.targets[0], ast.Name):
         end, name = last.span._replace(start=last.span.end), last.targets[0].id
         draft.replace(f"return `{name}`", end, f"\n{indentation(body, last.span)}return {name}")
