@@ -66,7 +66,7 @@ def explain_conflict(
     show_arguments(body, draft, (first, bound.value), (argument, conflict.found))
     suggest_move(body, draft, signature, values, position, (conflict.found, conflict.bound))
     show_field_size(body, draft, first, symbol, conflict.found)
-    if conflict.pattern.symbol == symbol:
+    if conflict.pattern.substitute(known).symbol == symbol:
         _suggest_size(body, draft, argument, conflict.found, bound.value)
         _suggest_size(body, draft, first, bound.value, conflict.found)
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from tesserac.base.resources import of_library
 from tesserac.check.analysis.demanded import require_numbers_inside
+from tesserac.check.calls.applied_twice import tell_of_twice
 from tesserac.check.calls.batches import in_a_batch, is_one_item, out_of_batch
 from tesserac.check.calls.errors import explain_conflict, explain_misfit
 from tesserac.check.calls.reasons import explain_demand, record_call
@@ -107,11 +108,14 @@ def call_function(
     values = _resolve_axes(body, signature, values, given, callee)
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
+    if own:
+        tell_of_twice(body, ref.name, values, callee)
     _check_axes(body, ref, signature, values, given)
     values = _valid(body, signature, values, callee)
     call = _call(body, ref, signature, values, callee, key)
-    call = with_rules(body, call, ref, callee) if isinstance(call, typed.Call) else call
-    call = with_forms(body, call, ref) if isinstance(call, typed.Call) else call
+    if isinstance(call, typed.Call):
+        call = with_rules(body, call, ref, callee)
+        call = with_forms(body, call, ref) if isinstance(call, typed.Call) else call
     word = annotation_of(signature.node, OF_BLOCKS)
     if body.kernel is not None and word is not None:
         body.kernel.said[call] = word
@@ -213,7 +217,7 @@ def _call(
             report_instance(body, ref, instance, types, values, callee)
         return body.error(callee.span)
     _pass_on_warnings(body, instance, callee, values)
-    return _finish(body, instance.function, values, solver.values(), callee, key)
+    return _finish(body, instance.function, values, solver.values(), callee, key, signature)
 
 
 def _are_sizes(body: Body, signature: Signature, solver: DimSolver[Reason], callee: Callee) -> bool:
@@ -247,13 +251,14 @@ def _finish(
     sizes: dict[str, Dim],
     callee: Callee,
     key: typed.Expr | None,
+    signature: Signature | None = None,
 ) -> typed.Expr:
     axes = axes_of_call(body, function, callee)
     if axes is None or not require_numbers_inside(body, function, sizes, callee.name, callee.at):
         return body.error(callee.span)
     sizes = {**sizes, **axes}
     try:
-        if not all([_require(body, guard, sizes, callee, values) for guard in function.guards]):
+        if not all([_require(body, guard, sizes, callee, values, signature) for guard in function.guards]):
             return body.error(callee.span)
         result = substitute_type(function.result, sizes)
         taken = [substitute_type(param.type, sizes) for param in function.params]
@@ -381,7 +386,12 @@ def _pass(body: Body, wanted: Type, value: typed.Expr) -> typed.Expr:
 
 
 def _require(
-    body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee, values: Sequence[typed.Expr] = ()
+    body: Body,
+    guard: typed.Guard,
+    sizes: dict[str, Dim],
+    callee: Callee,
+    values: Sequence[typed.Expr] = (),
+    signature: Signature | None = None,
 ) -> bool:
     """What the callee demands of sizes: proved here, refuted here (then False), or checked on this function's entry."""
     facts = body.facts
@@ -393,7 +403,7 @@ def _require(
     else:
         holds = facts.at_least(left, right)
     if holds is False:
-        explain_demand(body, guard, sizes, callee, values)
+        explain_demand(body, guard, sizes, callee, values, signature)
     elif holds is None:
         require_guard(body, guard.kind, left, right, callee.at, guard)
     return holds is not False

@@ -7,12 +7,14 @@ from there by the callee's facts to another, and back.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
+from tesserac.base.source import Span
 from tesserac.check.instances.binding import Reason
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text
-from tesserac.check.model.specs import Signature
+from tesserac.check.model.specs import ScalarSpec, Signature, TypeSpec
 from tesserac.check.provenance.chains import Chain, one_line
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import MAX_STEPS, trace
@@ -25,6 +27,10 @@ from tesserac.types.dims import Dim
 from tesserac.types.forest import Link
 from tesserac.types.ty import IntType, TensorType
 from tesserac.types.unify import DimSolver
+
+_UNNAMED = re.compile(r"D\d+")
+"""A dim that the callee's annotations do not name."""
+_MOST_AXES = 4
 
 
 def record_call(
@@ -41,12 +47,22 @@ def record_call(
 
 
 def explain_demand(
-    body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee, values: Sequence[typed.Expr]
+    body: Body,
+    guard: typed.Guard,
+    sizes: dict[str, Dim],
+    callee: Callee,
+    values: Sequence[typed.Expr],
+    signature: Signature | None,
 ) -> None:
     """A fact that the callee demands and that this call breaks."""
     names = sorted((guard.left.symbols() | guard.right.symbols()) & sizes.keys())
     label = ", ".join(f"{dim_text(Dim.sym(name))} is {dim_text(sizes[name])}" for name in names)
-    draft = body.sink.error(E0309, at=callee.at, label=label, fact=guard.text)
+    unnamed = bool(names) and all(_UNNAMED.fullmatch(name) for name in names)
+    fact = guard.of_sizes(sizes).text if unnamed else guard.text
+    draft = body.sink.error(E0309, at=callee.at, label="" if unnamed else label, fact=fact)
+    for value in values if unnamed else ():  # the sizes that it has say more than the numbers of its dims
+        if isinstance(value.type, TensorType) and value.span.file == callee.at.file:
+            draft.note(value.span, dims_text(value.type.dims))
     first = guard
     while first.origin is not None:
         first = first.origin
@@ -59,6 +75,24 @@ def explain_demand(
     if draft.steps < MAX_STEPS:
         show_declared(body, draft, *values)
     _suggest_divisor(body, draft, guard, sizes, values)
+    if unnamed and signature is not None:
+        suggest_axes(body, draft, signature, values, callee)
+
+
+def suggest_axes(body: Body, draft: Draft, signature: Signature, values: Sequence[typed.Expr], callee: Callee) -> None:
+    """Another axis for a function that takes one, of which the call says nothing: PyTorch's classes are its second."""
+    tensors = [value.type.rank for value in values if isinstance(value.type, TensorType)]
+    unsaid = [place for place, parameter in enumerate(signature.parameters) if _takes_axis(parameter.spec)]
+    end = Span(callee.span.file, callee.span.end - 1, callee.span.end - 1)
+    if len(unsaid) != 1 or not tensors or values[unsaid[0]].span.file == callee.at.file:
+        return
+    if body.rules.text(callee.span)[-1:] == ")":
+        for axis in range(min(tensors[0] - 1, _MOST_AXES)):
+            draft.replace(f"take axis {axis}", end, f", {signature.parameters[unsaid[0]].name}={axis}")
+
+
+def _takes_axis(spec: TypeSpec) -> bool:
+    return isinstance(spec, ScalarSpec) and spec.kind == "Axis"
 
 
 def _suggest_divisor(

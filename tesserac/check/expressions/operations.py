@@ -21,7 +21,7 @@ from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart
 from tesserac.check.values.bits import power_of_ints
-from tesserac.check.values.conditions import is_elementwise, refuse_elementwise, require_condition
+from tesserac.check.values.conditions import is_elementwise, refuse_default, refuse_elementwise, require_condition
 from tesserac.check.values.generic_items import join_lists
 from tesserac.check.values.tuples import join_tuples
 from tesserac.check.values.type_values import TYPE, first_alternative, with_type_attribute
@@ -48,6 +48,7 @@ from tesserac.types.ty import (
     ErrorType,
     IntType,
     ListType,
+    NoneType,
     RecordType,
     StrType,
     TensorType,
@@ -150,7 +151,8 @@ def infer_unary(body: Body, node: ast.UnaryOp) -> typed.Expr:
     if algebra.has_operator(operand):
         return algebra.negative(body, node, operand)
     if node.op == "not":
-        return apply_operator(body, BitNot(), [require_condition(body, operand)], node.op_span, node.span)
+        inverted = require_condition(body, operand, inverted=node.span)
+        return apply_operator(body, BitNot(), [inverted], node.op_span, node.span)
     if node.op == "+":
         return operand
     op: Operator = Neg() if node.op == "-" else BitNot()
@@ -162,6 +164,8 @@ def infer_logical(body: Body, node: ast.LogicalOp) -> typed.Expr:
     first = body.expression(node.left)
     if is_elementwise(first):
         return refuse_elementwise(body, node, first)
+    if node.op == "or" and isinstance(first.type, NoneType):
+        return refuse_default(body, node, first)
     left = require_condition(body, first)
     if isinstance(left.type, BoolType) and left.type.value == (node.op == "or"):
         return left

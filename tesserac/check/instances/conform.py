@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from types import UnionType
 
 from tesserac.base.source import NO_SPAN, Span
+from tesserac.check.instances.meant_fixes import suggest_meant
 from tesserac.check.instances.rank_fixes import suggest_rank
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, storage_text, type_text
@@ -31,6 +32,7 @@ from tesserac.check.model.specs import (
 from tesserac.check.model.struct_uses import field_specs, says_more_than_sizes
 from tesserac.check.names.foreign_operators import ITS_MATRIX
 from tesserac.check.operators.apply import meet_storage
+from tesserac.check.provenance.chains import Chain
 from tesserac.check.provenance.declared import dims_behind, is_cast, show_declared, show_dtypes
 from tesserac.check.provenance.origins import trace
 from tesserac.check.state.body import Body
@@ -267,9 +269,9 @@ def _same_dims(
     draft = _draft_dims(body, place, value, (expected, found.dims))
     if wrong is not None:
         draft.because(f"{dim_text(found.dims[wrong])} is not {dim_text(expected[wrong])}")
-        for step in reversed(trace(body, value, wrong).steps):
-            name = f"{step.name} = " if step.name else ""
-            draft.because(f"{name}{body.rules.text(step.span)} : {step.shapes}", step.span)
+        chain = Chain(body)
+        chain.add_trail(trace(body, value, wrong))
+        chain.show(draft)
     show_declared(body, draft, value)
     if len(expected) != found.rank:
         suggest_rank(body, draft, spec, value, (expected, found.dims))
@@ -315,6 +317,7 @@ def _draft_dims(
         draft.note(value.span, f"this is {shown}")
         return draft.replace(f"declare the result with {dim_text(other)}", place, str(other))
     draft = body.sink.error(E0308, at=value.span, label=f"this is {shown}", expected=wanted, found=shown)
+    suggest_meant(body, draft, value, expected, found)
     declared = _is_result(body, place) and body.rules.text(place) == str(differing[0][0] if differing else "")
     if len(expected) == len(found) and len(differing) == 1 and declared:
         other = differing[0][1]

@@ -5,6 +5,9 @@ Enters: nothing. Leaves: parts of a `TypedFunction`; read as `typed.Guard` and s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.ops.registry import GuardKind
@@ -36,6 +39,10 @@ class Guard:
     origin: Guard | None = None
     code: str = ""
     said: str = ""
+
+    def of_sizes(self, sizes: Mapping[str, Dim]) -> Guard:
+        """The rule of sizes that a caller has."""
+        return replace(self, left=self.left.substitute(sizes), right=self.right.substitute(sizes))
 
     @property
     def text(self) -> str:

@@ -18,7 +18,7 @@ from tesserac.check.operators.fills import fill, is_fill
 from tesserac.check.operators.join_errors import check_join, is_unlisted, refuse_unlisted, suggest_rows
 from tesserac.check.operators.keys import KEY, fold_key
 from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
-from tesserac.check.operators.ported_meaning import tell_of_parts, tell_of_repeats
+from tesserac.check.operators.ported_meaning import refuse_size_of_parts, tell_of_parts, tell_of_repeats
 from tesserac.check.operators.reshape import check_expand, check_reshape
 from tesserac.check.operators.scaled import refuse_scaled
 from tesserac.check.operators.statics import (
@@ -120,6 +120,8 @@ def _call_sorted(body: Body, operator: type[Operator], args: Sequence[Arg], call
     if is_fill(operator, given):
         return fill(body, operator, given, grouped, callee)
     if operator is Split:
+        if refuse_size_of_parts(body, args, given):
+            return body.error(callee.span)
         tell_of_parts(body, callee, args, given)
     return _call_along(body, operator, given, grouped, operands, callee)
 
@@ -269,13 +271,20 @@ def _fields(
         elif arg is None:
             continue
         elif static.kind == "axis":
-            value = _field(static.name, read_axis(body, arg.type, arg.span, operands[0], operator.name))
+            counted = _reference(operator, operands)
+            value = _field(static.name, read_axis(body, arg.type, arg.span, counted, operator.name))
         else:
             value = _one_field(body, static, arg)
         if value is None:
             return None
         fields.update(value)
     return fields
+
+
+def _reference(operator: type[Operator], operands: Sequence[typed.Expr]) -> typed.Expr:
+    """The operand whose axes are counted: of those that are joined the one with the most, the others lack some."""
+    ranks = [operand.type.rank if isinstance(operand.type, TensorType) else 0 for operand in operands]
+    return operands[ranks.index(max(ranks))] if operator is Concat else operands[0]
 
 
 def _has_axis(

@@ -13,7 +13,7 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.operators.apply import apply_operator
-from tesserac.check.operators.einsum_labels import Equation, check_labels, suggest_fewer
+from tesserac.check.operators.einsum_labels import Equation, check_labels, suggest_fewer, suggest_named
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import tuple_items
@@ -62,7 +62,9 @@ def _of_equation(body: Body, equation: typed.Expr, operands: list[typed.Expr], c
         draft = body.sink.error(E0311, at=equation.span, problem=str(error))
         for number, operand in enumerate(operands, start=1):
             draft.note(operand.span, f"tensor {number}: {type_text(operand.type)}")
-        suggest_fewer(body, draft, equation, [o.type for o in operands if isinstance(o.type, TensorType)])
+        types = [o.type for o in operands if isinstance(o.type, TensorType)]
+        suggest_fewer(body, draft, equation, types)
+        suggest_named(body, draft, equation, types)
         return body.error(callee.span)
     op = Einsum(explicit)
     if not check_labels(body, Equation(equation, op), operands, callee):

@@ -76,7 +76,8 @@ def check_labels(body: Body, equation: Equation, operands: list[typed.Expr], cal
     first, second = Side.of(body, use, mismatch.left), Side.of(body, use, mismatch.right)
     if body.sizes.first_telling(first.dim, second.dim):
         draft = _explain(body, equation, mismatch, first, second)
-        _suggest_order(body, draft, equation, types, mismatch.right.operand)
+        if not _suggest_order(body, draft, equation, types, mismatch.right.operand):
+            suggest_named(body, draft, equation.written, types)
         suggest_renaming(body, draft, first, second)
     return False
 
@@ -102,16 +103,17 @@ def _explain(body: Body, equation: Equation, mismatch: DimMismatch, first: Side,
     return draft
 
 
-def _suggest_order(body: Body, draft: Draft, equation: Equation, types: Sequence[TensorType], operand: int) -> None:
+def _suggest_order(body: Body, draft: Draft, equation: Equation, types: Sequence[TensorType], operand: int) -> bool:
     """The labels of one term in another order, if that makes every label one size."""
     span, terms = equation.term_span(body, operand), equation.op.terms
     if span is None or len(terms[operand]) > 5 or not body.rules.text(span).isalpha():
-        return
+        return False
     for order in map("".join, permutations(terms[operand])):
         fixed = Einsum(",".join([*terms[:operand], order, *terms[operand + 1 :]]) + "->" + equation.op.output)
         if fixed.mismatch(types, body.facts.same) is None:
             draft.replace(f"label tensor {operand + 1} as its dims stand: `{order}`", span, order)
-            return
+            return True
+    return False
 
 
 def suggest_fewer(body: Body, draft: Draft, written: typed.Expr, types: Sequence[TensorType]) -> None:
@@ -132,3 +134,30 @@ def suggest_fewer(body: Body, draft: Draft, written: typed.Expr, types: Sequence
                 title = f"label tensor {number + 1} as its dims stand: `{shorter}`"
                 draft.replace(title, written.span, f"{quote}{fewer}->{output}{quote}")
                 return
+
+
+def suggest_named(body: Body, draft: Draft, written: typed.Expr, types: Sequence[TensorType]) -> None:
+    """Terms that are not what the dims of their tensors are called, `bhsd` for `[B, H, T, D]`, as these are. What a
+    term gets beside its labels stands in the output as well, behind the label that it follows."""
+    assert isinstance(written.type, StrType)
+    equation, text = written.type.value, body.rules.text(written.span)
+    terms, arrow, output = equation.partition("->")
+    called = ["".join(str(dim) for dim in type_.dims).lower() for type_ in types]
+    simple = all(len(str(dim)) == 1 and dim.symbol for type_ in types for dim in type_.dims)
+    parts = terms.split(",")
+    if text[1:-1] != equation or not arrow or not simple or len(parts) != len(types) or called == parts:
+        return
+    for term, name in zip(parts, called, strict=True):
+        output = _with_more(output, term, name) if len(term) < len(name) else output
+    if set(output) <= set("".join(called)):
+        named = f"{','.join(called)}->{output}"
+        draft.replace("label all tensors as their dims are called", written.span, f"{text[0]}{named}{text[0]}")
+
+
+def _with_more(output: str, term: str, name: str) -> str:
+    """An output with the labels that a term lacks."""
+    for place, label in enumerate(name):
+        if label not in term and label not in output:
+            before = output.find(name[place - 1]) + 1 if place else 0
+            output = output[:before] + label + output[before:]
+    return output

@@ -12,6 +12,7 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
 from tesserac.check.model.operator_use import Use
+from tesserac.check.operators.lining_up import suggest_expansion
 from tesserac.check.operators.mismatch import suggest_divisors, suggest_renaming
 from tesserac.check.provenance.sides import Side, show_origin, show_steps
 from tesserac.check.state.arguments import Arg, Callee
@@ -43,6 +44,9 @@ def check_join(
         beside = enumerate(zip(first.dims, second.dims, strict=True))
         joined = op.axis % len(first.dims) if isinstance(op, Concat) else None
         suggest_divisors(body, draft, [pair for place, pair in beside if place != joined])
+        if joined is not None:
+            suggest_expansion(body, draft, first.operand, second.operand, joined)
+            suggest_expansion(body, draft, second.operand, first.operand, joined)
         _suggest_axis(body, draft, types, axis, callee, (first, second))
     return False
 

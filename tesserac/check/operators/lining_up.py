@@ -57,6 +57,29 @@ def suggest_other_unit(draft: Draft, side: Side, other: Side) -> None:
         suggest_axis(draft, replace(side, dims=dims, text=found["of"]), other)
 
 
+def suggest_other_units(draft: Draft, first: Side, second: Side) -> None:
+    """Two lists of rows that were given their dims of size 1 at the same place: the second gets it before its rows."""
+    found = next((match for pattern in _WITH_UNIT if (match := pattern.fullmatch(second.text))), None)
+    at = next(axis for axis, pair in enumerate(zip(first.dims, second.dims, strict=True)) if pair[0] != pair[1])
+    behind = {first.dims[at + 1 : at + 2], second.dims[at + 1 : at + 2]}
+    if found is not None and behind == {(ONE,)} and ONE not in (first.dims[at], second.dims[at]):
+        index = ", ".join([*[":"] * at, "None"])
+        title = f"each of {dim_text(first.dims[at])} with each of {dim_text(second.dims[at])}"
+        draft.replace(title, second.operand.span, f"{found['of']}[{index}]")
+
+
+def suggest_first(draft: Draft, short: Side, long: Side) -> None:
+    """A table with room for more than there is, `[L, D]` beside `[B, S, D]`: its first S rows."""
+    dims = long.dims[len(long.dims) - len(short.dims) :]
+    apart = [axis for axis, pair in enumerate(zip(short.dims, dims, strict=True)) if pair[0] != pair[1]]
+    if len(short.dims) < 2 or len(apart) != 1 or not short.text.isidentifier():
+        return
+    own, other = short.dims[apart[0]], dims[apart[0]]
+    if own.symbol is not None and other.symbol is not None and own not in long.dims and other not in short.dims:
+        index = ", ".join([*[":"] * apart[0], f":{other}"])
+        draft.replace(f"take the first {other} of its {own}", short.operand.span, f"{short.text}[{index}]")
+
+
 def suggest_cut(body: Body, draft: Draft, first: Side, second: Side) -> None:
     """Two operands, one of which is longer by a few elements along one dim: without its last ones."""
     for short, long in ((first, second), (second, first)):
@@ -74,10 +97,10 @@ def suggest_cut(body: Body, draft: Draft, first: Side, second: Side) -> None:
 
 
 def suggest_pairs(draft: Draft, first: Side, second: Side) -> None:
-    """Two lists of rows of one length: each row of one with each of the other."""
+    """Two lists of rows of one length, or of numbers: each of one with each of the other."""
     (rows, *row), (others, *other) = first.dims, second.dims
     simple = all(re.fullmatch(r"[\w.]+", side.text) for side in (first, second))
-    if row == other and row and ONE not in (rows, others) and simple:
+    if row == other and (row or (rows.symbol and others.symbol)) and ONE not in (rows, others) and simple:
         title = f"each of {dim_text(rows)} with each of {dim_text(others)}"
         edits = (Edit(side.operand.span, f"{side.text}[{i}]") for side, i in ((first, ":, None"), (second, "None")))
         draft.fix(title, *edits)
@@ -97,6 +120,19 @@ def suggest_joined_dim(body: Body, draft: Draft, operand: typed.Expr, other: typ
             text = text if re.fullmatch(r"[\w.]+", text) else f"({text})"
             index = ", ".join([*[":"] * axis, "None"])
             draft.replace("as one element along the dim of the join", lacking.span, f"{text}[{index}]")
+        elif lacking.type.rank < whole.type.rank:
+            suggest_expansion(body, draft, lacking, whole, axis)
+
+
+def suggest_expansion(body: Body, draft: Draft, few: typed.Expr, whole: typed.Expr, axis: int) -> None:
+    """A value that is one element along the dim of a join and the same for all others, as a token before each row."""
+    assert isinstance(few.type, TensorType)
+    assert isinstance(whole.type, TensorType)
+    dims = (*whole.type.dims[:axis], ONE, *whole.type.dims[axis + 1 :])
+    own = (*[ONE] * (len(dims) - few.type.rank), *few.type.dims)
+    text = body.rules.text(few.span)
+    if text and all(small in (ONE, large) for small, large in zip(own, dims, strict=True)):
+        draft.replace("the same for each of them", few.span, f"expand({text}, ({', '.join(map(str, dims))}))")
 
 
 def type_dims(type_: Type) -> str:

@@ -6,7 +6,6 @@ labels, the declarations the sizes came from, the steps between, and fixes. Dtyp
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import permutations
 
@@ -16,11 +15,15 @@ from tesserac.check.model.operator_use import Use
 from tesserac.check.operators.lining_up import (
     suggest_axis,
     suggest_cut,
+    suggest_first,
     suggest_joined_dim,
     suggest_other_unit,
+    suggest_other_units,
     suggest_pairs,
     type_dims,
 )
+from tesserac.check.operators.meant_axes import suggest_other_axes
+from tesserac.check.operators.meant_windows import border_place
 from tesserac.check.operators.precision import (
     explain_bits,
     explain_kind,
@@ -105,10 +108,12 @@ def _explain_contraction(body: Body, use: Use, left: Side, right: Side) -> None:
 
 
 def _suggest_swap(body: Body, draft: Draft, use: Use, left: Side, right: Side) -> None:
-    """`w @ x` of `[D, H]` and `[B, D]` fits the other way round."""
-    if use.op.name != "matmul" or len(left.dims) < 2 or len(right.dims) < 2 or not (left.text and right.text):
+    """`w @ x` of `[D, H]` and `[B, D]` fits the other way round, and so does `x @ w` of `[D]` and `[H, D]`."""
+    if use.op.name != "matmul" or not (left.text and right.text):
         return
-    if body.facts.same(right.dims[-1], left.dims[-2]) and not body.facts.same(left.dims[-1], right.dims[-1]):
+    between_matrices = len(left.dims) > 1 and len(right.dims) > 1
+    is_transposed = between_matrices and body.facts.same(left.dims[-1], right.dims[-1])
+    if body.facts.same(right.dims[-1], left.dims[-2:][0]) and not is_transposed:
         edits = Edit(left.operand.span, right.text), Edit(right.operand.span, left.text)
         draft.fix(f"swap them: `{right.text} @ {left.text}` contracts {dim_text(right.dims[-1])}", *edits)
 
@@ -239,26 +244,23 @@ def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:
         _suggest_padding(draft, short, long)
         suggest_cut(body, draft, short, long)
         suggest_pairs(draft, first, second)
+        suggest_other_units(draft, first, second)
+        suggest_other_axes(body, draft, first.operand, second.operand)
         suggest_renaming(body, draft, short, long)
     else:
         suggest_axis(draft, short, long)
     suggest_other_unit(draft, short, long)
     suggest_other_unit(draft, long, short)
-
-
-_WINDOWED = re.compile(r"(?:[\w.]*(?:conv|pool)\w*|self\.\w+)\((?![^()]*padding)[^()]*\)")
-"""A call of something that a window may have made smaller, without a word on the border."""
+    suggest_first(draft, short, long)
 
 
 def _suggest_padding(draft: Draft, first: Side, second: Side) -> None:
     """A result that is smaller than what it meets by what its windows take from the border."""
     for cut, whole in ((first, second), (second, first)):
-        window = _WINDOWED.search(cut.text)
         lost = {big - small for big, small in zip(whole.dims, cut.dims, strict=True) if big != small}
         width = lost.pop().constant if len(lost) == 1 else None
-        if width and width > 0 and width % 2 == 0 and window:
-            start = cut.operand.span.start + window.end() - 1
-            end = cut.operand.span._replace(start=start, end=start)
+        end = border_place(cut.text, cut.operand.span)
+        if width and width > 0 and width % 2 == 0 and end is not None:
             draft.replace("keep its border, as much as a window takes from it", end, f", padding={width // 2}")
 
 

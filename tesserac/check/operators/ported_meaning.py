@@ -19,14 +19,15 @@ from collections.abc import Mapping, Sequence
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import type_text
+from tesserac.check.model.message_text import dim_text, type_text
 from tesserac.check.names.foreign_methods import method_here
 from tesserac.check.names.foreign_names import AXIS_FIRST, MODULES
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
-from tesserac.diag.codes.names import E0210, W0215
+from tesserac.diag.codes.names import E0210, E0215, W0215
 from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import IntType, TensorType
 
 OF_PYTORCH = "dim"
@@ -35,6 +36,7 @@ MEDIAN = "median"
 WITH_PLACES = ("max", "min", "median", "sort", "cummax", "cummin")
 """What has two results in PyTorch: values and their places."""
 DIVISORS = ("ddof", "correction")
+_MOST_PARTS = 16
 
 
 def tell_of_statistics(body: Body, name: str, args: Sequence[Arg]) -> None:
@@ -68,6 +70,24 @@ def tell_of_parts(body: Body, callee: Callee, args: Sequence[Arg], given: Mappin
     else:
         draft.fix("parts of given sizes are `split_with_sizes(x, sizes, axis)`")
     draft.fix(f"`chunk(x, {count}, dim)` is {count} equal parts in both")
+
+
+def refuse_size_of_parts(body: Body, args: Sequence[Arg], given: Mapping[str, typed.Expr]) -> bool:
+    """`split(x, D)` of [3*D], parts of D as in PyTorch: how many there are has to be known, and a size is not."""
+    parts, x, axis = given["parts"], given["x"].type, _number(given.get("axis")) or 0
+    size = parts.type.value if isinstance(parts.type, IntType) else ONE
+    if size.constant is not None or body.wants_value(size) or not isinstance(x, TensorType):
+        return False
+    if not -x.rank <= axis < x.rank:
+        return False
+    found = [count for count in range(1, _MOST_PARTS + 1) if body.facts.same(size * Dim.const(count), x.dims[axis])]
+    if not found:
+        return False
+    draft = body.sink.error(E0215, at=parts.span, what=f"how many parts there are ({dim_text(size)})")
+    word = _word_of_pytorch(args)
+    renamed = () if word is None else (Edit(word.span, "axis"),)
+    draft.fix(f"parts of {size}, as in PyTorch: {found[0]} of them", Edit(parts.span, str(found[0])), *renamed)
+    return True
 
 
 def tell_of_repeats(body: Body, callee: Callee, args: Sequence[Arg]) -> None:

@@ -47,7 +47,11 @@ def trace(body: Body, expr: typed.Expr, axis: int) -> Trail:
             name, expr = binding.name, binding.value
             continue
         if isinstance(expr, typed.Apply | typed.Call):
-            steps.append(Step(name, expr.span, _shapes(expr)))
+            shapes = _shapes(expr)
+            if steps and steps[-1].span == expr.span:  # an index is a slice, and a dim that is left out
+                last = steps.pop()
+                name, shapes = last.name, f"{shapes.partition(' -> ')[0]} -> {last.shapes.rpartition(' -> ')[2]}"
+            steps.append(Step(name, expr.span, shapes))
         source = _source(expr, axis)
         if source is None:
             break

@@ -98,7 +98,7 @@ def _check_part(
 ) -> list[typed.Assert | typed.Require]:
     if body.flow.branches == 0 and _assert_sizes(body, part, _written(body, node.message)):
         return []
-    test = require_condition(body, body.expression(part))
+    test = require_condition(body, body.expression(part), every=True)
     if isinstance(test.type, BoolType):
         if not test.type.value and body.flow.dead == 0:
             body.sink.error(E0216, at=part.span, label=message)

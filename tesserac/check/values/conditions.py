@@ -5,6 +5,7 @@ Enters: a checked value. Leaves: the value, known to be one bool, or an error ex
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tesserac.base.dataclass import dataclass
@@ -34,8 +35,11 @@ class Selection:
     before: str = ""
 
 
-def require_condition(body: Body, value: typed.Expr, branch: Selection | None = None) -> typed.Expr:
-    """A compile-time bool or a `Tensor[bool]` without dims; `branch` is what it decides, where that is one value."""
+def require_condition(
+    body: Body, value: typed.Expr, branch: Selection | None = None, *, every: bool = False, inverted: Span | None = None
+) -> typed.Expr:
+    """A compile-time bool or a `Tensor[bool]` without dims; `branch` is what it decides, where that is one value. One
+    that asserts something of tensors means `every` element, and one that a `not` inverts may mean each by itself."""
     type_ = value.type
     if isinstance(type_, BoolType | ErrorType) or type_ == TensorType((), BOOL):
         return value
@@ -50,8 +54,16 @@ def require_condition(body: Body, value: typed.Expr, branch: Selection | None = 
         draft.remark("for every element use `&`, `|`, `~` and `where`")
         if branch is not None:
             _suggest_selection(body, draft, branch)
-        _suggest_whole(body, draft, value)
+        if inverted is not None:
+            draft.replace("`~` inverts every element", inverted, f"~{_factor_text(body, value)}")
+        _suggest_whole(body, draft, value, every)
     return body.error(value.span)
+
+
+def _factor_text(body: Body, value: typed.Expr) -> str:
+    """What is written there, as an operand of a sign before it."""
+    text = body.rules.text(value.span)
+    return text if re.fullmatch(r"[\w.]+", text) else f"({text})"
 
 
 def _operand_text(body: Body, value: typed.Expr) -> str:
@@ -71,15 +83,26 @@ def refuse_elementwise(body: Body, node: ast.LogicalOp, value: typed.Expr) -> ty
     return body.error(node.span)
 
 
+def refuse_default(body: Body, node: ast.LogicalOp, value: typed.Expr) -> typed.Expr:
+    """`mask or other` of a value that may be None, and is no bool."""
+    draft = body.sink.error(E0214, at=value.span, found=type_text(value.type))
+    left, right = body.rules.text(node.left.span), body.rules.text(node.right.span)
+    text = f"({left} if {left} is not None else {right})"
+    draft.replace("choose by whether it is None", node.span, text)
+    return body.error(node.span)
+
+
 def is_elementwise(value: typed.Expr) -> bool:
     return isinstance(value.type, TensorType) and value.type.dtype == BOOL and value.type.rank > 0
 
 
-def _suggest_whole(body: Body, draft: Draft, value: typed.Expr) -> None:
+def _suggest_whole(body: Body, draft: Draft, value: typed.Expr, every: bool) -> None:
     """What one bool can be made of a tensor of them."""
     text = body.rules.text(value.span)
-    draft.replace("ask whether it holds anywhere", value.span, f"any({text})")
-    draft.replace("or everywhere", value.span, f"all({text})")
+    asked = (("ask whether it holds anywhere", "any"), ("or everywhere", "all"))
+    asserted = (("it holds everywhere", "all"), ("or somewhere", "any"))
+    for title, function in asserted if every else asked:
+        draft.replace(title, value.span, f"{function}({text})")
 
 
 def _suggest_selection(body: Body, draft: Draft, branch: Selection) -> None:

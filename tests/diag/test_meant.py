@@ -1,0 +1,113 @@
+"""What is meant by a value that has other dims than it should: the first fix is that, not another signature."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diag.test_growing_lists import mended, offered
+
+MEANT = [
+    ("x: Tensor[B, C, H, W, f32], y: Tensor[B, C, H, W, f32]", "Tensor[B, 2*C, H, W, f32]",
+     "concat([x, y], axis=0)", "concat([x, y], axis=1)"),
+    ("x: Tensor[B, D, f32], y: Tensor[B, D, f32]", "Tensor[B, 2*D, f32]",
+     "stack([x, y], axis=1)", "concat([x, y], axis=1)"),
+    ("x: Tensor[B, D, f32], y: Tensor[B, D, f32]", "Tensor[2, B, D, f32]", "concat([x, y])", "stack([x, y])"),
+    ("x: Tensor[B, S, D, f32]", "Tensor[B, D, f32]", "x[-1]", "x[:, -1]"),
+    ("x: Tensor[B, S, V, f32]", "Tensor[B, S, i64]", "x.argmax(1)", "x.argmax(2)"),
+    ("x: Tensor[B, S, V, f32]", "Tensor[B, S, f32]", "max(x * (x + 1.0), dim=-2)", "max(x * (x + 1.0), dim=-1)"),
+    ("x: Tensor[B, 3, H, W, f32], w: Tensor[8, 3, 3, 3, f32]", "Tensor[B, 8, H, W, f32]",
+     "relu(conv2d(x, w))", "relu(conv2d(x, w, padding=1))"),
+    ("x: Tensor[B, 3, H, W, f32], w: Tensor[8, 3, 5, 5, f32]",
+     "Tensor[B, 8, H/2, W/2, f32] where H % 2 == 0, W % 2 == 0",
+     "conv2d(x, w, stride=2)", "conv2d(x, w, stride=2, padding=2)"),
+    ("x: Tensor[B, 8, 8, 8, f32], w: Tensor[8, 3, 4, 4, f32]", "Tensor[B, 3, 16, 16, f32]",
+     "conv_transpose2d(x, w, stride=2)", "conv_transpose2d(x, w, stride=2, padding=1)"),
+    ("x: Tensor[B, S, D, f32], t: Tensor[L, D, f32]", "Tensor[B, S, D, f32]", "x + t", "x + t[:S]"),
+    ("a: Tensor[M, f32], b: Tensor[N, f32]", "Tensor[M, N, f32]", "a * b", "a[:, None] * b[None]"),
+    ("x: Tensor[N, D, f32], y: Tensor[M, D, f32]", "Tensor[N, M, D, f32]",
+     "x[:, None] - y[:, None]", "x[:, None] - y[None]"),
+    ("w: Tensor[H, D, f32], x: Tensor[D, f32]", "Tensor[H, f32]", "x @ w", "w @ x"),
+    ("t: Tensor[1, 1, D, f32], x: Tensor[B, S, D, f32]", "Tensor[B, S+1, D, f32]",
+     "concat([t, x], axis=1)", "concat([expand(t, (B, 1, D)), x], axis=1)"),
+    ("t: Tensor[D, f32], x: Tensor[B, S, D, f32]", "Tensor[B, S+1, D, f32]",
+     "concat([t, x], axis=1)", "concat([expand(t, (B, 1, D)), x], axis=1)"),
+    ("q: Tensor[B, S, D, f32], k: Tensor[B, T, D, f32]", "Tensor[B, S, T, f32]",
+     'einsum("bsd,bsd->bst", q, k)', 'einsum("bsd,btd->bst", q, k)'),
+    ("x: Tensor[B, S, D, f32], w: Tensor[H, D, f32]", "Tensor[B, S, H, f32]",
+     'einsum("bd,hd->bh", x, w)', 'einsum("bsd,hd->bsh", x, w)'),
+    ("x: Tensor[B, V, S, f32], y: Tensor[B, S, i64]", "Tensor[B, S, f32]",
+     "cross_entropy(x, y)", "cross_entropy(x, y, axis=1)"),
+    ("x: Tensor[B, 3*D, f32]", "Tensor[B, D, f32]", "x.split(D, dim=1)[0]", "x.split(3, axis=1)[0]"),
+    ("x: Tensor[N, f32], m: Tensor[N, bool]", "Tensor[N, f32]", "where(not m, x, 0)", "where(~m, x, 0)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "given", "wrong", "right"), MEANT, ids=[wrong for _, _, wrong, _ in MEANT])
+def test_a_value_is_meant_before_a_signature(taken: str, given: str, wrong: str, right: str) -> None:
+    text = f"def f({taken}) -> {given}:\n    return {{}}\n"
+    assert mended(text.format(wrong)) == text.format(right)
+
+
+def test_a_value_that_has_a_name() -> None:
+    text = """def f(x: Tensor[B, S, V, f32], y: Tensor[B, S, i64]) -> Tensor[f32]:
+    found = argmax(x, dim=1)
+    return mean(cast(found == y, f32))
+"""
+    assert mended(text) == text.replace("dim=1", "dim=2")
+
+
+def test_results_in_the_other_order() -> None:
+    text = """def f(x: Tensor[T, D, f32]) -> Tensor[T, D, f32]:
+    ys, h = scan(lambda h, v: (h + v, h + v), zeros(D), x)
+    return ys
+"""
+    assert mended(text) == text.replace("ys, h =", "h, ys =")
+
+
+def test_a_derivative_by_another_argument() -> None:
+    text = """def loss(x: Tensor[N, D, f32], w: Tensor[D, f32]) -> Tensor[f32]:
+    return mean((x @ w) ** 2)
+
+def step(w: Tensor[D, f32], x: Tensor[N, D, f32]) -> Tensor[D, f32]:
+    return w - 0.1 * grad(loss)(x, w)
+"""
+    assert mended(text) == text.replace("grad(loss)", "grad(loss, wrt=1)")
+
+
+def test_channels_of_a_weight() -> None:
+    text = """def f(x: Tensor[B, 3, 8, 8, f32], v: Tensor[16, 3, 3, 3, f32], w: Tensor[32, 8, 3, 3, f32]):
+    return conv2d(relu(conv2d(x, v)), w)
+"""
+    assert mended(text) == text.replace("[32, 8,", "[32, 16,")
+
+
+def test_a_demand_of_the_library_is_told_in_sizes_of_the_call() -> None:
+    text = """def f(x: Tensor[B, S, V, f32], y: Tensor[B, S, i64]):
+    return cross_entropy(x.view(B, S * V), y.view(B * S))
+"""
+    assert offered(text)[0].title.startswith("`B*S == B (labels")
+
+
+def test_what_is_asserted_of_elements_holds_everywhere() -> None:
+    text = "def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    assert {}\n    return log(x)\n"
+    assert mended(text.format("x > 0.0")) == text.format("all(x > 0.0)")
+
+
+def test_a_default_for_none() -> None:
+    text = "def f(x: Tensor[N, f32], w: Tensor[N, f32] | None = None):\n    return x * {}\n"
+    assert mended(text.format("(w or 1.0)")) == text.format("((w if w is not None else 1.0))")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("cross_entropy(softmax(x), y)", "cross_entropy(x, y)"),
+        ("bce_with_logits(x.sigmoid(), t)", "bce_with_logits(x, t)"),
+        ("nll_loss(softmax(x, axis=1), y)", "nll_loss(log_softmax(x, axis=1), y)"),
+        ("kl_div(x.softmax(), t)", "kl_div(x.log_softmax(), t)"),
+    ],
+)
+def test_what_a_loss_computes_itself(wrong: str, right: str) -> None:
+    text = "def f(x: Tensor[B, C, f32], y: Tensor[B, i64], t: Tensor[B, C, f32]):\n    return {}\n"
+    assert [d.code for d in offered(text.format(wrong))] == ["W0216"]
+    assert mended(text.format(wrong)) == text.format(right)
