@@ -63,9 +63,8 @@ CPU_ROWS = (24, 48, 96, 192)
 CPU_COLUMNS = (96, 192, 384)
 """Multiples of every register block's height and width, so that no panel belongs to two programs; the panels of the
 largest block stay in the second cache."""
-PASSING_COLUMNS, PASSING_ROWS = 512, 768
-"""Where panels of the right operand pass: half of the second cache holds those of so many columns, so the left operand
-is packed fewer times; with so many rows few programs pack the same columns."""
+PASSING_ROWS = 768
+"""Where panels of the right operand pass: with so many rows few programs pack the same columns."""
 WIDE = 256
 """Columns of each thread from which on that packs those it has: fewer, and packing the left operand would show."""
 VECTORS_OF_BYTES = 512
@@ -157,7 +156,7 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
         depth = _depth(problem, machine)
         few = [m for m in (*CPU_ROWS[:-1], few_rows(machine)) if m >= min(problem.rows, CPU_ROWS[-2])]
         if problem.left_stays:
-            return _passing_blocks(problem, few, depth)
+            return _passing_blocks(problem, few, depth, machine)
         rows = CPU_ROWS[:-1] if problem.laid_out else few
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = (KNOWN_BLOCKS if problem.known else ASYNC_BLOCKS) if machine.has_async_matrix_unit else WARP_BLOCKS
@@ -170,10 +169,13 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     return able
 
 
-def _passing_blocks(problem: Problem, few: list[int], depth: int) -> list[Block]:
-    """Those of panels that pass. Sums that are the result need no room in a cache."""
+def _passing_blocks(problem: Problem, few: list[int], depth: int, machine: Machine) -> list[Block]:
+    """Those of panels that pass: half of the second cache holds those of all columns, so the left operand is packed as
+    few times as can be. Sums that are the result need no room in a cache."""
     rows = few if problem.laid_out or problem.rows <= few[-1] else [PASSING_ROWS]
-    return [Block(m, n, depth) for m in rows for n in (*CPU_COLUMNS, PASSING_COLUMNS)]
+    held = machine.second_bytes // (2 * machine.left_panel_bytes)
+    wide = max(CPU_COLUMNS[-1], 1 << (held.bit_length() - 1))
+    return [Block(m, n, depth) for m in rows for n in (*CPU_COLUMNS, wide)]
 
 
 def _within_runs(blocks: list[Block], problem: Problem) -> list[Block]:

@@ -10,31 +10,26 @@ of it that each worker has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import cache, partial, reduce
+from functools import cache, reduce
 
 from tesserac.ir.core import Block, Op, attr
-from tesserac.target.cpu.accesses import align_of
 from tesserac.target.cpu.bodies import emit_simple
 from tesserac.target.cpu.folds import emit_fold
 from tesserac.target.cpu.frame import Frame
 from tesserac.target.cpu.groups import emit_vector_loop, short_loop
-from tesserac.target.cpu.micro import NEAR, Walk, call_micro_kernel, packed_walk
-from tesserac.target.cpu.panels import LINE_BYTES, emit_pack
+from tesserac.target.cpu.panels import emit_pack
+from tesserac.target.cpu.register_blocks import emit_finished_block, emit_micro_kernel
 from tesserac.target.cpu.row_products import emit_row_product
 from tesserac.target.cpu.running_chains import emit_chains
 from tesserac.target.cpu.shared import computes, emit_shared, has_sums, is_shared
 from tesserac.target.cpu.trees import emit_running, emit_tree
 from tesserac.target.cpu.turned import emit_turn
 from tesserac.target.emit import Function, Module
-from tesserac.target.flow import choose, for_loop, if_else, if_then
+from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
-from tesserac.tile.cpu.product_ops import passes
-from tesserac.tile.cpu.target import TARGETS, Micro
-from tesserac.tile.cpu.tiles import is_turned
-from tesserac.tile.dialect import CODE, grid, kernel_memrefs, memref_type
+from tesserac.tile.cpu.target import TARGETS
+from tesserac.tile.dialect import CODE, grid, kernel_memrefs
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import DType
 
 
 def emit_kernel(module: Module, kernel: Op) -> Function:
@@ -166,114 +161,6 @@ def _running(frame: Frame, op: Op) -> None:
     emit_running(frame, op, _emit_block)
 
 
-def _micro_kernel(frame: Frame, op: Op) -> None:
-    """The addresses of the three blocks, and a call. Where it is told how many columns are wanted, of a block of one
-    vector if that has them, and of all rows: such a panel is the last one. All rows are also those of a turned product,
-    whose edges are rare."""
-    b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
-    c = frame.memories[op.operands[5]]
-    row, column, depth, done, rows, *columns = (frame.value(value) for value in op.operands[6:])
-    turned = is_turned(memref_type(op.operands[5]))
-    stride = c.strides[1 if turned else 0]
-    block = b.gep(c.element, c.start, b.add(b.mul(row, stride), column))
-    arguments = [*_panels(frame, op, micro), block, stride, depth, done]
-    below, ahead, walk = b.sub(rows, row), _ahead(frame, op, micro), _walk(op, micro)
-
-    def call(wide: Micro, *, whole: bool) -> None:
-        call_micro_kernel(frame, wide, accum, arguments, below, ahead, walk, whole=whole)
-
-    if not columns:
-        call(micro, whole=False)
-        return
-    narrow = replace(micro, columns=micro.lanes)
-    several = b.icmp("sgt", b.sub(columns[0], column), const_i64(micro.lanes))
-    if_else(b, several, lambda: call(micro, whole=turned), lambda: call(narrow, whole=True))
-
-
-def _walk(op: Op, micro: Micro) -> Walk:
-    """How a register block goes through its operands: a left one that is not in panels is read as it lies."""
-    left, packed = memref_type(op.operands[0]), packed_walk(micro)
-    if left.layout == "panels":
-        return replace(packed, near=NEAR) if passes(op) else packed
-    rows, terms = (stride.constant for stride in left.strides)
-    assert rows is not None and terms is not None
-    return Walk(rows, terms, packed.right)
-
-
-def _finished_block(frame: Frame, op: Op) -> None:
-    """Into memory, or into scratch and from there as far as the result goes."""
-    b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
-    scratch, memory = (frame.memories[op.operands[i]] for i in (5, 13))
-    row, column, depth, done, rows, columns, elsewhere = (frame.value(value) for value in op.operands[6:13])
-    at = (b.mul(frame.value(value), stride) for value, stride in zip(op.operands[14:], memory.strides, strict=True))
-    first = b.gep(memory.element, memory.start, reduce(b.add, at))
-    sums = b.gep(scratch.element, scratch.start, b.add(b.mul(row, scratch.strides[0]), column))
-    panels, ahead = _panels(frame, op, micro), _ahead(frame, op, micro)
-    known = (memref_type(op.operands[13]).dims[-2].constant or 0) % micro.rows
-
-    def compute(block: Value, stride: Value, wide: Micro = micro) -> None:
-        arguments, walk = [*panels, block, stride, depth, done], _walk(op, micro)
-        whole, height = wide != micro, 0 if wide != micro else known
-        call_micro_kernel(
-            frame, wide, accum, arguments, rows, ahead, walk, finishes=True, whole=whole, known=height
-        )  # fmt: skip
-
-    def copy_row(row: Value, _: list[Value]) -> Sequence[Value]:
-        """In vectors, then in fours, and the last ones by themselves."""
-        source = b.gep(scratch.element, sums, b.mul(row, scratch.strides[0]))
-        target = b.gep(memory.element, first, b.mul(row, memory.strides[-2]))
-        wide, done = b.minimum_int(columns, const_i64(micro.columns)), const_i64(0)
-
-        def copy(width: int, column: Value, _: list[Value]) -> Sequence[Value]:
-            sums = b.load(vector(scratch.element, width), b.gep(scratch.element, source, column), align_of(scratch))
-            b.store(sums, b.gep(memory.element, target, column), align_of(memory))
-            return []
-
-        for width in dict.fromkeys((micro.lanes, min(4, micro.lanes), 1)):
-            end = b.binary("and", wide, const_i64(-width))
-            for_loop(b, done, end, const_i64(width), [], partial(copy, width))
-            done = end
-        return []
-
-    def cut() -> None:
-        several, stride = b.icmp("sgt", columns, const_i64(micro.lanes)), scratch.strides[0]
-        narrow = replace(micro, columns=micro.lanes)
-        if_else(b, several, lambda: compute(sums, stride), lambda: compute(sums, stride, narrow))
-        wanted = b.select(here, b.minimum_int(rows, const_i64(micro.rows)), const_i64(0))
-        for_loop(b, const_i64(0), wanted, const_i64(1), [], copy_row)
-
-    here = b.icmp("eq", elsewhere, const_i64(0))
-    low = b.binary("urem", rows, const_i64(frame.target.rest_rows))
-    high = b.icmp("uge", rows, const_i64(micro.rows))
-    filled = b.binary("or", high, b.icmp("eq", low, const_i64(0)))
-    if known:
-        filled = b.binary("or", filled, b.icmp("eq", rows, const_i64(known)))
-    whole = b.binary("and", b.binary("and", filled, here), b.icmp("uge", columns, const_i64(micro.columns)))
-    if_else(b, whole, lambda: compute(first, memory.strides[-2]), cut)
-
-
-def _panels(frame: Frame, op: Op, micro: Micro) -> list[Value]:
-    """Where a register block reads its two operands."""
-    b, a, right = frame.b, *(frame.memories[op.operands[i]] for i in (0, 2))
-    i, j, k = (frame.value(op.operands[n]) for n in (1, 3, 4))
-    apart = a.dims[0] if memref_type(op.operands[0]).layout == "panels" else a.strides[0]
-    left_place = b.mul(b.mul(i, apart), const_i64(micro.rows))
-    right_place = b.mul(b.add(b.mul(j, right.dims[0]), k), const_i64(micro.columns))
-    return [b.gep(a.element, a.start, left_place), b.gep(right.element, right.start, right_place)]
-
-
-def _ahead(frame: Frame, op: Op, micro: Micro) -> Value | None:
-    """How many elements behind a line of a right panel the one of the next panel is that this block of rows asks for.
-    None where panels are scratch, which is near, where a row of a panel is not two lines, and where panels pass."""
-    right, i = frame.memories[op.operands[2]], frame.value(op.operands[1])
-    line = LINE_BYTES * 8 // right.element.bits
-    if passes(op) or memref_type(op.operands[2]).space != "global" or micro.columns != 2 * line:
-        return None
-    b = frame.b
-    odd = b.mul(b.binary("and", i, const_i64(1)), const_i64(line))
-    return b.add(b.mul(right.dims[0], const_i64(micro.columns)), odd)
-
-
 def _part(frame: Frame, op: Op) -> None:
     b, memory = frame.b, frame.memories[op.operands[0]]
     at = (b.mul(frame.value(value), stride) for value, stride in zip(op.operands[1:], memory.strides, strict=True))
@@ -314,8 +201,8 @@ _REGION_OPS: dict[str, Emit] = {
     "cpu.turn": emit_turn,
     "cpu.chains": emit_chains,
     "cpu.pack": emit_pack,
-    "cpu.micro_kernel": _micro_kernel,
-    "cpu.finished_block": _finished_block,
+    "cpu.micro_kernel": emit_micro_kernel,
+    "cpu.finished_block": emit_finished_block,
     "cpu.row_product": emit_row_product,
     "cpu.panel_sum": _panel_sum,
 }

@@ -18,7 +18,14 @@ What is left of the rows of a block goes through a lower block of the same panel
     20 rows, blocks of 12, 8 and 4         rows 0 .. 11   one block of 12
                                            rows 12 .. 19  one of 8 in the next panel, whose other 4 rows are empty
 
-Right panels that pass a left one are asked for a few steps ahead, into the first cache. Those that come from memory,
+Right panels that pass a left one are asked for a few steps ahead, into the first cache. Where they are packed by the
+blocks of the first rows, there are two functions more, which walk beside their own work, in steps of rows:
+
+    brings      reads the right operand as it lies, and writes its panel: two stores a step
+    asks        asks for the right operand of the next terms as it lies, into the second cache, two rows every 4 steps
+    both        ask for the sums of the following block, a row every 4 steps: they come from behind the second cache
+
+Those that come from memory,
 packed before the launch, and stay while left ones pass, are asked for by panels. While a panel is multiplied, which all
 rows of a block do one after the other, the next one comes into the second cache: even lines while the first block of
 rows is computed, odd ones while the second is.
@@ -28,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from tesserac.base.dataclass import dataclass
 from tesserac.target.cpu.frame import Frame
@@ -44,6 +52,9 @@ from tesserac.types.dtype import DType
 NEAR = 16
 """How many steps ahead a right panel that passes is asked for: 200 cycles, in which what is behind the second cache
 answers."""
+NEAR_ROWS = 8
+"""How many steps ahead a right operand is asked for that is read as it lies, most of it from the second cache. Rows a
+power of two apart meet in one set of the first cache, which has no room for more of them."""
 UNROLL = 4
 """Steps of k in one iteration of the main loop; two to eight are equally fast."""
 
@@ -51,12 +62,14 @@ UNROLL = 4
 @dataclass(frozen=True)
 class Walk:
     """How many elements apart the rows of a left operand are, its terms, and the terms of a right operand; and how many
-    steps ahead the right one is asked for, into the first cache."""
+    steps ahead the right one is asked for, into the first cache. What a block does beside its own work: it `brings` the
+right operand into its panel, or `asks` for what follows."""
 
     rows: int
     left: int
     right: int
     near: int = 0
+    beside: Literal["", "brings", "asks"] = ""
 
 
 def packed_walk(micro: Micro) -> Walk:
@@ -101,9 +114,10 @@ def micro_kernel(
     frame: Frame, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool, walk: Walk
 ) -> Function:
     """The function `(a, b, c, row stride of c, depth, done, ahead)` of a block of `height` rows, made once per module;
-    one that `asks` for nothing has no `ahead`."""
-    near = f"_near_{walk.near}" * (walk.near > 0)
-    packed = replace(walk, near=0) == packed_walk(micro)
+    one that `asks` for nothing has no `ahead`. One that does something beside has `(.., following block of c, the panel
+    that it writes or the right operand that it asks for, how far apart rows of the right operand are)`."""
+    near = f"_near_{walk.near}" * (walk.near > 0) + f"_{walk.beside}" * bool(walk.beside)
+    packed = replace(walk, near=0, beside="") == packed_walk(micro)
     walks = near if packed else f"_by_{walk.rows}_{walk.left}_{walk.right}{near}"
     name = f"micro_{accum}_{height}x{micro.columns}{walks}{'_ahead' * asks}{'_finished' * finishes}"
     found = frame.module.find_function(name)
@@ -121,24 +135,27 @@ class _MicroKernel:
         self.stored = memory_type(accum)
         self.vector = vector(self.element, micro.lanes)
         self.align = self.element.bits // 8
-        parameters = [PTR, PTR, PTR, I64, I64, I64, *([I64] if asks else [])]
+        beside = [PTR, PTR, I64] if walk.beside else []
+        parameters = [PTR, PTR, PTR, I64, I64, I64, *([I64] if asks else []), *beside]
         attributes = ("nounwind", "noinline")
         self.function = module.function(name, VOID, parameters, attributes=attributes, linkage="internal")
         self.function.is_common = True
         self.b: Builder = self.function.builder
-        self.left, self.right, self.block, self.stride, self.depth, self.done, *self.ahead = self.function.args
+        self.left, self.right, self.block, self.stride, self.depth, self.done, *others = self.function.args
+        self.ahead, self.beside = ([], others) if walk.beside else (others, [])
 
     def build(self) -> Function:
         b = self.b
-        if self.finishes:
+        if self.finishes and not self.walk.beside:
             self._ask_for_block()
         fresh = b.icmp("eq", self.done, const_i64(0))
         count = self.height * self.micro.columns // self.micro.lanes
         totals = choose(b, fresh, lambda: [zero(self.vector)] * count, self._load_block)
         whole = b.binary("and", self.depth, const_i64(-UNROLL))
-        state = [self.left, self.right, *totals]
+        state = [self.left, self.right, *self.beside[:2], *totals]
         state = for_loop(b, const_i64(0), whole, const_i64(UNROLL), state, self._steps(UNROLL))
-        _, _, *totals = for_loop(b, whole, self.depth, const_i64(1), state, self._steps(1))
+        state = for_loop(b, whole, self.depth, const_i64(1), state, self._steps(1))
+        totals = state[-count:]
         if self.finishes:
             totals = [emit_scalar(b, "add", self.accum, [total, zero(self.vector)]) for total in totals]
         for place, total in zip(self._places(), totals, strict=True):
@@ -168,8 +185,10 @@ class _MicroKernel:
         return [widen(b, value, self.accum) for value in loaded]
 
     def _steps(self, count: int) -> LoopBody:
-        """Both pointers walk along with the accumulators."""
+        """Both pointers walk along with the accumulators, and what is beside."""
+        return self._steps_beside(count) if self.walk.beside else self._plain_steps(count)
 
+    def _plain_steps(self, count: int) -> LoopBody:
         def body(_: Value, state: list[Value]) -> Sequence[Value]:
             left, right, *totals = state
             for step in range(count):
@@ -177,11 +196,86 @@ class _MicroKernel:
                     self._ask(right, ahead, step)
                 if count == UNROLL and self.walk.near:
                     self._ask_near(right, step)
-                totals = self._step(left, right, step, totals)
-            walking = [(left, self.walk.left), (right, self.walk.right)]
-            return [*(self.b.gep(self.element, p, count * step) for p, step in walking), *totals]
+                totals = self._step(left, self._right_row(right, step), step, totals)
+            return [*self._walked(left, right, count), *totals]
 
         return body
+
+    def _steps_beside(self, count: int) -> LoopBody:
+        """`following` are the sums of the block after this one; `other` is the panel that is written, or the right
+        operand that is asked for."""
+        b, brings, pitch = self.b, self.walk.beside == "brings", self.beside[2]
+
+        def body(index: Value, state: list[Value]) -> Sequence[Value]:
+            left, right, following, other, *totals = state
+            begins = (left, right)
+            if count == UNROLL:
+                following = self._ask_following(index, following)
+            for step in range(count):
+                if brings:
+                    row = self._bring_row(right, other, step)
+                    right = b.gep(self.element, right, pitch)
+                else:
+                    row = self._right_row(right, step)
+                if count == UNROLL and not brings:
+                    self._ask_near(right, step)
+                if count == UNROLL and not brings and step % 2 == 0:
+                    other = self._ask_row(other, pitch)
+                totals = self._step(left, row, step, totals)
+            left, walked = self._walked(*begins, count)
+            if brings:
+                other = b.gep(self.element, other, count * self.walk.right)
+            else:
+                right = walked
+            return [left, right, following, other, *totals]
+
+        return body
+
+    def _walked(self, left: Value, right: Value, count: int) -> list[Value]:
+        walking = [(left, self.walk.left), (right, self.walk.right)]
+        return [self.b.gep(self.element, p, count * step) for p, step in walking]
+
+    def _right_row(self, right: Value, step: int) -> list[Value]:
+        b, micro = self.b, self.micro
+        return [
+            b.load(self.vector, b.gep(self.element, right, step * self.walk.right + c), self.align)
+            for c in range(0, micro.columns, micro.lanes)
+        ]
+
+    def _bring_row(self, right: Value, panel: Value, step: int) -> list[Value]:
+        """A row of the right operand as it lies, also written to its panel; later ones are asked for, and those of the
+        next panel."""
+        b, pitch = self.b, self.beside[2]
+        later = b.gep(self.element, right, b.mul(pitch, const_i64(NEAR_ROWS)))
+        for column in self._lines():
+            b.prefetch(b.gep(self.element, later, column))
+        for column in self._vectors():
+            b.prefetch(b.gep(self.element, right, self.micro.columns + column), near=2)
+        row = [b.load(self.vector, b.gep(self.element, right, c), self.align) for c in self._vectors()]
+        for c, value in zip(self._vectors(), row, strict=True):
+            b.store(value, b.gep(self.element, panel, step * self.walk.right + c), self.align)
+        return row
+
+    def _ask_row(self, place: Value, pitch: Value) -> Value:
+        """For a row of the next right operand, into the second cache. Gives where the one after it lies."""
+        for column in self._lines()[:-1]:
+            self.b.prefetch(self.b.gep(self.element, place, column), near=2)
+        return self.b.gep(self.element, place, pitch)
+
+    def _ask_following(self, index: Value, place: Value) -> Value:
+        """For a row of the sums after these; gives where the one after it lies. The last one is asked for again."""
+        b = self.b
+        for column in self._lines():
+            b.prefetch_for_store(b.gep(self.stored, place, column))
+        below = b.icmp("slt", index, const_i64((self.height - 1) * UNROLL))
+        return b.gep(self.stored, place, b.select(below, self.stride, const_i64(0)))
+
+    def _vectors(self) -> range:
+        return range(0, self.micro.columns, self.micro.lanes)
+
+    def _lines(self) -> list[int]:
+        """Places of a row in each of its lines, wherever it begins: a vector is a line."""
+        return [*self._vectors(), self.micro.columns - 1]
 
     def _ask(self, right: Value, ahead: Value, step: int) -> None:
         """For the line in the second cache that the next panel has where this step reads this one. The place follows
@@ -195,14 +289,9 @@ class _MicroKernel:
         for column in range(0, self.micro.columns, line):
             self.b.prefetch(self.b.gep(self.element, right, (step + self.walk.near) * self.walk.right + column))
 
-    def _step(self, left: Value, right: Value, step: int, totals: Sequence[Value]) -> list[Value]:
+    def _step(self, left: Value, row: Sequence[Value], step: int, totals: Sequence[Value]) -> list[Value]:
         """One k: every accumulator continues its chain. Each left element is written just before what it is multiplied
         with: where all of them come first, LLVM keeps more than there are registers for some processors."""
-        b, micro = self.b, self.micro
-        row = [
-            b.load(self.vector, b.gep(self.element, right, step * self.walk.right + c), self.align)
-            for c in range(0, micro.columns, micro.lanes)
-        ]
         sums = iter(totals)
         return [self._multiply_add(x, y, next(sums)) for x in self._left_column(left, step) for y in row]
 

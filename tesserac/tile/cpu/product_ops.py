@@ -23,14 +23,17 @@
     cpu.tile_product(a, b, k, j, c, rows, columns, depth, done) {dtype}
         All of a program's block: tiles `a` times tiles `b` from (k, j) on, into c, in pairs of tiles. Continues what
         stands there, or starts from +0 where `done` is 0. The order is that of the unit (`numerics/tiles.py`).
-    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done, rows, columns?) {micro, accum, passes?}
+    cpu.micro_kernel(a, i, b, j, k, c, row, column, depth, done, rows, columns?) {micro, accum, passes?, brings?}
         One register block: block i of panels `a` times block j of panels `b` from its row k on, over `depth` ascending
         steps, into c[row.., column..], or c[column.., row..] if rows of c lie side by side. Continues what stands
         there, or starts from +0 where `done` is 0. Each step rounds to `accum`. Of c only `rows` and `columns` are
         wanted: others may be left as they are. `a` may also be memory, rows by terms, of which it is known how far
         apart they are. `passes`: block j comes from behind the first cache, since j is counted fastest.
+        `brings`: behind so many operands stand (memory, at..., first, more): the right operand as it lies, and where in
+        it this block begins. In columns below `first` a block of row 0 reads it there, and writes block j for those
+        below. `more` terms of it follow, which those ask for.
     cpu.finished_block(a, i, b, j, k, c, row, column, depth, done, rows, columns, elsewhere, memory, at...)
-        {micro, accum, passes?}
+        {micro, accum, passes?, brings?}
         The same, plus +0, into memory from `at` on, where `rows` and `columns` are left; by way of c[row.., column..],
         which such a block then continues, where they do not fill it. Into c alone where `elsewhere` is not 0.
     cpu.row_product(a, at..., b, at..., c, rows, columns, depth, done) {left, right}
@@ -45,12 +48,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.ir.core import Op, Value, define_op, tuple_of
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.ir.verify import require
 from tesserac.tile.cpu.target import Micro
 from tesserac.tile.cpu.tiles import compute_type
-from tesserac.types.dims import Dim
+from tesserac.tile.dialect import memref_type
+from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import I64, DType
 
 
@@ -156,10 +162,23 @@ def passes(op: Op) -> bool:
     return op.attrs.get("passes") is True
 
 
+def plain_operands(op: Op) -> Sequence[Value]:
+    """Those of a register block before the ones of a right operand that it brings."""
+    return op.operands[: op.attrs["brings"]] if "brings" in op.attrs else op.operands  # type: ignore[misc]
+
+
+def source_operands(op: Op) -> tuple[Value, Sequence[Value], Value, Value] | None:
+    """The right operand as it lies, where in it a register block begins, up to which column it is brought into panels,
+    and how many terms follow; None where it stands in panels."""
+    rest = op.operands[len(plain_operands(op)) :]
+    return (rest[0], rest[1:-2], rest[-2], rest[-1]) if rest else None
+
+
 def _verify_micro_kernel(op: Op) -> None:
     _verify_register_block(op)
-    require_indices(op, 6, len(op.operands) - 6)
-    require(len(op.operands) in (11, 12), "takes five indices, or six", op)
+    plain = plain_operands(op)
+    require_indices(op, 6, len(plain) - 6)
+    require(len(plain) in (11, 12), "takes five indices, or six", op)
 
 
 def _verify_finished_block(op: Op) -> None:
@@ -167,7 +186,7 @@ def _verify_finished_block(op: Op) -> None:
     memory = op.operands[13].type
     require(isinstance(memory, MemRefType) and memory.dtype == op.attrs["accum"], "writes sums as they are", op)
     require_indices(op, 6, 7)
-    require_indices(op, 14)
+    require_indices(op, 14, len(plain_operands(op)) - 14)
 
 
 def _verify_register_block(op: Op) -> None:
@@ -181,6 +200,12 @@ def _verify_register_block(op: Op) -> None:
     left = panels[0]
     as_it_lies = packed[0] or (isinstance(left, MemRefType) and left.dtype == op.attrs["accum"])
     require(as_it_lies, "reads a left operand that is not packed in the type of its sums", op)
+    source = source_operands(op)
+    if source is not None:
+        memory, at, *rest = source
+        require(all(v.type == INDEX for v in (*at, *rest)) and passes(op), "brings what passes, by indices", op)
+        same = len(at) == len(_dims(memory)) and memref_type(memory).dtype == op.attrs["accum"]
+        require(same and memref_type(memory).strides[-1] == ONE, "brings rows in the type of its sums", op)
 
 
 def _is_walked(left: object) -> bool:

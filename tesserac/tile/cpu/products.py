@@ -104,7 +104,7 @@ def lower_dot(ctx: Context, dot: Op) -> None:
     micro = _micro(ctx, dot)
     rows, depth = ctx.extents(a.axes, a.type.shape)
     if left_stays(dot):
-        passing_blocks(ctx, dot, micro, _right_panels(ctx, dot, micro), target)
+        passing_blocks(ctx, dot, micro, target, lambda: _right_panels(ctx, dot, micro))
         ctx.tiles[dot.result] = target.finished()
         return
     if lies_turned(a):
