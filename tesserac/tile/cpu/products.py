@@ -36,6 +36,7 @@ from tesserac.tile.cpu.turned_products import (
     turned_accumulator,
 )
 from tesserac.tile.dialect import compute_scalar, gather_operands, memref_type, tile_type
+from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, F64, DType
 
 SET_BYTES = 4096
@@ -74,8 +75,20 @@ def _new_accumulator(ctx: Context, dot: Op, done: Value) -> Accumulator:
     offset = _column_offset(ctx, dot, micro)
     rows, columns = (_round_up(n, to) for n, to in zip(type_.shape, (micro.rows, micro.columns), strict=True))
     columns += micro.columns if offset is not None else 0
-    memory = ctx.scratch((rows, columns + _apart(columns, micro, type_.dtype)), type_.dtype)
+    most = _most_rows(dot, micro, rows)
+    memory = ctx.scratch((most, columns + _apart(columns, micro, type_.dtype)), type_.dtype)
     return Accumulator(type_, memory, (None, offset), _result_axes(ctx, dot), done=done)
+
+
+def _most_rows(dot: Op, micro: Micro, block: int) -> Dim:
+    """Rows of sums that a program has: of a block of many, which is as high as a left operand may be, not more than
+    this one has."""
+    load = dot.operands[0].defining_op
+    if load is None or not left_stays(dot):
+        return Dim.const(block)
+    places = [number for number, value in enumerate(load.operands[1:]) if isinstance(value.type, AxisType)]
+    size = memref_type(load.operands[0]).dims[places[0]]
+    return (size.ceil_div(micro.rows) * micro.rows).min(block)
 
 
 def _apart(columns: int, micro: Micro, dtype: DType) -> int:
