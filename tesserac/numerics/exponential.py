@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.numerics.exponential_parts import exp2_near, exp_near, expm1_near, scale, sub_ln2
+from tesserac.numerics.exponential_parts import exp2_near, exp_near, expm1_near, scaled, sub_ln2
 from tesserac.numerics.formats import fitted, format_of, parts
 from tesserac.numerics.huge_exponents import huge_frac, huge_int, huge_term
 from tesserac.numerics.program import POW2, Draft, Ref
@@ -81,14 +81,14 @@ def exp(d: Draft, x: Ref) -> Ref:
     f = format_of(d.dtype)
     cut = d.cut(x, f.exp_low, f.exp_high)
     n = d.step("rint", cut * _log2e(d))
-    return scale(d, exp_near(d, sub_ln2(d, cut, n)), n)
+    return scaled(d, exp_near(d, sub_ln2(d, cut, n)), n)
 
 
 def exp2(d: Draft, x: Ref) -> Ref:
     f = format_of(d.dtype)
     cut = d.cut(x, float(f.lowest_exponent - d.dtype.significand - 1), float(f.highest_exponent + 2))
     n = d.step("rint", cut)
-    return scale(d, exp2_near(d, cut - n), n)
+    return scaled(d, exp2_near(d, cut - n), n)
 
 
 def expm1(d: Draft, x: Ref) -> Ref:

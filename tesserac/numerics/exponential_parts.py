@@ -5,8 +5,11 @@ Enters: a draft and values of it. Leaves: one value.
 
 from __future__ import annotations
 
+from functools import cache
+
 from tesserac.numerics.formats import fitted, format_of, parts
-from tesserac.numerics.program import Draft, Ref
+from tesserac.numerics.program import Draft, Program, Ref
+from tesserac.types.dtype import DType
 
 
 def expm1_near(d: Draft, r: Ref) -> Ref:
@@ -41,6 +44,20 @@ def scale(d: Draft, x: Ref, k: Ref) -> Ref:
     main = d.clamp(k, f.lowest_exponent, f.highest_exponent)
     rest = d.clamp(k - main, f.lowest_exponent, f.highest_exponent)
     return (x * d.step("pow2", rest)) * d.step("pow2", main)
+
+
+SCALED = "scaled"
+
+
+@cache
+def _scaled(dtype: DType) -> Program:
+    d = Draft(dtype, 2)
+    return d.finish(SCALED, scale(d, *d.inputs))
+
+
+def scaled(d: Draft, x: Ref, k: Ref) -> Ref:
+    """`scale` of a whole k, or of NaN by NaN: x * 2**k rounded once, for which some machines have an instruction."""
+    return d.part(_scaled(d.dtype), x, k)
 
 
 def ldexp(d: Draft, x: Ref, k: Ref) -> Ref:

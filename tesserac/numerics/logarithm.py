@@ -7,10 +7,12 @@ m in [sqrt(1/2), sqrt(2)), so that f = m - 1 is exact and small where the logari
 from __future__ import annotations
 
 import math
+from functools import cache
 
 from tesserac.numerics.formats import fitted, format_of, parts
 from tesserac.numerics.pairs import quick_sum, two_product, two_sum
-from tesserac.numerics.program import Draft, Ref
+from tesserac.numerics.program import Draft, Program, Ref
+from tesserac.types.dtype import DType
 
 
 def log(d: Draft, x: Ref) -> Ref:
@@ -59,15 +61,35 @@ def log10(d: Draft, x: Ref) -> Ref:
 
 def take_apart(d: Draft, x: Ref) -> tuple[Ref, Ref]:
     """m and k of a positive finite number; of others anything."""
-    f = format_of(d.dtype)
-    zero, one, half = d.constant(0.0), d.constant(1.0), d.constant(0.5)
-    up = d.constant(-float(f.lowest_exponent))
-    subnormal = x < d.constant(2.0**f.lowest_exponent)
-    normal = d.select(subnormal, x * d.constant(2.0**-f.lowest_exponent), x)
-    exponent = d.step("logb", normal) - d.select(subnormal, up, zero)
-    m = d.step("significand", normal)
+    m, exponent = d.part(_fraction(d.dtype), x), d.part(_exponent(d.dtype), x)
     above = d.constant(_sqrt2(d)) < m
-    return d.select(above, m * half, m), d.select(above, exponent + one, exponent)
+    return d.select(above, m * d.constant(0.5), m), d.select(above, exponent + d.constant(1.0), exponent)
+
+
+EXPONENT, FRACTION = "exponent_of_number", "fraction_of_number"
+"""Parts for which some machines have an instruction, of positive finite numbers, subnormal ones among them."""
+
+
+@cache
+def _exponent(dtype: DType) -> Program:
+    d = Draft(dtype, 1)
+    normal, subnormal = _normal(d)
+    up = d.constant(-float(format_of(dtype).lowest_exponent))
+    return d.finish(EXPONENT, d.step("logb", normal) - d.select(subnormal, up, d.constant(0.0)))
+
+
+@cache
+def _fraction(dtype: DType) -> Program:
+    """In [1, 2)."""
+    d = Draft(dtype, 1)
+    return d.finish(FRACTION, d.step("significand", _normal(d)[0]))
+
+
+def _normal(d: Draft) -> tuple[Ref, Ref]:
+    """The input, if it is subnormal times a power of two; whether it is."""
+    [x], lowest = d.inputs, format_of(d.dtype).lowest_exponent
+    subnormal = x < d.constant(2.0**lowest)
+    return d.select(subnormal, x * d.constant(2.0**-lowest), x), subnormal
 
 
 def _sqrt2(d: Draft) -> float:

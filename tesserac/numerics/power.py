@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from tesserac.numerics.exponential_parts import exp2_near, scale
+from tesserac.numerics.exponential_parts import exp2_near, scaled
 from tesserac.numerics.formats import format_of
 from tesserac.numerics.logarithm import log2_pair
 from tesserac.numerics.pairs import two_product
@@ -41,7 +41,7 @@ def _of_positive(d: Draft, x: Ref, y: Ref) -> Ref:
     cut = d.cut(product, float(low), float(high))
     n = d.step("rint", cut)
     r = (cut - n) + d.select(inside, product_low, d.constant(0.0))
-    return scale(d, exp2_near(d, r), n)
+    return scaled(d, exp2_near(d, r), n)
 
 
 def _whole_and_odd(d: Draft, y: Ref) -> tuple[Ref, Ref]:

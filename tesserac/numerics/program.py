@@ -30,6 +30,8 @@ an fma or replaced by an approximation, so every target computes the same bits.
 | shl shr a n     | a moved by n bits, fewer than it has; zeros come in                                      |
 | when c a x...   | where c, what the step's own program makes of the x, else a: a select whose first side   |
 |                 | is long and rarely needed, so that a target may jump over it where no c holds            |
+| part x...       | what the step's own program makes of the x; a target that has an instruction for a        |
+|                 | program of that name takes it instead                                                    |
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ from tesserac.types.dtype import DType
 
 @dataclass(frozen=True)
 class Step:
-    """One primitive applied to earlier values, or a constant. Only `when` has a program, only `div` may be `near`."""
+    """One primitive applied to earlier values, or a constant. `when` and `part` have a program; `div` may be `near`."""
 
     op: str
     args: tuple[int, ...]
@@ -64,6 +66,11 @@ class Program:
     dtype: DType
     arity: int
     steps: tuple[Step, ...]
+
+    @property
+    def length(self) -> int:
+        """Operations, with those of parts, without what is rarely needed."""
+        return sum(s.program.length if s.op == "part" and s.program else s.op != "constant" for s in self.steps)
 
 
 _CUTS = {(True, True): ("minimum", 1.0), (True, False): ("minnum", -1.0)} | {
@@ -105,7 +112,8 @@ def evaluate(program: Program, *inputs: Array) -> Array:
             if step.op == "constant":
                 values.append(np.asarray(step.value, dtype))
             elif step.program is not None:
-                values.append(_when(step.program, *(values[i] for i in step.args)))
+                run = evaluate if step.op == "part" else _when
+                values.append(run(step.program, *(values[i] for i in step.args)))
             else:
                 values.append(_evaluator(step.op)(*(values[i] for i in step.args)))
     return values[-1]
@@ -171,7 +179,7 @@ _NUMPY = {
     "shl": "left_shift",
     "shr": "right_shift",
 }
-PRIMITIVES = ("constant", "when", *_OWN, *_NUMPY)
+PRIMITIVES = ("constant", "when", "part", *_OWN, *_NUMPY)
 
 
 def _evaluator(op: str) -> _Evaluator:
@@ -245,6 +253,9 @@ class Draft:
     def when(self, condition: Ref, rare: Program, inputs: Sequence[Ref], otherwise: Ref) -> Ref:
         """`rare` of the inputs where the condition holds. All of them depend on the inputs of this program."""
         return self._add(Step("when", tuple(r.index for r in (condition, otherwise, *inputs)), program=rare))
+
+    def part(self, program: Program, *inputs: Ref) -> Ref:
+        return self._add(Step("part", tuple(r.index for r in inputs), program=program))
 
     def cut(self, x: Ref, low: float, high: float) -> Ref:
         """x cut to [low, high]; NaN stays."""

@@ -50,7 +50,8 @@ SAFE_INTRINSICS = frozenset(
         *("experimental.vector.compress", "masked.expandload", "masked.load", "masked.store"),
         *("memcpy", "memmove", "memset", "prefetch", "aarch64.hint", "x86.sse2.pause"),
         *("x86.ldtilecfg", "x86.tilerelease", "x86.tilezero", "x86.tileloadd64", "x86.tilestored64", "x86.tdpbf16ps"),
-        *("x86.tdpbssd", "x86.avx512.vpdpbusd.512", "x86.avx512.mask.scalef.ps.512"),
+        *("x86.tdpbssd", "x86.avx512.vpdpbusd.512"),
+        *(f"x86.avx512.mask.{name}.{kind}.512" for name in ("scalef", "getexp", "getmant") for kind in ("ps", "pd")),
         *("x86.avx512.mask.range.ps.512", "x86.avx512.mask.range.pd.512"),
         *("aarch64.get.fpcr", "aarch64.set.fpcr", "x86.sse.stmxcsr", "x86.sse.ldmxcsr"),
     )

@@ -248,7 +248,7 @@ def check_form(p: Program) -> None:
         assert step.op in PRIMITIVES
         assert all(0 <= a < p.arity + place for a in step.args)
         assert np.isnan(step.value) or float(kind(step.value)) == step.value
-        assert (step.program is not None) == (step.op == "when")
+        assert (step.program is not None) == (step.op in ("when", "part"))
         if step.program is not None:
             check_form(step.program)
     used = {a for s in p.steps for a in s.args}

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from tesserac.numerics.elementary import program
+from tesserac.numerics.exponential_parts import SCALED
+from tesserac.numerics.logarithm import EXPONENT, FRACTION
 from tesserac.numerics.program import POW2, Program, Step
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.emit import Function, Module
@@ -20,6 +22,7 @@ from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import (
     F32,
+    F64,
     I1,
     I32,
     LType,
@@ -32,6 +35,7 @@ from tesserac.target.llvm_types import (
     undefined,
     vector,
 )
+from tesserac.types.dtype import F32 as SINGLE
 from tesserac.types.dtype import DType
 
 Memo = dict[tuple[str, ...], Value]
@@ -43,9 +47,11 @@ _LONG = 128
 _LONG_FOR_REST = 12
 """The same for elements that whole groups leave over: there are few of them, in every loop of every kernel."""
 
-_SCALED = {vector(F32, 16): ("llvm.x86.avx512.mask.scalef.ps.512", 16)}
-"""Vectors that an instruction scales by powers of two, where a machine has it."""
+_WHOLE_VECTORS = {vector(F32, 16): "ps", vector(F64, 8): "pd"}
+"""Vectors that instructions scale by powers of two, and take apart, where a machine has them."""
 _CURRENT_DIRECTION = 4
+_FROM_ONE_TO_TWO = 0
+"""Where an instruction puts the fraction of a number."""
 
 _FRACTION_BITS = {32: 23, 64: 52}
 
@@ -54,16 +60,15 @@ def expand(
     b: Builder, name: str, dtype: DType, arguments: Sequence[Sequence[Value]], memo: Memo, *, rest: bool, scales: bool
 ) -> list[Value]:
     """The function of each tuple of arguments; all tuples have one type. `rest` is for what a loop leaves over;
-    where the machine `scales` vectors by powers of two, ldexp is that."""
-    if name == "ldexp" and scales and all(row[0].type in _SCALED for row in arguments):
-        return [_scaled(b, x, k, memo) for x, k in arguments]
+    where the machine `scales` vectors by powers of two, ldexp is that, and so are parts of other functions."""
+    if name == "ldexp" and scales and dtype == SINGLE and all(row[0].type in _WHOLE_VECTORS for row in arguments):
+        return [_scaled(b, x, _exponent_of(b, k, memo)) for x, k in arguments]
     steps = program(name, dtype)
-    length = sum(step.op != "constant" for step in steps.steps)
-    if length >= _LONG:
-        return _called(b, "long", steps, arguments)
-    if rest and length >= _LONG_FOR_REST:
-        return _called(b, "rest", steps, arguments)
-    return _run(b, steps, arguments, memo)
+    if steps.length >= _LONG:
+        return _called(b, "long", steps, arguments, scales)
+    if rest and steps.length >= _LONG_FOR_REST:
+        return _called(b, "rest", steps, arguments, scales)
+    return _run(b, steps, arguments, memo, scales)
 
 
 def expand_ahead(
@@ -72,29 +77,41 @@ def expand_ahead(
     """The steps of a function that need none of the arguments that vary, which are None: before a loop, into the memo
     that its body starts with."""
     if name == "ldexp":
-        if scales and arguments[1] is not None and arguments[1].type in _SCALED:
+        if scales and dtype == SINGLE and arguments[1] is not None and arguments[1].type in _WHOLE_VECTORS:
             _exponent_of(b, arguments[1], memo)
         return
     steps = program(name, dtype)
-    if sum(step.op != "constant" for step in steps.steps) >= _LONG:
+    if steps.length >= _LONG:
         return
     given = next(value for value in arguments if value is not None)
     values: list[Value | None] = list(arguments)
     varies = [value is None for value in arguments]
     for step in steps.steps:
         varies.append(step.program is not None or any(varies[i] for i in step.args))
-        condition = values[step.args[0]] if step.program is not None else None
+        condition = values[step.args[0]] if step.op == "when" else None
         if condition is not None:
             _any_lane(b, condition, memo)
         known = [given if value is None else value for value in values]
         values.append(None if varies[-1] else _step(b, step, dtype, known, memo))
 
 
-def _scaled(b: Builder, x: Value, k: Value, memo: Memo) -> Value:
+def _scaled(b: Builder, x: Value, k: Value) -> Value:
     """ldexp by one instruction, which rounds once, as the last of three products does."""
-    name, lanes = _SCALED[x.type]
-    whole, direction = const_int(integer(lanes), -1), const_int(I32, _CURRENT_DIRECTION)
-    return b.intrinsic(name, x.type, [x, _exponent_of(b, k, memo), x, whole, direction])
+    return _of_whole_vector(b, "scalef", x, k)
+
+
+def _exponent_of_number(b: Builder, x: Value) -> Value:
+    return _of_whole_vector(b, "getexp", x)
+
+
+def _fraction_of_number(b: Builder, x: Value) -> Value:
+    return _of_whole_vector(b, "getmant", x, const_int(I32, _FROM_ONE_TO_TWO))
+
+
+def _of_whole_vector(b: Builder, name: str, x: Value, *more: Value) -> Value:
+    whole, direction = const_int(integer(x.type.lanes), -1), const_int(I32, _CURRENT_DIRECTION)
+    code = f"llvm.x86.avx512.mask.{name}.{_WHOLE_VECTORS[x.type]}.512"
+    return b.intrinsic(code, x.type, [x, *more, x, whole, direction])
 
 
 def _exponent_of(b: Builder, k: Value, memo: Memo) -> Value:
@@ -117,18 +134,18 @@ def _whole_exponent(b: Builder, k: Value) -> Value:
     return b.fadd(b.fsub(b.fadd(b.fsub(near, start), magic), magic), start)
 
 
-def _called(b: Builder, stem: str, steps: Program, rows: Sequence[Sequence[Value]]) -> list[Value]:
+def _called(b: Builder, stem: str, steps: Program, rows: Sequence[Sequence[Value]], scales: bool) -> list[Value]:
     """A call of the function that has the steps for as many rows, in which the same operands are equal."""
     distinct = list({str(value): value for row in rows for value in row}.values())
     places = {str(value): place for place, value in enumerate(distinct)}
     pattern = [[places[str(value)] for value in row] for row in rows]
-    function = _function(b.module, stem, steps, [value.type for value in distinct], pattern)
+    function = _function(b.module, stem, steps, [value.type for value in distinct], pattern, scales)
     results = b.call(function, distinct)
     return [b.extract_value(results, place, rows[0][0].type) for place in range(len(rows))]
 
 
 def _function(
-    module: Module, stem: str, steps: Program, types: Sequence[LType], pattern: Sequence[Sequence[int]]
+    module: Module, stem: str, steps: Program, types: Sequence[LType], pattern: Sequence[Sequence[int]], scales: bool
 ) -> Function:
     """Takes the operands that differ, and gives a structure of the result of each row."""
     rows = ".".join("_".join(map(str, row)) for row in pattern)
@@ -140,22 +157,37 @@ def _function(
     made = module.function(name, result, types, attributes=("nounwind", "memory(none)"), linkage="internal")
     made.is_common = True
     b, given = made.builder, undefined(result)
-    for place, value in enumerate(_run(b, steps, [[made.args[i] for i in row] for row in pattern], {})):
+    for place, value in enumerate(_run(b, steps, [[made.args[i] for i in row] for row in pattern], {}, scales)):
         given = b.insert_value(given, value, place)
     b.ret(given)
     return made
 
 
-def _run(b: Builder, steps: Program, arguments: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
+def _run(b: Builder, steps: Program, arguments: Sequence[Sequence[Value]], memo: Memo, scales: bool) -> list[Value]:
     made = [list(values) for values in arguments]
     for step in steps.steps:
-        if step.program is not None:
-            results = _when(b, step.program, [[values[i] for i in step.args] for values in made], memo)
-        else:
+        rows = [[values[i] for i in step.args] for values in made]
+        if step.program is None:
             results = [_step(b, step, steps.dtype, values, memo) for values in made]
+        elif step.op == "part":
+            results = _part(b, step.program, rows, memo, scales)
+        else:
+            results = _when(b, step.program, rows, memo)
         for values, result in zip(made, results, strict=True):
             values.append(result)
     return [values[-1] for values in made]
+
+
+def _part(b: Builder, steps: Program, rows: Sequence[Sequence[Value]], memo: Memo, scales: bool) -> list[Value]:
+    """By one instruction where there is one."""
+    instruction = _PARTS.get(steps.name) if scales and rows[0][0].type in _WHOLE_VECTORS else None
+    if instruction is None:
+        return _run(b, steps, rows, memo, scales)
+    for row in rows:
+        key = (steps.name, *map(str, row))
+        if key not in memo:
+            memo[key] = instruction(b, *row)
+    return [memo[steps.name, *map(str, row)] for row in rows]
 
 
 def _when(b: Builder, rare: Program, rows: Sequence[Sequence[Value]], memo: Memo) -> list[Value]:
@@ -178,7 +210,7 @@ def _rare_function(module: Module, rare: Program, type_: LType) -> Function:
     attributes = ("nounwind", "noinline", "cold", "memory(none)")
     made = module.function(name, type_, [type_] * rare.arity, attributes=attributes, linkage="internal")
     made.is_common = True
-    [result] = _run(made.builder, rare, [made.args], {})
+    [result] = _run(made.builder, rare, [made.args], {}, scales=False)
     made.builder.ret(result)
     return made
 
@@ -269,4 +301,10 @@ _STEPS: dict[str, Callable[..., Value]] = {
     "exponent": _exponent,
     "logb": _logb,
     "significand": _significand,
+}
+
+_PARTS: dict[str, Callable[..., Value]] = {
+    SCALED: _scaled,
+    EXPONENT: _exponent_of_number,
+    FRACTION: _fraction_of_number,
 }

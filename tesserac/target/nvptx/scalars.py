@@ -302,6 +302,8 @@ def expand(b: Builder, steps: Program, inputs: Sequence[Value], rare: Rare = Non
         operands = [values[i] for i in step.args]
         if step.op == "constant":
             values.append(constant(steps.dtype, step.value))
+        elif step.op == "part" and step.program is not None:
+            values.append(expand(b, step.program, operands, rare))
         elif step.program is not None:
             values.append(_when(b, step.program, operands, rare))
         elif step.near and steps.dtype == F32:
