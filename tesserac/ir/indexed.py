@@ -8,13 +8,13 @@
         next index; `maps[i]` says which result dims index i follows, as in form.map. An index out of range ends the
         call with a status that names `operator`. With `bounds` "wrap" a negative index counts from the end, with
         "exact" it is out of range; with "known" every index is in range by construction.
-    form.scatter(x, v, index...) {source, maps, bounds, operator, kind, at_once}
+    form.scatter(x, v, index...) {source, maps, bounds, operator, kind, in_runs}
         x with elements replaced: v[p] stands where form.gather would read to give element p of a tensor like v. Where
         places repeat, the last one in row-major order of v stays. `kind` is "set", or that of a fold: all elements that
         name a place are folded into it. Folds of integers have no order. Of other numbers v has one row per element of
         the indices, all of which have one dim: the rows that name a place are folded in their order through the aligned
-        tree, in the accumulation type, and what stands there is joined with the fold. With `at_once` elements that name
-        one place are equal, so that none has to be the last.
+        tree, in the accumulation type, and what stands there is joined with the fold. With `in_runs` rows that name one
+        place stand side by side, so that each sees by the next one whether it is the last.
     form.sort(x) {axis, descending, below, elements}
         The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
         places, also where `descending`. -0 and +0 are equal; NaN comes last either way. With `below`, which is for
@@ -67,6 +67,7 @@ def _verify_assemble(op: Op) -> None:
 
 
 BOUNDS = ("wrap", "exact", "known")
+IN_RUNS = "in_runs"
 
 
 def gather_source(op: Op) -> tuple[int | None, ...]:
@@ -95,6 +96,7 @@ def _verify_scatter(op: Op) -> None:
     table, read = tensor_type(op.operands[0]), tensor_type(op.operands[1])
     kind = op.attrs.get("kind")
     require(kind == "set" or kind in REDUCE_KINDS, "does not scatter by {}", op, kind)
+    require(kind == "set" or IN_RUNS not in op.attrs, "folds no runs", op)
     _verify_places(op, table, op.operands[2:], read)
     followed = {place for place in gather_source(op) if place is not None}
     for dim_map in operand_maps(op):

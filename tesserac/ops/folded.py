@@ -63,29 +63,25 @@ def fold_sorted(
     places: Sequence[Value],
     axes: tuple[int, ...],
     kind: str,
-    at_once: bool = False,
+    in_runs: bool = False,
 ) -> Value:
-    """The fold of rows into places, one i64 per row and axis, by sorting the places. `at_once`: no two writes to one
-    place differ, so that they need no order: see Note [Writes at once]."""
+    """The fold of rows into places, one i64 per row and axis, by sorting the places. `in_runs`: the machine writes only
+    the last row of a run, so that no order is needed."""
     key, order = _sorted(builder, places, [tensor_type(x).dims[axis] for axis in axes])
-    ordered = _at(builder, key, order)
+    ordered, at = _at(builder, key, order), [_at(builder, place, order) for place in places]
     folded = runs_form(builder, rows, order, *_run_ends(builder, ordered), kind)
-    if at_once:
-        writers = _writers(builder, ordered)
-        folded, order = _rows_at(builder, folded, writers), _at(builder, order, writers)
-    return _join(builder, x, folded, [_at(builder, place, order) for place in places], axes, kind, at_once)
+    return _join(builder, x, folded, at, axes, kind, in_runs)
 
 
 def set_sorted(
     builder: Builder, x: Value, rows: Value, places: Sequence[Value], axes: tuple[int, ...], operator: str
 ) -> Value:
     """Rows put at places, one i64 per row and axis, where the last row for a place stays, by sorting the places."""
-    key, order = _sorted(builder, places, [tensor_type(x).dims[axis] for axis in axes])
-    order = _at(builder, order, _writers(builder, _at(builder, key, order)))
+    _, order = _sorted(builder, places, [tensor_type(x).dims[axis] for axis in axes])
     moved, at = _rows_at(builder, rows, order), [_at(builder, place, order) for place in places]
     ty, dims = tensor_type(x), tensor_type(rows).dims
     source, maps = Lookup(axes).places(ty.rank, [tensor_type(place).dims for place in at], dims)
-    return scatter_form(builder, x, moved, at, ty, source, maps, operator, at_once=True)
+    return scatter_form(builder, x, moved, at, ty, source, maps, operator, in_runs=True)
 
 
 def _join(
@@ -95,7 +91,7 @@ def _join(
     places: Sequence[Value],
     axes: tuple[int, ...],
     kind: str,
-    at_once: bool = False,
+    in_runs: bool = False,
 ) -> Value:
     """Reads the old elements, which checks the places, and puts what they become there."""
     ty, dims = tensor_type(x), tensor_type(folded).dims
@@ -107,22 +103,7 @@ def _join(
         return s.primitive(PRIMITIVES[kind], *(s.cast(arg, accum) for arg in args))
 
     joined = map_form(builder, (old, folded), tensor_type(old), join)
-    return scatter_form(builder, x, joined, places, ty, source, maps, "index", at_once=at_once)
-
-
-def _writers(builder: Builder, ordered: Value) -> Value:
-    """For each place in order itself where a run ends, else the very last one, where one ends too."""
-    ty = tensor_type(ordered)
-    last = ty.dims[0] - 1
-
-    def beside(s: Scalars, _: list[Value]) -> Value:
-        return s.primitive("min", s.primitive("add", s.index(0, I64), s.constant(1, I64)), s.dim(last, I64))
-
-    def writer(s: Scalars, args: list[Value]) -> Value:
-        return s.select(s.primitive("eq", *args), s.dim(last, I64), s.index(0, I64))
-
-    after = _at(builder, ordered, map_form(builder, (), ty, beside))
-    return map_form(builder, (ordered, after), ty, writer)
+    return scatter_form(builder, x, joined, places, ty, source, maps, "index", in_runs=in_runs)
 
 
 def _rows_at(builder: Builder, rows: Value, places: Value) -> Value:
@@ -209,9 +190,3 @@ def _run_ends(builder: Builder, ordered: Value) -> tuple[Value, Value]:
     begins = scan_form(builder, map_form(builder, (ordered, beside(-1)), ty, begin), ty, "max", 0)
     lows = map_form(builder, (ordered, beside(1), begins), ty, low)
     return lows, map_form(builder, (), ty, lambda s, _: behind(s))
-
-
-# Note [Writes at once]
-# Where places are in order, only the last row of a run has all of its fold, and has to be what stays. Rows that are not
-# the last of their run write what the last row of all writes, at its place: then every place gets one value, by whoever
-# comes first or last.

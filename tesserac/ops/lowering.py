@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import TypeAlias
 
-from tesserac.ir import indexed as _indexed  # noqa: F401  (the forms that operators lower to)
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Block, Value
 from tesserac.ir.forms import Broadcast, Permute, Renamed, Reshape, Slice, Window, compute_type, tensor_type
+from tesserac.ir.indexed import IN_RUNS
 from tesserac.ir.lines import LINES, line_length
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.order import CONTRACTION, REDUCTION
@@ -211,14 +211,14 @@ def scatter_form(
     maps: Sequence[DimMap],
     operator: str,
     kind: str = "set",
-    at_once: bool = False,
+    in_runs: bool = False,
 ) -> Value:
     """`x` with elements replaced at places that indices say, in their order, or folded into what stands there."""
     elements = convert_form(builder, new, TensorType(tensor_type(new).dims, result.dtype, result.policy))
     attrs: dict[str, Attr] = {"source": source, "maps": tuple(maps), "bounds": "wrap", "operator": operator}
     attrs["kind"] = kind
-    if at_once:
-        attrs["at_once"] = True
+    if in_runs:
+        attrs[IN_RUNS] = True
     return builder.value("form.scatter", (x, elements, *_positions(builder, indices)), result, attrs)
 
 

@@ -12,7 +12,8 @@ element.
     scan      running folds along an axis; on a CPU with the maps over the same elements before and behind it
     sort      the order of elements along an axis; alone
     folds     folds of rows into places that integers say; alone
-    runs      folds of runs of elements that the run names; alone
+    runs      folds of runs of elements that the run names; on a GPU with the maps and gathers over the same elements
+              behind it, and what scatters them
     lines     one form that computes on whole short lines; alone
     program   a tile program; alone
 """
@@ -24,7 +25,7 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.forms import contract_dims, indices, operand_maps, tensor_type
-from tesserac.ir.indexed import gather_source, is_ordered_fold
+from tesserac.ir.indexed import IN_RUNS, gather_source, is_ordered_fold
 from tesserac.ir.kernels import KERNEL, program_space
 from tesserac.ir.lines import LINES, lines_space
 from tesserac.schedule.access import Dims
@@ -33,7 +34,7 @@ from tesserac.types.dims import ONE
 
 Place = tuple[int, ...]
 
-ALONE = ("pack", "scatter", "sort", "folds", "runs", "lines", "program")
+ALONE = ("pack", "scatter", "sort", "folds", "lines", "program")
 """Kinds of groups that take nothing."""
 
 
@@ -67,7 +68,7 @@ class Group:
         if op.name == "form.scatter":
             space, followed = tensor_type(op.operands[1]).dims, _followed(op)
             kind = "folds" if is_ordered_fold(op) else "scatter"
-            ordered = () if "at_once" in op.attrs else _without(len(space), followed)
+            ordered = () if IN_RUNS in op.attrs else _without(len(space), followed)
             return cls(kind, space, ordered, [op], {op: followed})
         if op.name == LINES:
             space = lines_space(op)
@@ -137,6 +138,16 @@ def _covers(group: Group, place: Place, folded: Place) -> bool:
     axes = frozenset(range(len(group.space)))
     present = set(place) | group.units
     return present == axes or present == (axes - set(folded)) | group.units
+
+
+def join_scatter(group: Group, op: Op) -> bool:
+    """A scatter of runs joins what computes its rows, one program a row."""
+    rows, whole = op.operands[1], tuple(range(len(group.space)))
+    if IN_RUNS not in op.attrs or group.kind != "runs" or group.places.get(rows.defining_op) != whole:
+        return False
+    group.ops.append(op)
+    group.places[op] = _followed(op)
+    return True
 
 
 def join_map(group: Group, op: Op) -> bool:

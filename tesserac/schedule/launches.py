@@ -19,7 +19,7 @@ from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
 from tesserac.schedule.access import is_view, view_source
 from tesserac.schedule.cost import MAX_WORK, apart_pays, form_work
-from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce, join_scan
+from tesserac.schedule.group import ALONE, Group, join_accumulate, join_map, join_reduce, join_scan, join_scatter
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.updates import Updates, box_in
@@ -40,7 +40,9 @@ def plan(block: Block, reasons: dict[Op, list[str]], updates: Updates, machine: 
             group.reasons.extend(reasons.get(op, []))
         elif op.name == "form.assemble":
             grouping.assemble(op)
-        elif op.name in ("form.scatter", KERNEL):
+        elif op.name == "form.scatter":
+            grouping.scatter(op)
+        elif op.name == KERNEL:
             grouping.begin(op)
         elif op.name in CONTROL:
             steps.extend([*grouping.groups, op])
@@ -71,6 +73,38 @@ class _Grouping:
         self.groups.append(Group.of(op))
         self.overwritten.append(set())
         return self._enter(op, len(self.groups) - 1)
+
+    def scatter(self, op: Op) -> Group:
+        """It joins what computes its rows, which then waits until what it changes is there."""
+        number = self.number.get(_made(op.operands[1]), -1)
+        if number < 0 or not self._is_open(number, op) or not self._may_wait(number) or self._reads_elsewhere(number, op):
+            return self.begin(op)
+        if not join_scatter(self.groups[number], op):
+            return self.begin(op)
+        self._move_to_end(number)
+        return self._enter(op, len(self.groups) - 1)
+
+    def _may_wait(self, number: int) -> bool:
+        """Whether all later groups are maps that need nothing of a group and write over nothing."""
+        own = self.groups[number].places
+        later = self.groups[number + 1 :]
+        read = [v for group in later for op in group.ops for v in op.operands]
+        apart = not any(self.overwritten[number:]) and all(_made(v) not in own for v in read)
+        return apart and all(group.kind == "map" for group in later)
+
+    def _reads_elsewhere(self, number: int, scatter: Op) -> bool:
+        """Whether a group reads of the memory that a scatter changes what another of its programs may change."""
+        memory = self._memory(scatter.operands[0])
+        readers = [op for op in self.groups[number].ops if any(self._memory(v) is memory for v in op.operands)]
+        return not all(_is_same_place(op, scatter) for op in readers)
+
+    def _move_to_end(self, number: int) -> None:
+        order = [*(n for n in range(len(self.groups)) if n != number), number]
+        place = {old: new for new, old in enumerate(order)}
+        self.groups = [self.groups[n] for n in order]
+        self.overwritten = [self.overwritten[n] for n in order]
+        self.number = {op: place.get(n, n) for op, n in self.number.items()}
+        self.last_read = {memory: place[n] for memory, n in self.last_read.items()}
 
     def assemble(self, op: Op) -> None:
         """It is there when its last part is. The first may be older than this block."""
@@ -142,12 +176,15 @@ class _Grouping:
             return [*([latest] if numbers else []), *(n for n in later if self.groups[n].kind == "map")]
         last = len(self.groups) - 1
         beside = last > latest and self.groups[last].kind != "contract"
-        shared = beside and any(_reads(self.groups[last], v) for v in op.operands)
+        shared = beside and (any(_reads(self.groups[last], v) for v in op.operands) or _meets(self.groups[last], op))
         return [*([latest] if numbers else []), *([last] if shared else [])]
 
     def _is_open(self, number: int, op: Op) -> bool:
         """Whether a group takes anything, and writes nothing in place that `op` would read."""
-        return self.groups[number].kind not in ALONE and self.overwritten[number].isdisjoint(self._memories(op))
+        group = self.groups[number]
+        closed = group.kind in ALONE or group.ops[-1].name == "form.scatter"
+        closed |= group.kind == "runs" and not self.machine.warps
+        return not closed and self.overwritten[number].isdisjoint(self._memories(op))
 
     def _join(self, group: Group, op: Op, number: int) -> bool:
         if op.name == "form.accumulate":
@@ -200,6 +237,20 @@ class _Grouping:
         made = base.defining_op
         elsewhere = bool(views) or (made is not None and made.name in WRITTEN)
         return elsewhere and made is not None and self.number.get(made) == number
+
+
+def _meets(group: Group, gather: Op) -> bool:
+    """Whether what is gathered is read beside what a fold of runs gives."""
+    if group.kind != "runs" or gather.name != "form.gather":
+        return False
+    return any(user.name == "form.map" and any(_made(v) in group.places for v in user.operands)
+               for user, _ in gather.result.uses)  # fmt: skip
+
+
+def _is_same_place(op: Op, scatter: Op) -> bool:
+    """Whether each element reads where it is scattered to."""
+    same = op.name == "form.gather" and op.operands[1:] == scatter.operands[2:]
+    return same and (op.attrs["source"], op.attrs["maps"]) == (scatter.attrs["source"], scatter.attrs["maps"])
 
 
 def _folds_columns(axes: Sequence[int], group: Group) -> bool:

@@ -3,6 +3,8 @@
     tile.kernel {grid = [`J`, `ceil_div(D, 256)`]} {
         first = index(low[j]);  total = tree(index(high[j]) - first) { i: load v[index(order[first + i]), block] }
         store total }
+
+and what is computed of the total, with what is gathered beside it, in place of the store; or a scatter of that.
 """
 
 from __future__ import annotations
@@ -11,14 +13,16 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, TileType
-from tesserac.schedule.space import computing, read_reach
+from tesserac.schedule.space import computing, read_reach, yielded_op
 from tesserac.tile.bodies import combine_body, identity_of
+from tesserac.tile.build_map import map_block
 from tesserac.tile.frame import Frame
+from tesserac.tile.points import scatter_tile
 
 
 def build_runs(frame: Frame) -> None:
     frame.enter_grid()
-    [op] = computing(frame.launch)
+    op = computing(frame.launch)[0]
     kind, accum = str(op.attrs["kind"]), tensor_type(op.result).dtype
     first, last = (_as_index(frame, _element(frame, op, position)) for position in (2, 3))
     total = TileType(frame.tile_shape(range(len(frame.loops))), accum)
@@ -31,8 +35,15 @@ def build_runs(frame: Frame) -> None:
     count = index_op(frame.builder, "sub", last, first)
     regions = (body, combine_body([total], [kind]))
     folded = frame.builder.op("tile.tree", (count, empty), (total,), {}, regions).results[0]
-    for number in range(len(frame.launch.body.terminator.operands)):
-        frame.store(number, folded)
+    frame.remember(op, folded)
+    for number, value in enumerate(frame.launch.body.terminator.operands):
+        made = yielded_op(value)
+        if made.name == "form.scatter":
+            rows = made.operands[1].defining_op
+            assert rows is not None, "it has joined what computes its rows"
+            scatter_tile(frame, made, number, map_block(frame, rows))
+        else:
+            frame.store(number, map_block(frame, made))
 
 
 def _element(frame: Frame, op: Op, position: int, *computed: Value) -> Value:

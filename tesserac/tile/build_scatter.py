@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.core import Block, Op
 from tesserac.ir.types import INDEX
 from tesserac.schedule.space import computing, read_reach
 from tesserac.tile.frame import Frame
@@ -21,7 +21,9 @@ def build_scatter(frame: Frame) -> None:
 def _walk(frame: Frame, serial: list[int], op: Op) -> None:
     """One loop inside the other, each one element at a time."""
     if not serial:
-        scatter_tile(frame, op, _loaded(frame, op, 1), [_loaded(frame, op, i) for i in range(2, len(op.operands))])
+        reach = read_reach(frame.launch, op, 1)
+        assert reach is not None, "what is scattered stands in memory"
+        scatter_tile(frame, op, 0, frame.load(reach, frame.block_dims(op, 1)))
         return
     first, *rest = serial
     body = Block([INDEX], ["i"])
@@ -31,10 +33,3 @@ def _walk(frame: Frame, serial: list[int], op: Op) -> None:
         _walk(frame, rest, op)
         frame.builder.op("tile.yield")
     frame.builder.op("tile.for", bounds, (), {"step": 1}, (body,))
-
-
-def _loaded(frame: Frame, op: Op, position: int) -> Value:
-    reach = read_reach(frame.launch, op, position)
-    assert reach is not None, "what is scattered stands in memory"
-    required = frame.block_dims(op, position)
-    return frame.load(reach, required)

@@ -20,9 +20,9 @@ end of a dim is cut there, and the cut travels as an `axis` value, so nothing af
                                                  `bounds` as of form.gather
     tile.store(tile, mem, at...) {apart}         elements outside the axes are not written; several stores into scratch
                                                  that are `apart` never write one place twice before it is read
-    tile.scatter(tile, mem, at..., status?) {bounds, kind}
+    tile.scatter(tile, mem, at..., there?, status?) {bounds, kind}
                                                  as a store, and a coordinate may be one integer, a tile without dims;
-                                                 `kind` as of form.scatter
+                                                 `kind` as of form.scatter; no write if `there` is false
     tile.alloc() {exchanged} : memref            local scratch; `exchanged`: not read where it is written
     tile.view(mem) : memref<..., local>          the same scratch under other dims and strides
     tile.full() {value} : tile                   the same element everywhere
@@ -81,7 +81,7 @@ from tesserac.ir.types import AxisType, IndexType, MemRefType, ScalarType, TileT
 from tesserac.ir.verify import require
 from tesserac.numerics.order import Blocks, Free
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import I8, I32, I64
+from tesserac.types.dtype import BOOL, I8, I32, I64
 from tesserac.types.policy import NO_POLICY, compute_dtype
 
 
@@ -204,7 +204,7 @@ def _verify_gather(op: Op) -> None:
 
 def _verify_scatter(op: Op) -> None:
     tile, mem = tile_type(op.operands[0]), memref_type(op.operands[1])
-    at, status = scatter_operands(op)
+    at, there, status = scatter_operands(op)
     require(len(at) == len(mem.dims), "needs one coordinate per dim", op)
     blocks = tuple(v.type.block for v in at if isinstance(v.type, AxisType))
     require(tile.shape == blocks, "the block has shape {}, its axes {}", op, tile.shape, blocks)
@@ -212,21 +212,22 @@ def _verify_scatter(op: Op) -> None:
     computed = [v.type.shape for v in at if isinstance(v.type, TileType)]
     require(all(shape == () for shape in computed), "an index is one integer", op)
     require(op.attrs.get("bounds") in BOUNDS, "has one of the bounds {}", op, BOUNDS)
+    require(there is None or tile_type(there) == TileType((), BOOL), "is one bool, whether it is there", op)
     require(status is None or memref_type(status).dims == (Dim.const(len(computed)),), "needs a status per index", op)
 
 
-def scatter_operands(op: Op) -> tuple[tuple[Value, ...], Value | None]:
-    """The coordinates of a scatter, and where it reports bad ones."""
-    rank = len(memref_type(op.operands[1]).dims)
-    rest = op.operands[2 + rank :]
-    return op.operands[2 : 2 + rank], rest[0] if rest else None
+def scatter_operands(op: Op) -> tuple[tuple[Value, ...], Value | None, Value | None]:
+    """The coordinates of a scatter, whether there is something to write, and where it reports bad ones."""
+    first = 2 + len(memref_type(op.operands[1]).dims)
+    there = [v for v in op.operands[first:] if isinstance(v.type, TileType)]
+    status = op.operands[first + len(there) :]
+    return op.operands[2:first], there[0] if there else None, status[0] if status else None
 
 
 def gather_operands(op: Op) -> tuple[tuple[Value, ...], Value | None]:
     """The coordinates of a gather, and where it reports bad ones."""
-    rank = len(memref_type(op.operands[0]).dims)
-    rest = op.operands[1 + rank :]
-    return op.operands[1 : 1 + rank], rest[0] if rest else None
+    first = 1 + len(memref_type(op.operands[0]).dims)
+    return op.operands[1:first], op.operands[first] if len(op.operands) > first else None
 
 
 def _verify_store(op: Op) -> None:

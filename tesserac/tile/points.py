@@ -12,13 +12,17 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
+from tesserac.ir.indexed import IN_RUNS, gather_source
 from tesserac.ir.types import AxisType, ScalarType, TileType
 from tesserac.schedule.dialect import launch_place
 from tesserac.schedule.space import read_reach, write_reach
 from tesserac.schedule.views import is_copy
 from tesserac.tile.dialect import compute_scalar, tile_type
 from tesserac.tile.frame import Frame
-from tesserac.types.dtype import I64
+from tesserac.types.dims import Dim
+from tesserac.types.dtype import BOOL, I64
+
+BIT = ScalarType(BOOL)
 
 
 def computed_tile(frame: Frame, op: Op, tiles: Sequence[Value], dims: Sequence[tuple[int, ...]]) -> Value:
@@ -46,12 +50,62 @@ def _gather(
     return frame.builder.value("tile.gather", operands, result, attrs, hint=op.result.name)
 
 
-def scatter_tile(frame: Frame, op: Op, new: Value, indices: Sequence[Value]) -> None:
-    """Writes one block of new elements where single integers say."""
-    argument = frame.argument(write_reach(frame.launch, 0), frame.result_dims(0))
-    status = frame.status_of(op)
-    operands = (new, frame.memory_of(argument), *frame.coordinates(argument), *indices, *status)
+def scatter_tile(frame: Frame, op: Op, number: int, new: Value) -> None:
+    """Writes one block of new elements, which result `number` is made of, where single integers say."""
+    argument = frame.argument(write_reach(frame.launch, number), frame.result_dims(number))
+    indices = [_index(frame, op, position) for position in range(2, len(op.operands))]
+    there = [_is_last_of_run(frame, op, indices)] if IN_RUNS in op.attrs else []
+    at = (*frame.coordinates(argument), *indices, *there)
+    operands = (new, frame.memory_of(argument), *at, *frame.status_of(op))
     frame.builder.op("tile.scatter", operands, (), {"bounds": op.attrs["bounds"], "kind": op.attrs["kind"]})
+
+
+def _is_last_of_run(frame: Frame, op: Op, indices: Sequence[Value]) -> Value:
+    """Whether the row behind this one names another place, or there is none."""
+    rows = next(i for i, loop in enumerate(frame.loops) if 0 in loop.axes)
+    here, last = frame.at[rows], tensor_type(op.operands[1]).dims[0] - 1
+    frame.at[rows] = index_op(frame.builder, "min", index_op(frame.builder, "add", here, frame.size(1)), frame.size(last))
+    behind = [_index(frame, op, position) for position in range(2, len(op.operands))]
+    frame.at[rows] = here
+    tiles = [_indices(frame, rows), *indices, *behind]
+    block = Block([compute_scalar(tile_type(tile)) for tile in tiles])
+    place, *both = block.args
+    builder, count = Builder(block, op.span), len(indices)
+    ends = builder.value("scalar.eq", (place, _dim(builder, last)), BIT)
+    for left, right, size in zip(both[:count], both[count:], _index_sizes(op), strict=True):
+        counted = [_counted(builder, index, size, op.attrs["bounds"] == "wrap") for index in (left, right)]
+        other = builder.value("scalar.not", (builder.value("scalar.eq", counted, BIT),), BIT)
+        ends = builder.value("scalar.or", (ends, other), BIT)
+    builder.op("form.yield", (ends,))
+    return frame.builder.value("tile.map", tiles, TileType((), BOOL), {"maps": ((),) * len(tiles)}, (block,), "there")
+
+
+def _index_sizes(op: Op) -> list[Dim]:
+    """What each index of a scatter has to be below."""
+    dims = tensor_type(op.operands[0]).dims
+    return [dim for dim, place in zip(dims, gather_source(op), strict=True) if place is None]
+
+
+def _counted(builder: Builder, index: Value, size: Dim, wraps: bool) -> Value:
+    """An index from the start on."""
+    wide = ScalarType(I64)
+    if index.type != wide:
+        index = builder.value("scalar.cast", (index,), wide, {"dtype": I64})
+    if not wraps:
+        return index
+    below = builder.value("scalar.lt", (index, builder.value("scalar.constant", (), wide, {"value": 0})), BIT)
+    from_end = builder.value("scalar.add", (index, _dim(builder, size)), wide)
+    return builder.value("scalar.select", (below, from_end, index), wide)
+
+
+def _dim(builder: Builder, size: Dim) -> Value:
+    return builder.value("scalar.dim", (), ScalarType(I64), {"dim": size})
+
+
+def _index(frame: Frame, op: Op, position: int) -> Value:
+    reach = read_reach(frame.launch, op, position)
+    assert reach is not None, "the places of a scatter stand in memory"
+    return frame.load(reach, frame.block_dims(op, position))
 
 
 def map_tile(

@@ -54,6 +54,9 @@ def rows_at(x: Tensor[N, D, f32], i: Tensor[K, i32]):
 def put(x: Tensor[N, D, f32], i: Tensor[K, i32], v: Tensor[K, D, f32]):
     return x.at[i].set(v), x.at[i].add(v)
 
+def put_pairs(x: Tensor[N, D, f32], i: Tensor[K, i32], j: Tensor[K, i32], v: Tensor[K, f32]):
+    return x.at[i, j].set(v), x.at[i, j].add(v)
+
 def losses(x: Tensor[M, N, f32], y: Tensor[M, i32]):
     return mean(cross_entropy(x, y))
 
@@ -243,6 +246,7 @@ def test_rows_whose_length_a_loop_counts_are_sorted_by_one_block() -> None:
 def test_computed_places() -> None:
     compare("rows_at", numbers(9, 70), places(9, 33))
     compare("put", numbers(9, 70), places(9, 33), numbers(33, 70))
+    compare("put_pairs", numbers(5, 4), places(5, 90), places(4, 90), numbers(90))
     compare("losses", numbers(33, 70), places(70, 33) % 70)
 
 

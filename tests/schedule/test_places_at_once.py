@@ -31,13 +31,20 @@ def test_rows_are_sorted_and_written_at_once(change: str) -> None:
     assert kinds.count("sort") == 1 and not serial
 
 
-@pytest.mark.parametrize(
-    ("parameters", "change"),
-    [(FEW, "x.at[i].set(v)"), (PAIRS, "x.at[i, i].add(v)"), (PAIRS, "x.at[i, i].set(v)")],
-)
-def test_few_rows_and_pairs_of_indices_keep_their_order(parameters: str, change: str) -> None:
-    """A bad index of a pair may have the key of good ones: each is looked at."""
-    assert written(parameters, change, SM_90A)[1]
+@pytest.mark.parametrize("change", ["x.at[i, i].add(v)", "x.at[i, i].set(v)"])
+def test_places_of_several_indices_are_sorted_too(change: str) -> None:
+    kinds, serial = written(PAIRS, change, SM_90A)
+    assert kinds.count("sort") == 1 and not serial
+
+
+def test_few_rows_keep_their_order() -> None:
+    assert written(FEW, "x.at[i].set(v)", SM_90A)[1]
+
+
+def test_what_folds_a_run_writes_it() -> None:
+    """The fold, what stands there and the sum of both are one launch, behind the copy of all other rows."""
+    kinds, _ = written(ROWS, "x.at[i].add(v)", SM_90A)
+    assert kinds[-2:] == ["map", "runs"] and "scatter" not in kinds
 
 
 def test_a_cpu_takes_one_row_after_the_other() -> None:

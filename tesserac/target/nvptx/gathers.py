@@ -195,8 +195,10 @@ def emit_scatter(ctx: Context, op: Op) -> None:
     source, target = op.operands[:2]
     rank = len(memory(target).dims)
     at = op.operands[2 : 2 + rank]
-    table = table_of(ctx, op, target, at, op.operands[2 + rank :])
-    good = _fixed(ctx, table, at)
+    rest = op.operands[2 + rank :]
+    there = [ctx.fragments[v][0] for v in rest if isinstance(v.type, FragmentType)]
+    table = table_of(ctx, op, target, at, rest[len(there) :])
+    good = all_of(ctx, [_fixed(ctx, table, at), *there])
     place = Place(ctx, table.memory, at)
     elements = Elements(place, fragment(source).layout)
 

@@ -59,7 +59,8 @@ def _is_gone_over(value: Value) -> bool:
 def lower_scatter(ctx: Context, op: Op) -> None:
     """Writes a block where one integer per computed coordinate says."""
     tile, memory = ctx.tile(op.operands[0]), ctx.value(op.operands[1])
-    places, status = scatter_operands(op)
+    places, there, status = scatter_operands(op)
+    assert there is None, "what is sorted is written at once, for which a CPU has no need"
     evaluator = Evaluator(ctx, ctx.depth)
     at = tuple(
         evaluator.position_of(evaluator.element(ctx.tile(v), ()))

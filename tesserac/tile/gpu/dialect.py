@@ -16,7 +16,7 @@ Registers
                                                 block or, where `team` says so, in each team of threads
     gpu.gather(mem, at..., status?, axis...) {maps, bounds, bounded}
                                                 as tile.gather; the axes end the dims `bounded` of the result
-    gpu.scatter(fragment, mem, at..., status?) {bounds, kind}, gpu.index(fragment)
+    gpu.scatter(fragment, mem, at..., there?, status?) {bounds, kind}, gpu.index(fragment)
                                                 as in neutral Tile IR
     gpu.full / iota / map / cast                as in neutral Tile IR, on fragments of one layout; a map with `narrow`
                                                 gives numbers that only a `gpu.round` to that type reads
