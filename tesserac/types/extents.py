@@ -74,14 +74,36 @@ def _is_quotient(monomial: Monomial) -> bool:
 
 
 def _largest_argument(term: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | None:
-    """Of the smaller or the larger of several sizes, that of what each is at most."""
-    match term.terms:
-        case ((((Opaque("min" | "max" as function, args), 1),), coefficient),) if coefficient > 0:
-            found = [_at_ends(arg, counter, loops) for arg in args]
-            if all(size is not None for size in found):
-                choose = Dim.min if function == "min" else Dim.max
-                return reduce(choose, [size for size in found if size is not None]) * Dim.const(coefficient)
-    return None
+    """Of a product of smaller or larger ones of several sizes, the product of what each is at most: they are extents, and
+    not negative."""
+    (monomial, coefficient), *_ = term.terms
+    if coefficient <= 0 or any(exponent < 0 for _, exponent in monomial):
+        return None
+    found = [_largest_factor(atom, counter, loops) for atom, _ in monomial]
+    product = Dim.const(coefficient)
+    for size, (_, exponent) in zip(found, monomial, strict=True):
+        if size is None:
+            return None
+        product = reduce(Dim.__mul__, [size] * exponent, product)
+    return product
+
+
+def _largest_factor(atom: Atom, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | None:
+    """The smaller of sizes is at most any of them; what nothing is known of is left out."""
+    if counter not in of_atom(atom).symbols():
+        return of_atom(atom)
+    if _is_quotient(((atom, 1),)):
+        assert isinstance(atom, Opaque)
+        most = _at_ends(atom.args[0], counter, loops)
+        divide = Dim.floor_div if atom.function == "floor_div" else Dim.ceil_div
+        return None if most is None else divide(most, atom.args[1])
+    if not isinstance(atom, Opaque) or atom.function not in ("min", "max"):
+        return None
+    found = [_at_ends(arg, counter, loops) for arg in atom.args]
+    known = [size for size in found if size is not None]
+    if not known or atom.function == "max" and len(known) < len(found):
+        return None
+    return reduce(Dim.min if atom.function == "min" else Dim.max, known)
 
 
 def _largest_at(dim: Dim, counter: str, ends: Sequence[Dim]) -> Dim:
