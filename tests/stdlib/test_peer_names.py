@@ -77,6 +77,9 @@ one_hot(i, num_classes=7) = one_hot(i, 7)
 segment_sum(x, i, num_segments=5) = segment_sum(x, i, 5)
 dropout(x, 0.5, training=False) = x
 solve_triangular(s, s, upper=True) = triangular_solve(s, s, lower=False)
+cg(s @ s.T, t, rtol=1e-9, maxiter=50)[0] = cg(s @ s.T, t, 1e-9, 50)[0]
+gmres(s, t, tol=1e-9, restart=4, maxiter=50)[0] = gmres(s, t, 1e-9, 4, 50)[0]
+lsqr(s, t, iter_lim=60)[0] = lsqr(s, t, max_steps=60)[0]
 quantile(x, 0.3, dim=1, interpolation="nearest") = quantile(x, 0.3, axis=1, method="nearest")
 softmax(input=x, dim=1) + maximum(input=x, other=y) = softmax(x, axis=1) + maximum(x, y)
 where(condition=x > 0.0, input=x, other=y) + pow(p, other=y) = where(x > 0.0, x, y) + pow(p, y)
