@@ -92,12 +92,22 @@ def _equal_sizes(places: Mapping[int, Sequence[_Place]], module: Set[str]) -> di
     for number, found in places.items():
         size = exact_size(number)
         if size is not None:
-            equal |= {place.size.symbol: Dim.const(size) for place in found if place.size.symbol is not None}
+            equal |= {name: number for place in found for name, number in _solved(place.size, size)}
             continue
         names = {place.size.symbol for place in found if place.size.symbol is not None}
         first, *others = [*sorted(names & module), *sorted(names - module)] or [""]
         equal |= {name: Dim.sym(first) for name in others if name not in module}
     return equal
+
+
+def _solved(declared: Dim, size: int) -> Iterator[tuple[str, Dim]]:
+    """What the one symbol of a declared size is, of which that is a multiple and a rest: `2*D + 1` of 7."""
+    names = sorted(declared.symbols())
+    if len(names) == 1:
+        first, second, third = (declared.substitute({names[0]: Dim.const(n)}) - Dim.const(size) for n in range(3))
+        step = (second - first).constant
+        if step and first.constant is not None and third - second == second - first and first.constant % step == 0:
+            yield names[0], Dim.const(-first.constant // step)
 
 
 FindModule = Callable[[str, str], ModuleChecker]
@@ -130,7 +140,8 @@ def _declared_places(leaves: list[TensorType | None], chosen: Specialization) ->
         for axis, number in enumerate(numbers if type_ is not None and len(type_.dims) == len(numbers) else ()):
             assert type_ is not None
             size = type_.dims[axis]
-            if number != APART and (size.symbol is not None or size.constant is not None):
+            is_plain = size.symbol is not None or size.constant is not None
+            if number != APART and (is_plain or exact_size(number) is not None):
                 found.setdefault(number, []).append(_Place(size, axis, len(numbers) - axis))
     return found
 
