@@ -27,7 +27,13 @@ struct Layer[D]:
 
     def apply(self, x: Tensor[D, f32]): return self.A @ x + self.b
 
+struct Double[D]:
+    A: Operator[2*D, 2*D]
+    b: Tensor[2*D, f32]
+
 def sum_of(d: Tensor[N, f32], M: Tensor[K, K, f32]): return op.kronecker(op.dense(M), op.diag(d)) + 2.0 * op.eye(N*K)
+def doubled(n: int): return Double(A=op.kronecker(op.eye(2), op.diag(ones(n))), b=ones(2*n))
+def of_double(m: Double[D], x: Tensor[2*D, f32]): return m.A @ x + m.b
 def applied(A: Operator[D, E], x: Tensor[D, f32]) -> Tensor[E, f32]: return A @ x
 def layer(d: Tensor[N, f32]): return Layer(A=op.diag(d), b=d)
 def run(m: Layer[D], x: Tensor[D, f32]): return m(x)
@@ -140,6 +146,21 @@ def test_operators_of_structs_cross_and_their_gradients_have_their_structure() -
     small = tessera.op.kronecker(tessera.op.dense(np.ones((2, 2), "f4")), tessera.op.dense(np.ones((3, 3), "f4")))
     cotangent = m.factors(small, np.ones(6, "f4"))
     assert [part.shape for part in cotangent.parts] == [(2, 2), (3, 3)] and np.allclose(cotangent.parts[0], 9)
+
+
+@pytest.mark.one_in(4)
+def test_a_size_that_is_a_multiple_is_known_beside_an_operator() -> None:
+    m, x = tessera.compile(PROGRAM), np.arange(6, dtype="f4")
+    assert np.allclose(m.of_double(m.doubled(3), x), x + 1)
+
+
+@pytest.mark.one_in(4)
+def test_the_gradient_by_a_sparse_operator_stands_where_its_entries_do() -> None:
+    m, x, op = tessera.compile(PROGRAM), np.array([1, 2, 3], "f4"), tessera.op
+    A = op.coo(np.array([0, 2, 2]), np.array([1, 1, 2]), x, 3)
+    slope, matrix = m.factors(A, x), A.to_dense()
+    assert np.allclose(slope.to_dense(), np.where(matrix != 0, x, 0))
+    assert np.allclose((A - 0.5 * slope) @ x, matrix @ x - 0.5 * np.where(matrix != 0, x, 0) @ x)
 
 
 @pytest.mark.one_in(4)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
@@ -28,16 +29,20 @@ from tesserac.check.values.tuples import item_of, make_tuple, make_value, tuple_
 from tesserac.diag.codes.differentiation import E0704
 from tesserac.diag.codes.names import E0205, E0210
 from tesserac.types.ty import (
+    Aggregate,
     BoolType,
     ErrorType,
     FloatType,
     FunctionType,
     IntType,
+    NoneType,
+    OperatorType,
     RunIntType,
     TensorType,
     TransformType,
     TupleType,
     Type,
+    with_parts,
 )
 
 HOLOMORPHIC = "holomorphic"
@@ -102,13 +107,35 @@ def call_derivative(body: Body, value: typed.Expr, args: Sequence[Arg], callee: 
         return body.error(callee.span)
     one = typed.Coerce(result, callee.span, typed.Static(FloatType(1.0), callee.span))
     pair = replace(opened, has_aux=aux).derivative(wrt, [one])
-    found = item_of(pair, 1, callee.span)
+    found = _with_places(item_of(pair, 1, callee.span), opened.differentiated(wrt), callee.span)
     several = isinstance(type_.setting("wrt"), TupleType)
     gradient = found if several else item_of(found, 0, callee.span)
     value = item_of(pair, 0, callee.span)
     if type_.transform != "grad":
         return make_tuple([value, gradient], callee.span)
     return make_tuple([gradient, item_of(value, 1, callee.span)], callee.span) if aux else gradient
+
+
+def _with_places(found: typed.Expr, primals: Sequence[typed.Expr], span: Span) -> typed.Expr:
+    """The cotangent of an operator is an operator: where its numbers stand is where those of the operator do."""
+    if not any(isinstance(primal.type, OperatorType) for primal in primals):
+        return found
+    items = [item_of(found, place, span) for place in range(len(primals))]
+    for place, primal in enumerate(primals):
+        if isinstance(primal.type, OperatorType):
+            items[place] = _as_operator(items[place], primal, span)
+    return make_tuple(items, span)
+
+
+def _as_operator(found: typed.Expr, primal: typed.Expr, span: Span) -> typed.Expr:
+    if isinstance(found.type, NoneType):
+        return primal
+    if not isinstance(primal.type, OperatorType | FunctionType | TransformType | TupleType):
+        return found
+    pairs = zip(tuple_items(found, span), tuple_items(primal, span), strict=True)
+    items = [_as_operator(own, of, span) for own, of in pairs]
+    assert isinstance(found.type, Aggregate)
+    return make_value(with_parts(found.type, [item.type for item in items]), items, span)
 
 
 # ------------------------------------------------------------------------------------------- both directions
@@ -207,7 +234,8 @@ def _pull_back(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Calle
     if seed is None:
         return body.error(callee.span)
     wrt = [place for place, primal in enumerate(primals) if has_tangent(primal.type)]
-    return item_of(opened.derivative(wrt, [seed]), 1, callee.span)
+    found = item_of(opened.derivative(wrt, [seed]), 1, callee.span)
+    return _with_places(found, opened.differentiated(wrt), callee.span)
 
 
 def _checkpoint(body: Body, args: Sequence[Arg], callee: Callee) -> typed.Expr:

@@ -27,6 +27,10 @@ class Opened:
     """Where derivatives are noted that the body under check asks for."""
     has_aux: bool = False
 
+    def differentiated(self, wrt: Sequence[int]) -> list[typed.Expr]:
+        """The arguments that a derivative is taken by."""
+        return [self.args[place] for position in wrt if (place := self.places[position]) is not None]
+
     def derivative(self, wrt: Sequence[int], seeds: Sequence[typed.Expr], *, reverse: bool = True) -> typed.Expr:
         own = [place for position in wrt if (place := self.places[position]) is not None]
         back = TupleType(tuple(tangent_type(self.args[place].type) for place in own))
