@@ -137,11 +137,15 @@ def note_operands(body: Body, draft: Draft, *values: typed.Expr) -> None:
 
 
 def _suggest_adjoint(body: Body, draft: Draft, wanted: Dim, found: Dim, left: typed.Expr) -> None:
-    """Where the other side of the operator on the left has the size that is found."""
-    if not isinstance(left.type, OperatorType) or left.type.shape[1] is None:
+    """Where the other side of the operator has the size that is found: it stands on the left and takes what it is
+    applied to, or on the right of a row and gives as many."""
+    domain, codomain = left.type.shape if isinstance(left.type, OperatorType) else (None, None)
+    if domain is None or codomain is None:
         return
-    if left.type.shape[0] == wanted and body.facts.same(left.type.shape[1], found):
-        draft.replace(f"its adjoint takes {dim_text(found)}", left.span, f"adjoint({body.rules.text(left.span)})")
+    takes = domain == wanted and body.facts.same(codomain, found)
+    if takes or (codomain == wanted and body.facts.same(domain, found)):
+        told = f"its adjoint {'takes' if takes else 'gives'} {dim_text(found)}"
+        draft.replace(told, left.span, f"adjoint({body.rules.text(left.span)})")
 
 
 def require_size(body: Body, tree: Kind, value: typed.Expr, callee: Callee) -> bool:

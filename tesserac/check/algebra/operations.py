@@ -138,7 +138,8 @@ def _same_numbers(pool: Pool, tree: Kind, x: typed.Expr, operator: typed.Expr, c
     problem = f"the operator is of {own}, what it is applied to of {found}"
     draft = pool.body.sink.error(E0802, at=callee.at, problem=problem)
     note_operands(pool.body, draft, operator)
-    draft.replace(f"round once, to {own}", x.span, f"cast({text}, {own})")
+    how = f"widen it to {own}" if found.bits < own.bits else f"round it once, to {own}"
+    draft.replace(how, x.span, f"cast({text}, {own})")
     return False
 
 

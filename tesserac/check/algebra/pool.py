@@ -16,7 +16,7 @@ from tesserac.diag.codes.operators import E0802
 from tesserac.types.algebra import Leaf, Tree, leaves_of, renumbered, said_dtypes
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import ALL, component
-from tesserac.types.ty import ErrorType, IntType, OperatorType, Type, number_types
+from tesserac.types.ty import ErrorType, IntType, OperatorType, TensorType, Type, number_types
 
 _PARTS = {dtype.name: component(dtype).name for dtype in ALL}
 
@@ -72,7 +72,13 @@ class Pool:
         draft = self.body.sink.error(E0802, at=span, problem=problem)
         for item, name in numbers:
             draft.note(item.span, f"{name}")
-        draft.remark("`cast(x, f64)` widens a tensor or a number, to c128 where it is complex")
+        narrow = next((item for item, name in numbers if _PARTS[name] == met[0]), None)
+        if narrow is None or not narrow.span.known:
+            draft.remark("`cast(x, f64)` widens a tensor or a number, to c128 where it is complex")
+        else:
+            wide = "c128" if isinstance(narrow.type, TensorType) and narrow.type.dtype.is_complex else "f64"
+            text = self.body.rules.text(narrow.span)
+            draft.replace(f"widen it to {wide}", narrow.span, f"cast({text}, {wide})")
         return True
 
 
