@@ -111,3 +111,129 @@ def test_what_a_loss_computes_itself(wrong: str, right: str) -> None:
     text = "def f(x: Tensor[B, C, f32], y: Tensor[B, i64], t: Tensor[B, C, f32]):\n    return {}\n"
     assert [d.code for d in offered(text.format(wrong))] == ["W0216"]
     assert mended(text.format(wrong)) == text.format(right)
+
+
+KERNELS = [
+    ("x: KTile[M, N, f32]", "Tile[M, 1, f32]", "tile.reduce_sum(tile.load(x, rows=T.m, cols=T.n), axis=1, keep=True)",
+     "tile.reduce_sum(tile.load(x, rows=T.m), axis=1, keep=True)"),
+    ("x: KTile[M, N, f32]", "Tile[M, N, f32]",
+     "softmax(tile.load(x, rows=T.m, cols=T.n))", "softmax(tile.load(x, rows=T.m))"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("taken", "given", "wrong", "right"), KERNELS, ids=[right for *_, right in KERNELS])
+def test_a_dim_that_a_kernel_takes_whole(taken: str, given: str, wrong: str, right: str) -> None:
+    text = f"@kernel\ndef f({taken}) -> {given}:\n    T = tile.context()\n    return {{}}\n"
+    assert mended(text.format(wrong)) == text.format(right)
+
+
+PRODUCT = """@kernel
+def f(a: KTile[M, K, {dtype}], b: KTile[K, N, {dtype}]) -> Tile[M, N, {dtype}]:
+    T = tile.context()
+    acc = tile.zeros((T.m, T.n), f32)
+    for k in {blocks}:
+        acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
+    return acc
+"""
+
+
+def test_blocks_that_a_loop_counts_itself_are_one_mistake() -> None:
+    text = PRODUCT.format(dtype="f32", blocks="range(K // T.k)")
+    assert [d.code for d in offered(text)] == ["E0520"]
+    assert mended(text) == PRODUCT.format(dtype="f32", blocks="tile.range_k(a, T.k)")
+
+
+def test_sums_of_narrow_tiles_are_wide() -> None:
+    text = PRODUCT.format(dtype="bf16", blocks="tile.range_k(a, T.k)")
+    assert mended(text) == PRODUCT.format(dtype="bf16 @accum(f32)", blocks="tile.range_k(a, T.k)")
+
+
+def test_settings_of_triton() -> None:
+    head = "@kernel.schedule(Schedule({}))\ndef f(x: KTile[M, N, f32]) -> Tile[M, N, f32]:\n"
+    text = head + "    return tile.load(x) * 2.0\n"
+    assert mended(text.format("BLOCK_M=64, BLOCK_N=32, num_warps=4")) == text.format("BM=64, BN=32, warps=4")
+
+
+def test_a_last_value_that_is_not_returned() -> None:
+    text = "def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    {}x * 2.0\n"
+    assert mended(text.format("")) == text.format("return ")
+
+
+OF_PYTHON = [
+    ("for i in reversed(range(N)):", "for i in range(N - 1, -1, -1):"),
+    ("for i in reversed(range(1, N)):", "for i in range(N - 1, 1 - 1, -1):"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "right"), OF_PYTHON)
+def test_a_loop_that_counts_down(wrong: str, right: str) -> None:
+    text = "def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    {}\n        x[i] = x[i] + 1.0\n    return x\n"
+    assert [d.code for d in offered(text.format(wrong))] == ["E0201"]
+    assert mended(text.format(wrong)) == text.format(right)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [
+        ("sorted(x)", "sort(x)"),
+        ("sorted(x, reverse=True)", "sort(x, descending=True)"),
+        ("x.reshape(list(x.shape))", "x.reshape(x.shape)"),
+        ("copy.deepcopy(x)", "x"),
+        ("sum([x, x])", "sum(stack([x, x]), axis=0)"),
+        ("sum(v.mean() for v in (x, x)) + x", "sum(stack([v.mean() for v in (x, x)]), axis=0) + x"),
+        ("max(x, 0)", "maximum(x, 0)"),
+        ("x if x[0] > 0.0 else 0.0", "x if x[0] > 0.0 else full((N,), 0.0, dtype=f32)"),
+        ("lax.cond(x[0] > 0.0, jnp.sin, lambda v: -v, x)", "sin(x) if x[0] > 0.0 else (lambda v: -v)(x)"),
+        ("jax.lax.select(x > 0.0, x, -x)", "where(x > 0.0, x, -x)"),
+        ("x.topk(N)[0] * x.topk(N)", "x.topk(N)[0] * x.topk(N)[0]"),
+    ],
+)
+def test_words_of_python_and_jax(wrong: str, right: str) -> None:
+    text = "def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    return {}\n"
+    assert mended(text.format(wrong)) == text.format(right)
+
+
+def test_builtins_of_python_are_not_guessed_at() -> None:
+    """`type` is not a misspelt `astype`, nor `list` a misspelt `dist`."""
+    said = offered("def f(x):\n    return x if type(x) == list else x[0]\n")
+    assert [d.code for d in said] == ["E0201", "E0201"]
+    assert not any(d.fixes for d in said)
+    assert "isinstance" in said[0].notes[0]
+
+
+def test_a_name_whose_type_a_loop_changes_is_told_once() -> None:
+    grown = """def f(x: Tensor[T, D, f32]) -> Tensor[T, D, f32]:
+    out = x[0:1]
+    for t in range(1, T):
+        out = concat([out, x[t:t+1]], axis=0)
+    return out
+"""
+    assert [d.code for d in offered(grown)] == ["E0212"]
+    first = """def f(x: Tensor[T, D, f32]) -> Tensor[D, f32]:
+    h = None
+    for t in range(T):
+        h = x[t] if h is None else h + x[t]
+    return h
+"""
+    assert mended(first) == first.replace("None\n", "zeros(D)\n", 1)
+
+
+def test_what_is_the_same_for_all_that_is_mapped() -> None:
+    text = """def one(x: Tensor[D, f32], w: Tensor[D, f32]) -> Tensor[f32]:
+    return x @ w
+
+def f(x: Tensor[B, D, f32], w: Tensor[D, f32]) -> Tensor[B, f32]:
+    return vmap(one{})(x, w)
+"""
+    assert mended(text.format("")) == text.format(", in_axes=(0, None)")
+
+
+def test_results_that_the_signature_lacks() -> None:
+    text = "def f(x: Tensor[N, f32]) -> {}:\n    return x, x.sum()\n"
+    assert mended(text.format("Tensor[N, f32]")) == text.format("(Tensor[N, f32], Tensor[f32])")
+
+
+@pytest.mark.parametrize("name", ["AdamState", "optax.OptState"])
+def test_the_state_of_an_optimiser(name: str) -> None:
+    text = "def f(w: Tensor[N, f32], s: {}):\n    return adam(w, w, s)\n"
+    assert mended(text.format(name)) == text.format("OptimizerState")

@@ -53,8 +53,13 @@ _ARRAYS = {
     "ndarray": "",
 }
 """Names of arrays, and the element type that some of them say."""
-_MODULES = ("jax", "jaxtyping", "jnp", "np", "numpy", "tl", "torch", "typing")
+_MODULES = ("jax", "jaxtyping", "jnp", "np", "numpy", "optax", "tl", "torch", "typing")
 _CONTAINERS = ("Callable", "Iterable", "ModuleList", "Sequence", "Tuple", "Union", "dict", "list", "set", "tuple")
+
+_STATE = "OptimizerState"
+_STATES = ("AdamState", "AdamWState", "MomentumState", "OptState", "OptimState", "SGDState")
+_STATE_FORM = "the state of an optimiser, of these weights, is `OptimizerState[W]`"
+"""What optax and others call that."""
 
 _TENSOR_FORM = "a tensor has its dims and then its dtype: `Tensor[B, N, f32]`"
 _DTYPE_FORM = "dtypes are `f32`, `f64`, `bf16`, `f16`, `i32`, `i64`, `bool` and others"
@@ -192,6 +197,8 @@ def _alone(node: ast.Expr, name: str) -> Foreign | None:
         return Foreign(node.span, problem, "a parameter without an annotation takes what it is given")
     if name in ("Callable", "callable"):
         return Foreign(node.span, problem, _FUNCTION_FORM)
+    if name in _STATES:
+        return Foreign(node.span, problem, _STATE_FORM, (Edit(node.span, _STATE),), ast.Name(node.span, _STATE))
     if name in _CONTAINERS:
         return Foreign(node.span, problem, _MANY_FORM)
     if name == "constexpr":
@@ -235,6 +242,9 @@ def _generic(node: ast.Expr, name: str, entries: Sequence[ast.Expr]) -> Foreign 
         case ("tuple" | "Tuple"), [_, *_] if not isinstance(entries[-1], ast.EllipsisLiteral):
             around = _around(node, "(", entries, ",)" if len(entries) == 1 else ")")
             return Foreign(at, problem, "the type of a tuple is `(A, B)`", around, ast.TupleExpr(at, tuple(entries)))
+        case _, [weights] if name in _STATES:
+            meant = ast.Subscript(at, ast.Name(at, _STATE), (ast.Argument(weights.span, None, weights.span, weights),))
+            return Foreign(at, problem, _STATE_FORM, _around(node, f"{_STATE}[", [weights], "]"), meant)
         case "Callable", [ast.ListExpr(items=(first, *_) as items), result]:
             before, after = _around(node, "fn(", [first, result], "")
             edits = (before, Edit(_gap(items[-1], result), ") -> "), after)

@@ -231,6 +231,13 @@ def _is_number(type_: Type) -> bool:
     return isinstance(type_, IntType)
 
 
+OF_TRITON = {
+    "BLOCK_M": "BM", "BLOCK_N": "BN", "BLOCK_K": "k", "BLOCK_SIZE_M": "BM", "BLOCK_SIZE_N": "BN", "BLOCK_SIZE_K": "k",
+    "BLOCK": "BM", "BLOCK_SIZE": "BM", "num_warps": "warps", "num_stages": "stages",
+}  # fmt: skip
+"""What Triton's kernels call the settings of a schedule."""
+
+
 def with_setting(
     body: Body, schedule: RecordType, name: str, at: Span, value: Type, value_at: Span
 ) -> RecordType | None:
@@ -239,7 +246,10 @@ def with_setting(
         return None
     if name not in SETTINGS:
         draft = body.sink.error(E0507, at=at, problem=f"a schedule has no setting `{name}`")
-        draft.did_you_mean(name, SETTINGS, at)
+        if name in OF_TRITON:
+            draft.replace(f"here it is `{OF_TRITON[name]}`", at, OF_TRITON[name])
+        else:
+            draft.did_you_mean(name, SETTINGS, at)
         draft.remark(f"settings are {', '.join(f'`{setting}`' for setting in SETTINGS)}")
         return None
     if any(body.wants_value(size) for size in sizes_in(value)):

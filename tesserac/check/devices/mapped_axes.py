@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
+from tesserac.base.source import Span
 from tesserac.base.spelling import closest
 from tesserac.check.guards.undecided import undecided
 from tesserac.check.model import typed
@@ -17,6 +18,7 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.settings import setting_span
 from tesserac.diag.codes.differentiation import E0720, E0721, E0723
+from tesserac.diag.diagnostic import Edit
 from tesserac.types.dims import ZERO, Dim, DimError, parse_dim
 from tesserac.types.leaves import leaf_types, run_time_type
 from tesserac.types.ty import (
@@ -136,7 +138,14 @@ class MappedAxes:
         draft = body.sink.error(E0721, at=self._callee.at, left=dim_text(self.size), right=dim_text(dim))
         draft.note(first.span, f"the mapped dim of this is {dim_text(self.size)}")
         draft.note(value.span, f"the mapped dim of this is {dim_text(dim)}")
-        draft.fix("give what is the same for all elements the axis None: `in_axes=(0, None)`")
+        title = "give what is the same for all elements the axis None: `in_axes=(0, None)`"
+        text, at = body.rules.text(self._callee.at), self._callee.at
+        if text.startswith("vmap(") and IN_AXES not in text and text.endswith(")"):
+            end = Span(at.file, at.end - 1, at.end - 1)
+            for axes in ("(0, None)", "(None, 0)", "(0, 0, None)", "(0, None, None)"):
+                draft.fix(title, Edit(end, f", {IN_AXES}={axes}"))
+        else:
+            draft.fix(title)
         raise NoAxis
 
     def _refuse(self, value: typed.Expr, problem: str, axis: Type, instead: str = "") -> NoReturn:

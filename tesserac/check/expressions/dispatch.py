@@ -161,6 +161,12 @@ def _report_sides(body: Body, node: ast.Conditional, then: Type, otherwise: Type
     draft.note(node.then.span, f"this is {expected}, and both sides have one type")
     if structure:
         draft.remark(structure)
+    sides = ((then, otherwise, node.otherwise), (otherwise, then, node.then))
+    for tensor, number, side in sides:
+        if isinstance(tensor, TensorType) and isinstance(number, IntType | FloatType):
+            dims = ", ".join(map(str, tensor.dims)) + ("," if tensor.rank == 1 else "")
+            full = f"full(({dims}), {body.rules.text(side.span)}, dtype={tensor.dtype})"
+            draft.replace("that number at every place", side.span, full)
 
 
 def _meet_other(body: Body, value: typed.Expr, other: typed.Expr) -> typed.Expr:

@@ -49,6 +49,7 @@ from tesserac.check.state.effects import check_effects
 from tesserac.check.state.parts import WherePlace
 from tesserac.check.values.rewriting import indentation
 from tesserac.diag.codes.names import E0211
+from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
@@ -236,6 +237,8 @@ def check_end(body: Body, signature: Signature) -> None:
     if isinstance(last, ast.Assignment) and len(last.targets) == 1 and isinstance(last.targets[0], ast.Name):
         end, name = last.span._replace(start=last.span.end), last.targets[0].id
         draft.replace(f"return `{name}`", end, f"\n{indentation(body, last.span)}return {name}")
+    elif isinstance(last, ast.ExpressionStatement):
+        draft.fix("return what it computes", Edit(last.span._replace(end=last.span.start), "return "))
 
 
 def where_guards(body: Body, signature: Signature) -> tuple[typed.Guard, ...]:

@@ -38,7 +38,7 @@ from tesserac.check.provenance.origins import trace
 from tesserac.check.state.body import Body
 from tesserac.check.values.generic_items import stand_in
 from tesserac.check.values.scalars import to_float
-from tesserac.check.values.tuple_fixes import suggest_tensor
+from tesserac.check.values.tuple_fixes import suggest_result, suggest_tensor
 from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0401, E0407
@@ -120,6 +120,8 @@ def _wrong_kind(body: Body, spec: TypeSpec, value: typed.Expr) -> typed.Expr:
     draft = body.sink.error(E0210, at=value.span, expected=f"`{expected}`", found=type_text(value.type))
     draft.note(spec.span, "declared here")
     suggest_tensor(body, draft, value, spec)
+    if _is_result(body, spec.span):
+        suggest_result(body, draft, value, spec)
     if isinstance(spec, TensorSpec) and isinstance(value.type, OperatorType):
         draft.remark(ITS_MATRIX)
     return body.error(value.span)

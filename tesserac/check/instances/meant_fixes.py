@@ -22,6 +22,8 @@ from tesserac.types.ty import TensorType
 
 _JOINS = {"stack": "concat", "concat": "stack"}
 _JOINED = re.compile(r"\b(stack|concat)\(")
+_LARGER = re.compile(r"(max|min)\([^()]*,[^()=]*\)$")
+"""Of two values, where the second is taken for an axis."""
 _DERIVATIVE = re.compile(r"\b(?:grad|value_and_grad)\(([\w.]+)\)\(")
 _FIRST_WIDTHS = (1, 2, 3)
 """Borders of windows of 3, 5 and 7."""
@@ -41,6 +43,10 @@ def suggest_meant(
         other = _JOINS[joined[1]]
         place = made.span._replace(end=made.span.start + joined.end(1))
         draft.replace(f"`{other}` instead", place, other)
+    larger = _LARGER.match(body.rules.text(made.span))
+    if larger is not None and len(expected) > len(found):
+        place = made.span._replace(end=made.span.start + larger.end(1))
+        draft.replace("the larger of both at every place", place, f"{larger[1]}imum")
     suggest_other_axes(body, draft, value)
 
 

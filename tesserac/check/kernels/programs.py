@@ -25,6 +25,7 @@ from tesserac.check.instances.checking import check_end, enter, symbols_of, type
 from tesserac.check.instances.returned import result_type
 from tesserac.check.kernels.grid import declared, grid, whole_parameters
 from tesserac.check.kernels.tiles import cache_length
+from tesserac.check.kernels.whole_dims import suggest_whole
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK, CutDim, Kernel, new_kernel
 from tesserac.check.model.message_text import dims_text
@@ -144,6 +145,9 @@ def meant_blocks(body: Body, find: Find, pins: frozenset[str]) -> tuple[str, ...
     draft = body.sink.error(E0511, at=free.at, block=free.block, expression=shown, how=free.how)
     draft.remark("a schedule chooses blocks, and no schedule changes a result")
     draft.remark(ONLINE if free.carried else WHOLE)
+    for block, span in kernel.own.items() if kernel is not None else ():
+        if kernel is not None and kernel.block_name(block) == free.block:
+            suggest_whole(body, draft, span)
     pinned = f"Schedule({BLOCK_NAMES[free.block.removeprefix('T.')]}=64)"
     draft.remark(f"or pin {free.block} where the kernel means blocks of one size: `@kernel.schedule({pinned})`")
     return None
@@ -260,6 +264,7 @@ def _check_blocks(body: Body, kernel: Kernel, result: Type) -> None:
         if block not in in_result:
             draft = body.sink.error(E0504, at=span, block=kernel.block_name(block))
             draft.remark("load the whole dim, or go over its blocks: `for i in tile.range_k(x, T.k)`")
+            suggest_whole(body, draft, span)
     for block, span in kernel.used.items():
         if block in kernel.blocks.values() and block not in kernel.cuts:
             body.sink.error(E0505, at=span, block=kernel.block_name(block))

@@ -14,6 +14,7 @@ from tesserac.base.source import Span
 from tesserac.check.declarations.schedules import BLOCK_NAMES, check_hints
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.kernels.extents import indices, loaded, within
+from tesserac.check.kernels.whole_dims import suggest_block_range, tell_of_counter
 from tesserac.check.model import typed
 from tesserac.check.model.kernel_state import TILE_RANK, CutDim, Kernel
 from tesserac.check.model.message_text import dim_text, type_text
@@ -164,7 +165,10 @@ def _numbered(
     counter = number.type.value.symbol if isinstance(number.type, IntType) else None
     block = kernel.counters.get(counter or "")
     if counter is None or block is None:
+        if not tell_of_counter(body, number):
+            return None
         draft = body.sink.error(E0520, at=number.span)
+        suggest_block_range(body, draft, number)
         draft.remark("blocks are counted by `for i in tile.range_n(shape, T.n)` and `tile.range_k(x, T.k)`")
         draft.remark("rows by a tile of integers are `tile.load(x, rows)`, without a size of blocks for them")
         return None

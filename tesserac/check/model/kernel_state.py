@@ -76,6 +76,8 @@ class Kernel:
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
     meant: dict[Dim, int] = field(default_factory=dict)
     leading: tuple[Dim, ...] = ()
+    miscounted: set[Span] = field(default_factory=set)
+    """Counters that were taken for numbers of blocks, and told."""
     """Dims of parameters of which each index is a program."""
 
     def context(self) -> RecordType:

@@ -9,7 +9,7 @@ it are told, and mended, where they stand.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.names.equivalents import by_peer_name
@@ -64,6 +64,7 @@ CALLS = {
         {"input": "", "weight": "", "padding_idx": "padding_idx"},
         first=("weight", "input"),
     ),
+    ("lax", "select"): _Call("where", {"pred": "", "on_true": "", "on_false": ""}),
     ("torch", "gather"): _Call(
         "take_along_axis", {"input": "", "dim": "axis", "index": ""}, first=("input", "index", "dim")
     ),
@@ -106,6 +107,12 @@ def call_here(path: tuple[str, ...], call: str) -> str | None:
         node = ast.parse(call, mode="eval").body
         if not isinstance(node, ast.Call):
             return None
+        if len(path) == 1 and path[0] in OF_PYTHON_ITSELF:
+            return OF_PYTHON_ITSELF[path[0]](node)
+        if path in COPIES:
+            return ast.unparse(_alone(node))
+        if path[-2:] == ("lax", "cond"):
+            return _choice(node)
         if path[-1] in LIKE and len(path) == 2:
             return _like(LIKE[path[-1]], node)
         if len(path) > 1 and path[-1] in SPREAD and (path[0] in ("np", "numpy") or path[-1] != "normal"):
@@ -118,6 +125,56 @@ def call_here(path: tuple[str, ...], call: str) -> str | None:
         return _loss(path[-1], node) or _of_the_table(path[-1], node)
     except (NoCounterpart, SyntaxError, ValueError):
         return None
+
+
+def _alone(node: ast.Call) -> ast.expr:
+    """The only argument of a call."""
+    if len(node.args) != 1 or node.keywords:
+        raise NoCounterpart
+    return node.args[0]
+
+
+def _backwards(node: ast.Call) -> str:
+    """`reversed(range(...))`."""
+    counted = _alone(node)
+    if not isinstance(counted, ast.Call) or not isinstance(counted.func, ast.Name) or counted.func.id != "range":
+        raise NoCounterpart
+    *start, stop = map(ast.unparse, counted.args[:2])
+    if len(counted.args) > 2 or counted.keywords:
+        raise NoCounterpart
+    return f"range({within(stop)} - 1, {f'{within(start[0])} - 1' if start else '-1'}, -1)"
+
+
+def _in_order(node: ast.Call) -> str:
+    """`sorted(x, reverse=True)`."""
+    named = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+    if len(node.args) != 1 or set(named) - {"reverse"}:
+        raise NoCounterpart
+    descending = ", descending=True" if named.get("reverse") == "True" else ""
+    return f"sort({ast.unparse(node.args[0])}{descending})"
+
+
+OF_PYTHON_ITSELF: Mapping[str, Callable[[ast.Call], str]] = {
+    "list": lambda node: ast.unparse(_alone(node)),
+    "reversed": _backwards,
+    "sorted": _in_order,
+    "tuple": lambda node: ast.unparse(_alone(node)),
+}
+"""Functions of Python: what is in brackets, or written otherwise."""
+
+
+COPIES = (("copy", "copy"), ("copy", "deepcopy"))
+"""Of Python's module `copy`: nothing changes a value that another name has."""
+
+
+def _choice(node: ast.Call) -> str:
+    """`lax.cond(p, f, g, x)`: one of two calls."""
+    if len(node.args) < 3 or node.keywords:
+        raise NoCounterpart
+    test, *functions = map(ast.unparse, node.args[:3])
+    given = ", ".join(map(ast.unparse, node.args[3:]))
+    then, otherwise = (f"{within(function)}({given})" for function in functions)
+    return f"{then} if {test} else {otherwise}"
 
 
 SPREAD = {"normal": ("loc", "scale", "size"), "gauss": ("mu", "sigma"), "normalvariate": ("mu", "sigma")}

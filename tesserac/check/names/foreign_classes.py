@@ -63,6 +63,8 @@ def _layer(name: str) -> Row | None:
     functions = _functions()
     if name in _OF_LAYERS:
         return by_peer_name().get(_OF_LAYERS[name])
+    if name.isupper() and name.lower() in functions and functions[name.lower()].ours == name.lower():
+        return None  # a constant of the program, `BLOCK`, and no class
     small = name.lower()
     spellings = (small, small.removesuffix("loss"), small.rstrip("d").rstrip("123"))
     return next((functions[spelling] for spelling in spellings if spelling in functions), None)

@@ -67,7 +67,9 @@ _DIVIDES = "it divides by the number of elements unless that is said"
 OTHERWISE = {
     "math": {"e": "`exp(1.0)`"},
     "np": {"e": "`exp(1.0)`"},
+    "autograd": {"grad": "`grad(f)(w)`, the derivative of a function of w: nothing is recorded while it runs"},
     "lax": {
+        "cond": "`f(x) if p else g(x)`",
         "gather": "`x[i]`, or `take_along_axis(x, i, axis)`",
         "scatter_add": "`x.at[i].add(v)`",
         "select": "`where(p, x, y)`",
@@ -104,6 +106,26 @@ WORDS = {
     "while_loop": "a `while` statement; derivatives and `vmap` go through it",
 }
 """Of what is an expression or a statement of the language."""
+
+OF_PYTHON = {
+    "all": "`all(x)`",
+    "dict": "`{\"a\": x}`",
+    "filter": "a comprehension: `[v for v in (1, 2) if v > 1]`",
+    "format": "an f-string: `print(f\"{x}\")`",
+    "getattr": "`x.name`: a program has no names that it computes",
+    "hasattr": "`isinstance(x, Net)`",
+    "iter": "a `for` statement",
+    "list": "`(a, b)` or `[a, b]`: a list is a tuple, as long as it is written",
+    "next": "a `for` statement",
+    "repr": "an f-string: `print(f\"{x}\")`",
+    "reversed": "`range(n - 1, -1, -1)`, or `flip(x, axis=0)` of a tensor",
+    "set": "`unique(x, size=n)` of a tensor",
+    "sorted": "`sort(x)` of a tensor",
+    "str": "an f-string: `print(f\"{x}\")`",
+    "tuple": "`(a, b)`",
+    "type": "`isinstance(x, int)`, also of `float`, `bool`, `str`, `tuple`, `Tensor`; `x.dtype` of a tensor",
+}
+"""Functions of Python, and how the same is written."""
 
 PACKAGES = frozenset({
     "abc", "accelerate", "argparse", "beartype", "cmath", "cola", "collections", "contextlib", "copy", "cupy",
@@ -196,7 +218,7 @@ def is_of_python(path: ast.ModulePath) -> bool:
 
 def called_here(name: str) -> str | None:
     """What to say of a name that something else knows; None for a name that is nobody's."""
-    here = f"`{NAMES[name]}`" if name in NAMES else WORDS.get(name)
+    here = f"`{NAMES[name]}`" if name in NAMES else WORDS.get(name) or OF_PYTHON.get(name)
     if here is not None:
         return f"here it is {here}"
     if name in MODULES:

@@ -26,12 +26,14 @@ from tesserac.check.provenance.declared import show_declared, show_dtypes
 from tesserac.check.provenance.in_use import in_use, storage_in_use
 from tesserac.check.state.body import Body
 from tesserac.check.values.scalars import apply_to_scalars
+from tesserac.check.values.tuple_fixes import suggest_operand
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0403, E0406
 from tesserac.diag.codes.shapes import E0311, E0315
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.convert import Cast
+from tesserac.ops.reduce import Reduction
 from tesserac.ops.registry import Operator
 from tesserac.ops.rounding import rounds
 from tesserac.ops.signature import Operand, takes_integers_alone
@@ -54,6 +56,7 @@ def apply_operator(
         if not isinstance(operand.type, (TensorType, *_SCALARS)):
             draft = body.sink.error(E0210, at=operand.span, expected="a tensor", found=type_text(operand.type))
             draft.note(at, f"needed by {noun(op.name)}")
+            suggest_operand(body, draft, operand, isinstance(op, Reduction))
             if isinstance(operand.type, OperatorType):
                 draft.remark(for_operators(op.name) or ITS_MATRIX)
             return body.error(span)

@@ -59,6 +59,11 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
         (wide, storage_text(narrow_type), f"narrow to {narrow_type.dtype}"),
         (narrow, storage_text(wide_type), f"widen to {wide_type.dtype}"),
     ]
+    said = narrow_type.policy.accum
+    if body.kernel is not None and wide_type.dtype == F32 and narrow_type.dtype.is_float and not said:
+        edits = policy_edits(body, narrow_type.dtype, f"@accum({F32})")  # tiles are f32 then, as sums of them are
+        if edits:
+            draft.fix(wider_sum(narrow_type.dtype), *edits)
     if _adds_up(use.op) and not narrow_type.policy.accum:
         casts.reverse()  # sums in the narrow dtype would be the next thing to be said
     for operand, storage, title in casts:
@@ -217,7 +222,7 @@ def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) ->
     declared = _declared_element(body, operand)
     if declared is None:
         draft.note(operand.span, f"{storage_text(ty)} has no @accum policy")
-        edits = _cast_edits(body, use, policy)
+        edits = _cast_edits(body, use, policy) or policy_edits(body, ty.dtype, policy)
     else:
         is_narrow = compute_dtype(ty.dtype, ty.policy) == ty.dtype
         draft.note(declared, f"no @accum policy here{f', so the sum runs in {ty.dtype}' if is_narrow else ''}")

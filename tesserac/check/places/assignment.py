@@ -41,6 +41,7 @@ from tesserac.types.ty import (
     ErrorType,
     FloatType,
     IntType,
+    NoneType,
     OperatorType,
     RunIntType,
     StructType,
@@ -138,6 +139,7 @@ def kept_type(body: Body, name: str, at: Span, pinned: Pinned, found: Type) -> T
 
 def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type, loop: Span) -> None:
     shown = "the result" if name.startswith(RESULT) else name
+    body.flow.changed.add(name)
     draft = body.sink.error(E0212, at=at, name=shown, **change_texts(before.type, after))
     if name.startswith(RESULT):
         draft.remark("what a loop returns has one type, wherever it does")
@@ -150,7 +152,10 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
         draft.remark(structure)
     if before.value is None or not isinstance(after, TensorType):
         return
-    if isinstance(before.type, IntType | RunIntType | FloatType) and after.dims:
+    if isinstance(before.type, TensorType) and before.type.rank == after.rank > 0 and before.type.dims != after.dims:
+        draft.remark("a tensor has one shape in all iterations: make it whole before the loop, `y = zeros(T, D)`, "
+                     "and write its parts, `y[t] = row`")  # fmt: skip
+    if isinstance(before.type, IntType | RunIntType | FloatType | NoneType) and after.dims:
         _suggest_shape(body, draft, before.value, after)
     elif isinstance(before.type, TensorType) and before.type.dims == after.dims:
         _suggest_start(body, draft, before.value, storage_text(after))
@@ -165,6 +170,7 @@ def _suggest_shape(body: Body, draft: Draft, start: typed.Expr, after: TensorTyp
     dims = ", ".join(map(str, after.dims))
     dtype = "" if (after.dtype, after.policy) == (F32, NO_POLICY) else f", dtype={storage_text(after)}"
     zero = (isinstance(start.type, IntType) and start.type.value == ZERO) or start.type == FloatType(0.0)
+    zero = zero or isinstance(start.type, NoneType)
     made = f"zeros({dims}{dtype})" if zero else f"full(({dims},), {text}{dtype})"
     draft.replace(f"start with {type_text(after)}", start.span, made)
 

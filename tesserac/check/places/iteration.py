@@ -14,6 +14,7 @@ from tesserac.check.state.body import Body
 from tesserac.check.values.dicts import dict_keys
 from tesserac.check.values.generic_items import any_item
 from tesserac.check.values.tuples import tuple_items
+from tesserac.check.values.unknown_names import unknown_name
 from tesserac.diag.codes.names import E0205, E0210, E0213, E0215
 from tesserac.diag.codes.precision import E0407
 from tesserac.diag.diagnostic import Edit
@@ -23,11 +24,25 @@ from tesserac.types.dtype import I64
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import DictType, ErrorType, IntType, ListType, RunIntType, TensorType, TupleType
 
+REVERSED = "reversed"
+
 
 def is_range(body: Body, node: ast.Expr) -> bool:
     if not isinstance(node, ast.Call) or not isinstance(node.function, ast.Name):
         return False
     return node.function.id == "range" and "range" not in body.scope.bindings
+
+
+def refuse_reversed(body: Body, node: ast.Expr) -> bool:
+    """Python's `reversed(range(N))`, which counts down: told with the loop that does."""
+    if not isinstance(node, ast.Call) or not isinstance(node.function, ast.Name) or len(node.arguments) != 1:
+        return False
+    known = body.binds(REVERSED) or body.rules.resolve(REVERSED) is not None
+    if node.function.id != REVERSED or known or not is_range(body, node.arguments[0].value):
+        return False
+    unknown_name(body, node.function, node)
+    body.error(node.span)
+    return True
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,8 @@ class Flow:
         self.memory: typed.LoopMemory | None = None
         self.frame = Frame()
         self.named = 0
+        self.changed: set[str] = set()
+        """Names whose type a loop would change: of what they are behind it nothing is known."""
 
 
 class Doing:

@@ -23,7 +23,14 @@ from tesserac.check.model.scope import FLAG, HIDDEN, Binding, Lost, Pinned
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.places.assignment import assign, bind, kept_type
 from tesserac.check.places.growing_lists import written_zeros
-from tesserac.check.places.iteration import RunBounds, is_range, not_iterable, range_bounds, written_out
+from tesserac.check.places.iteration import (
+    RunBounds,
+    is_range,
+    not_iterable,
+    range_bounds,
+    refuse_reversed,
+    written_out,
+)
 from tesserac.check.places.update_calls import update_place
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.evaluation import apart
@@ -64,6 +71,7 @@ def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
     while True:
         undo = undo_of(body) if _may_rise(body, node) else None
         block = _check_for(body, node) if isinstance(node, ast.For) else _check_while(body, node)
+        _bind_unknown(body, body.flow.changed & set(body.scope.bindings), _head(node))
         if undo is None or head not in body.flow.rises.again:
             return block
         body.flow.rises.again.discard(head)
@@ -97,6 +105,9 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
     if is_block_range(body, node.iterable) and isinstance(node.target, ast.Name):
         assert isinstance(node.iterable, ast.Call)
         return _block_loop(body, node, node.target, node.iterable)
+    if refuse_reversed(body, node.iterable):
+        _bind_unknown(body, _assigned(body, (node,)), node.target.span)
+        return []
     if report_rows(body, node):
         body.error(node.iterable.span)
         _bind_unknown(body, _assigned(body, (node,)), node.target.span)

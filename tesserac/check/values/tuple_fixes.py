@@ -7,6 +7,7 @@ Enters: a value of another kind than a tensor. Leaves: a fix on the draft, where
 from __future__ import annotations
 
 from tesserac.check.model import typed
+from tesserac.check.model.message_text import type_text
 from tesserac.check.model.specs import BareTensorSpec, Storage, TensorSpec, TypeSpec
 from tesserac.check.state.body import Body
 from tesserac.diag.sink import Draft
@@ -29,6 +30,30 @@ def _suggest_part(body: Body, draft: Draft, value: typed.Expr, spec: TypeSpec) -
     if len(spec.dims) in ranks and (text.isidentifier() or text.endswith(")")):
         place = ranks.index(len(spec.dims))
         draft.replace(f"it is {len(ranks)} values: take one", value.span, f"{text}[{place}]")
+
+
+def suggest_operand(body: Body, draft: Draft, value: typed.Expr, folds: bool) -> None:
+    """For the operand of an operator. What `folds` takes all of several tensors together: each element of them by
+    itself; of a function's results one is meant."""
+    text = body.rules.text(value.span)
+    if not isinstance(value.type, TupleType) or not text:
+        return
+    tensors = [place for place, item in enumerate(value.type.items) if isinstance(item, TensorType)]
+    if folds and len(tensors) == len(value.type.items):
+        listed = text if text[:1] in "([" else f"[{text}]"
+        draft.replace("fold them one by one", value.span, f"stack({listed}), axis=0")
+    binding = body.origins.get(value) if isinstance(value, typed.Local) else None
+    given = binding is not None and binding.value is None  # what a function is called with is its caller's to say
+    if not folds and not given and tensors and (text.isidentifier() or text.endswith(")")) and text[:1] not in "([":
+        draft.replace(f"it is {len(value.type.items)} values: take one", value.span, f"{text}[{tensors[0]}]")
+
+
+def suggest_result(body: Body, draft: Draft, value: typed.Expr, spec: TypeSpec) -> None:
+    """Several values where the signature says one: the signature lacks some."""
+    if not isinstance(spec, TensorSpec) or not isinstance(value.type, TupleType) or len(value.type.items) < 2:
+        return
+    if all(isinstance(item, TensorType) for item in value.type.items):
+        draft.replace("declare it as what it is", spec.span, type_text(value.type).strip("`"))
 
 
 def suggest_array(body: Body, draft: Draft, value: typed.Expr, spec: TypeSpec | None = None) -> None:

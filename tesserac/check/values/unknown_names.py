@@ -18,7 +18,7 @@ from tesserac.base.spelling import is_one_slip
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.equivalents import by_peer_name
-from tesserac.check.names.foreign_calls import call_here, within
+from tesserac.check.names.foreign_calls import COPIES, call_here, within
 from tesserac.check.names.foreign_names import DTYPE_WORDS, MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
 from tesserac.check.names.foreign_operators import constructor_here
 from tesserac.check.names.refs import BuiltinRef, FunctionRef, OperatorRef
@@ -49,7 +49,10 @@ def tell_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None 
     while isinstance(root, ast.Attribute):
         modules.insert(0, root.name)
         root = root.value
-    if not isinstance(root, ast.Name) or root.id not in MODULES or body.binds(root.id) or body.rules.resolve(root.id):
+    if not isinstance(root, ast.Name) or body.binds(root.id):
+        return None
+    copies = (root.id, node.name) in COPIES  # `copy` is a function of the library, too
+    if not copies and (root.id not in MODULES or body.rules.resolve(root.id)):
         return None
     draft = body.sink.error(E0201, at=root.span, name=root.id)
     path = (root.id, *modules, node.name)

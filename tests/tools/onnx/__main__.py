@@ -24,10 +24,10 @@ import numpy as np
 
 import tessera
 from tesserac.modules.library import load_library
-from tests.tools.onnx import elementwise, images, layers, shapes, states
+from tests.tools.onnx import elementwise, images, layers, sequences, shapes, states
 from tests.tools.onnx.node import FORMS, Node, NotInTheLanguage, dtype_name, plain
 
-ROOMS = (elementwise, images, layers, shapes, states)
+ROOMS = (elementwise, images, layers, sequences, shapes, states)
 
 
 def cases() -> Iterator[tuple[Node, float, float]]:
@@ -61,23 +61,43 @@ def as_array(value: Any) -> Any:
 def program(node: Node) -> tuple[str, list[int]]:
     if node.op not in FORMS:
         raise NotInTheLanguage(f"no form of {node.op} is written")
-    lists = node.inputs if node.op == "SplitToSequence" else (*node.inputs, *node.results)
-    if any(isinstance(value, (list, tuple)) for value in lists):
-        raise NotInTheLanguage("sequences and optionals; the language has tuples and None")
     body = FORMS[node.op](node)
     used = sorted({int(i) for i in re.findall(r"\bx(\d+)\b", body)})
-    typed = [f"x{i}: Tensor[{', '.join([*map(str, node.inputs[i].shape), dtype_name(node.inputs[i])])}]" for i in used]
+    typed = [f"x{i}: {type_text(node.inputs[i]) if node.has(i) else NO_INPUT}" for i in used]
     lines = body if body.startswith("    ") else f"    return {body}"
     return f"def main({', '.join(typed)}):\n{lines}\n", used
+
+
+NO_INPUT = "Tensor[f32] | None = None"
+"""The type of what a case leaves out."""
+
+
+def type_text(value: Any) -> str:
+    """The type of an input; a sequence is a tuple, and one that may be there is what it is."""
+    if isinstance(value, (list, tuple)):
+        return f"({''.join(f'{type_text(item)}, ' for item in value)})"
+    if isinstance(value, bool):
+        return "bool"
+    return f"Tensor[{', '.join([*map(str, value.shape), dtype_name(value)])}]"
+
+
+def given(value: Any) -> Any:
+    """An input as a call takes it."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(given, value))
+    return value if isinstance(value, bool) else plain(value)
+
+
+def flat(found: Any) -> list[Any]:
+    """Results one by one, those in sequences too."""
+    return [one for item in found for one in flat(item)] if isinstance(found, (list, tuple)) else [found]
 
 
 def verdict(node: Node, rtol: float, atol: float) -> str:
     """Nothing where the results are ONNX's."""
     text, used = program(node)
-    found: Any = tessera.compile(text).main(*(plain(node.inputs[i]) for i in used))
-    found = found if isinstance(found, tuple) else (found,)
-    results = [result for result, name in zip(node.results, [o for o in node.outputs if o], strict=True)]
-    wanted = [one for result in results for one in (result if isinstance(result, list) else [result])]
+    found = flat(tessera.compile(text).main(*(given(node.inputs[i]) for i in used if node.has(i))))
+    wanted = flat(node.results)
     if len(found) != len(wanted):
         return f"{len(found)} results, not {len(wanted)}"
     for ours, theirs in zip(found, wanted, strict=True):

@@ -9,7 +9,7 @@ from tests.tools.onnx.node import CODES, DTYPES, Node, NotInTheLanguage, called,
 UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
     "Atanh": "atanh", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
-    "HardSwish": "hardswish", "Identity": "copy", "IsNaN": "isnan", "Log": "log", "Mish": "mish", "Neg": "neg",
+    "HardSwish": "hardswish", "IsNaN": "isnan", "Log": "log", "Mish": "mish", "Neg": "neg",
     "Not": "logical_not", "Reciprocal": "reciprocal", "Relu": "relu", "Round": "rint", "Sigmoid": "sigmoid",
     "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus", "Softsign": "softsign", "Sqrt": "sqrt",
     "Tan": "tan", "Tanh": "tanh", "Det": "det", "BitwiseNot": "bitwise_not", "NonZero": "nonzero",

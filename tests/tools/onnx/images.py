@@ -64,10 +64,41 @@ def affine_grid(n: Node) -> str:
     return called("affine_grid", "x0", tuple(n.value(1)), align_corners=bool(n.attr("align_corners", 0)))
 
 
+def _largest_of_weighted(n: Node) -> str:
+    """The largest of neighbours times their weights; `roi_align` has the largest of what is between them."""
+    (rois, _), (_, c, h, w) = n.shape(1), n.shape()
+    rows, cols, each = n.attr("output_height", 1), n.attr("output_width", 1), n.attr("sampling_ratio", 0)
+    half = n.attr("coordinate_transformation_mode", b"half_pixel") == b"half_pixel"
+    length = "({})" if half else "maximum({}, 1.0)"
+    lines = [f"    r = x1 * {n.attr('spatial_scale', 1.0)} - {0.5 if half else 0.0}", "    image = x0[x2]"]
+    for v, first, count, size in (("v", 1, rows, h), ("u", 0, cols, w)):
+        span = length.format(f"r[:, {first + 2}] - r[:, {first}]")
+        lines += [
+            f"    step = (cast(arange({count * each}), f32) + 0.5)[None, :] / {count * each}.0",
+            f"    {v} = r[:, {first}, None] + step * ({span})[:, None]",
+            f"    seen_{v} = ({v} >= -1.0) & ({v} <= {size}.0)",
+            f"    {v} = clip({v}, 0.0, {size - 1}.0)",
+            f"    {v}0 = floor({v})",
+            f"    {v}1 = minimum({v}0 + 1.0, {size - 1}.0)",
+        ]
+    lines += [f"    best = full(({rois}, {c}, {rows * each * cols * each}), -INF)"]
+    for y, x in (("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")):
+        weights = [f"({v} - {v}0)" if k == "1" else f"(1.0 - ({v} - {v}0))" for v, k in (("v", y), ("u", x))]
+        lines += [
+            f"    at = cast(v{y}[:, :, None] * {w}.0 + u{x}[:, None, :], i64).reshape({rois}, 1, -1)",
+            f"    weight = {weights[0]}[:, :, None] * {weights[1]}[:, None, :]",
+            "    weight = where(seen_v[:, :, None] & seen_u[:, None, :], weight, 0.0)",
+            f"    there = take_along_axis(image.reshape({rois}, {c}, {h * w}), expand(at, best.shape), axis=2)",
+            f"    best = maximum(best, there * weight.reshape({rois}, 1, -1))",
+        ]
+    bins = f"best.reshape({rois}, {c}, {rows}, {each}, {cols}, {each})"
+    return "\n".join([*lines, f"    return max({bins}, axis=(3, 5))"])
+
+
 @form("RoiAlign")
 def roi_align(n: Node) -> str:
     if n.attr("mode", b"avg") == b"max":
-        raise NotInTheLanguage("the largest of weighted neighbours; ours is the largest of what is between them")
+        return _largest_of_weighted(n)
     aligned = n.attr("coordinate_transformation_mode", b"half_pixel") == b"half_pixel"
     return called(
         "roi_align", "x0", "x1", (n.attr("output_height", 1), n.attr("output_width", 1)),
@@ -110,11 +141,6 @@ def window(n: Node) -> str:
     name = {"BlackmanWindow": "blackman_window", "HammingWindow": "hamming_window", "HannWindow": "hann_window"}[n.op]
     exact = {"alpha": 25.0 / 46.0, "beta": 1.0 - 25.0 / 46.0} if n.op == "HammingWindow" else {}
     return called(name, int(n.value(0)), periodic=bool(n.attr("periodic", 1)), **exact)
-
-
-@form("MelWeightMatrix")
-def mel(n: Node) -> str:
-    raise NotInTheLanguage("mel bands between whole bins; mel_filters has triangles between frequencies")
 
 
 @form("DFT")
@@ -257,11 +283,7 @@ def bernoulli(n: Node) -> str:
 NOT_TENSORS = {
     "text": ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer", "LabelEncoder"),
     "files of images": ("ImageDecoder",),
-    "sequences and optionals; the language has tuples and None": (
-        "OptionalGetElement", "OptionalHasElement", "SequenceInsert", "SequenceMap",
-    ),
-    "trees of decisions": ("TreeEnsemble",),
-}  # fmt: skip
+}
 
 
 def _refused(reason: str, *ops: str) -> None:

