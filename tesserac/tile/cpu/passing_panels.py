@@ -110,9 +110,15 @@ def _bring(ctx: Context, source: Loaded, micro: Micro, rows: Value, finished: Fi
     at = (*source.at[:-1], part)
     block = Loaded(source.type, source.memory, at, (terms, part), source.version)
     pack(ctx, block, memory, (zero, first), (terms.extent, rest), columns.extent, micro.columns, transposed=False)
-    size = ctx.dim(memref_type(source.memory).dims[-2])
-    more = ctx.index("sub", size, ctx.index("add", terms.start, terms.extent))
-    return Brought(memory, source, first, more)
+    return Brought(memory, source, first, _more(ctx, source, terms))
+
+
+def _more(ctx: Context, source: Loaded, terms: Axis) -> Value:
+    """How many terms follow those of a block; behind the last one of a product lie those of the next, if there are
+    several."""
+    *leads, size, _ = memref_type(source.memory).dims
+    behind = ctx.index("sub", ctx.dim(size), ctx.index("add", terms.start, terms.extent))
+    return ctx.dim(1) if leads else behind
 
 
 def _rows_of(ctx: Context, dot: Op) -> Loaded:
