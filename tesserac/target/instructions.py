@@ -210,10 +210,11 @@ class Builder:
         """The addresses of elements behind `base`, one for each lane."""
         return self.pure(vector(base.type, places.type.lanes), f"getelementptr {element}, {base}, {places}")
 
-    def load(self, type_: LType, address: Value, align: int, attributes: str = "") -> Value:
-        """`attributes` is metadata behind the alignment, such as `!invariant.load !0`."""
-        tail = f", {attributes}" if attributes else ""
-        return self.define(type_, f"load {type_}, {address}, align {align}{tail}")
+    def load(self, type_: LType, address: Value, align: int, attributes: str = "", in_order: bool = False) -> Value:
+        """`attributes` is metadata behind the alignment, such as `!invariant.load !0`. Loads `in_order` stay in the
+        order in which they are written."""
+        tail, kind = f", {attributes}" if attributes else "", "load volatile" if in_order else "load"
+        return self.define(type_, f"{kind} {type_}, {address}, align {align}{tail}")
 
     def store(self, value: Value, address: Value, align: int) -> None:
         self.line(f"store {value}, {address}, align {align}")

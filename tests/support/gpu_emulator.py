@@ -85,6 +85,7 @@ def translated(text: str) -> str:
     text = text.replace("(, i32 %emu_tid", "(i32 %emu_tid")
     text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.tid.x()", "add i32 %emu_tid, 0")
     text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()", "add i32 %emu_block, 0")
+    text = text.replace("call i32 @llvm.nvvm.read.ptx.sreg.ctaid.z()", "add i32 0, 0")
     barrier = "call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
     text = text.replace(barrier, "call void @emu_barrier(i32 %emu_tid)")
     warp_barrier = "call void @llvm.nvvm.bar.warp.sync(i32 -1)"

@@ -91,6 +91,13 @@ class Ring:
     type: StagesType
 
 
+class Beside:
+    """Registers that a loop carries beside what its operation says."""
+
+    def __init__(self, values: Sequence[Value]) -> None:
+        self.values = list(values)
+
+
 class Context:
     """One kernel under construction."""
 
@@ -113,6 +120,8 @@ class Context:
         self.flags: dict[IRValue, Value] = {}
         self.arriving: list[Callable[[], None]] = []
         """What makes fragments of what was asked for, when the first of them is read: until then more is asked for."""
+        self.late: dict[Op, Beside] = {}
+        """The factors of the last term of a product, which the next round of its loop multiplies."""
         self.shared: dict[IRValue, Value] = {}
         """Where each allocation of shared memory begins."""
         self._coordinates: dict[Layout, dict[int, Value]] = {}

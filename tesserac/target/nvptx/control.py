@@ -13,7 +13,7 @@ from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
 from tesserac.target.dims import INDEX_OPS
 from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, const_i64, const_int, vector
-from tesserac.target.nvptx.context import Axis, Context, register_type
+from tesserac.target.nvptx.context import Axis, Beside, Context, register_type
 from tesserac.target.nvptx.rooms import Room
 from tesserac.tile.gpu.matrix import WARPGROUP, MatrixUnit
 from tesserac.tile.gpu.types import FragmentType
@@ -88,21 +88,28 @@ def assign(ctx: Context, values: Sequence[IRValue], flat: Sequence[Value]) -> No
     assert not rest
 
 
-def emit_for(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
+def emit_for(ctx: Context, op: Op, emit_block: EmitBlock, beside: Beside | None = None) -> None:
     """Numbers of 16 bits travel in pairs, as products read them."""
+    beside = beside or Beside(())
     low, high, *inits = op.operands
     types = [value.type for value in flatten(ctx, inits)]
 
+    def taken(carried: list[Value]) -> list[Value]:
+        """Without those beside, which lie behind the others."""
+        own = len(carried) - len(beside.values)
+        beside.values = carried[own:]
+        return unpaired(ctx, carried[:own], types)
+
     def body(index: Value, carried: list[Value]) -> list[Value]:
         ctx.indices[op.body.args[0]] = index
-        assign(ctx, op.body.args[1:], unpaired(ctx, carried, types))
-        return paired(ctx, flatten(ctx, emit_block(ctx, op.body)))
+        assign(ctx, op.body.args[1:], taken(carried))
+        return [*paired(ctx, flatten(ctx, emit_block(ctx, op.body))), *beside.values]
 
     step = const_i64(integer(op, "step"))
-    start = paired(ctx, flatten(ctx, inits))
+    start = [*paired(ctx, flatten(ctx, inits)), *beside.values]
     first = _unknown(ctx, ctx.indices[low]) if _is_short(op) else ctx.indices[low]
     results = flow.for_loop(ctx.b, first, ctx.indices[high], step, start, body)
-    assign(ctx, op.results, unpaired(ctx, results, types))
+    assign(ctx, op.results, taken(results))
 
 
 def _is_short(op: Op) -> bool:

@@ -27,6 +27,9 @@ WARP = 32
 
 ASYNC_BYTES = (4, 8)
 """Sizes of elements that can be copied asynchronously one by one."""
+TURNED_RUN = 8
+"""Neighbours in memory that lanes side by side write into rows of their own: a sector of words. Four columns of such
+runs lie in all banks."""
 BARRIER_BYTES = 8
 
 
@@ -44,11 +47,12 @@ def emit_copy(ctx: Context, op: Op) -> None:
     destination = stage_pointer(ctx, target, ctx.indices[slot])
     copy = _Copy(ctx, place, target, destination)
     some = all_of(ctx, [b.icmp("slt", axis.start, axis.stop) for axis in place.axes])
+    inside = all_of(ctx, place.inside())
     if place.strides[1].number != 1:
-        flow.if_then(b, some, copy.elements)
+        turn = lambda: either(ctx, inside, lambda: copy.turned(cut=False), lambda: copy.turned(cut=True))  # noqa: E731
+        flow.if_then(b, some, turn if copy.can_turn else copy.elements)
         return
     aligned = all_of(ctx, place.aligned(CHUNK_BYTES // place.bytes))
-    inside = all_of(ctx, place.inside())
 
     def chunks() -> None:
         either(ctx, inside, lambda: copy.chunks(cut=False), lambda: copy.chunks(cut=True))
@@ -133,6 +137,39 @@ class _Copy:
         below = b.icmp("slt", b.add(rows.start, b.cast("zext", row, I64)), rows.stop)
         count = b.sub(columns.stop, b.add(columns.start, b.cast("zext", column, I64)))
         return b.select(below, b.maximum_int(count, const_i64(0)), const_i64(0))
+
+    @property
+    def can_turn(self) -> bool:
+        """Whether columns are contiguous in memory, of elements that can be copied one by one, in whole runs."""
+        rows, columns = self.layout.shape
+        whole = rows % TURNED_RUN == 0 and columns % (self.ctx.threads // TURNED_RUN) == 0
+        return self.place.strides[0].number == 1 and self.place.bytes in ASYNC_BYTES and whole
+
+    def turned(self, cut: bool) -> None:
+        """Each thread copies an element at a time; neighbouring threads a run down a column, then the next column."""
+        b, (rows, columns), side = self.b, self.layout.shape, self.ctx.threads // TURNED_RUN
+        row = b.binary("and", self.ctx.thread, const_int(I32, TURNED_RUN - 1))
+        column = b.binary("lshr", self.ctx.thread, const_int(I32, TURNED_RUN.bit_length() - 1))
+        target = b.gep(I8, self.destination, b.cast("zext", shared_offset(self.ctx, self.layout, row, column), I64))
+        source = self.source(row, column)
+        for left in range(0, columns, side):
+            for down in range(0, rows, TURNED_RUN):
+                place = b.gep(I8, target, down * self.layout.row_bytes + left * self.layout.element)
+                steps = b.add(b.mul(const_i64(left), self.place.strides[1]), const_i64(down))
+                room = (row, down, column, left) if cut else None
+                self.word(b.gep(self.place.element, source, steps), place, room)
+
+    def word(self, source: Value, target: Value, room: tuple[Value, int, Value, int] | None) -> None:
+        """One element, or a zero where there is none."""
+        b, name = self.b, f"llvm.nvvm.cp.async.ca.shared.global.{self.place.bytes}"
+        if room is None:
+            b.intrinsic(name, VOID, [target, source])
+            return
+        row, down, column, left = room
+        here = [b.add(place, const_int(I32, step)) for place, step in ((row, down), (column, left))]
+        exists = b.icmp("sgt", self.left(here[0], here[1]), const_i64(0))
+        amount = b.select(exists, const_int(I32, self.place.bytes), const_int(I32, 0))
+        b.intrinsic(f"{name}.s", VOID, [target, b.select(exists, source, self.place.memory.pointer), amount])
 
     def elements(self) -> None:
         """One element at a time, threads side by side along rows, or down columns where those are contiguous."""

@@ -35,6 +35,7 @@ from tesserac.target.nvptx import (
     row_copies,
     scans,
     sorts,
+    turned,
     wide_scans,
     words,
 )  # fmt: skip
@@ -322,7 +323,7 @@ def _emit_op(ctx: Context, op: Op) -> None:
 
 
 _STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
-    "gpu.for": control.emit_for,
+    "gpu.for": turned.emit_for,
     "gpu.tree": control.emit_tree,
     "gpu.running": control.emit_running,
     "gpu.unless": control.emit_unless,
@@ -389,7 +390,7 @@ _EMIT: dict[str, Emit] = {
     "gpu.next": copies.emit_next,
     "gpu.await": copies.emit_await,
     "gpu.tensor_copy": copies.emit_tensor_copy,
-    "gpu.multiply": products.emit_multiply,
+    "gpu.multiply": turned.emit_multiply,
     "gpu.no_product": lambda ctx, op: None,
     "gpu.add_columns": products.emit_add_columns,
     "gpu.wait_mma": products.emit_wait_mma,

@@ -36,17 +36,22 @@ from tesserac.types.dtype import TF32, DType
 
 
 def emit_multiply(ctx: Context, op: Op) -> None:
-    a, a_slot, b, b_slot, acc = op.operands
-    left, right = ctx.rings[a], ctx.rings[b]
-    skipped = right.type.layout.offset(0, first_column(op))
-    columns = ctx.b.gep(I8, stage_pointer(ctx, right, ctx.indices[b_slot]), skipped)
-    product = Product(ctx, fragment(acc), left, right, stage_pointer(ctx, left, ctx.indices[a_slot]), columns)
+    product, acc = staged_product(ctx, op), op.operands[-1]
     unit, values = matrix_unit_of(op), ctx.fragments[acc]
     rules = {FMA: _fma, MMA: multiply_staged}
     if unit.name in rules:
         ctx.fragments[op.results[0]] = rules[unit.name](product, values)
     else:
         ctx.fragments[op.results[0]] = _wgmma(product, values, _starts_at_zero(acc))
+
+
+def staged_product(ctx: Context, op: Op) -> Product:
+    """A `gpu.multiply` as a thread sees it."""
+    a, a_slot, b, b_slot, acc = op.operands
+    left, right = ctx.rings[a], ctx.rings[b]
+    skipped = right.type.layout.offset(0, first_column(op))
+    columns = ctx.b.gep(I8, stage_pointer(ctx, right, ctx.indices[b_slot]), skipped)
+    return Product(ctx, fragment(acc), left, right, stage_pointer(ctx, left, ctx.indices[a_slot]), columns)
 
 
 def emit_add_columns(ctx: Context, op: Op) -> None:
@@ -118,8 +123,9 @@ def _fma(product: Product, acc: list[Value]) -> list[Value]:
     ctx, a, b = product.ctx, product.a.type.layout, product.b.type.layout
     mine = ctx.coordinates(product.acc.layout)
     row, column = mine.get(0, const_i64(0)), mine.get(1, const_i64(0))
+    row_bytes = a.element if a.transposed else a.row_bytes
     column_bytes = b.row_bytes if b.transposed else b.element
-    left = ctx.b.gep(I8, product.a_pointer, ctx.b.mul(row, const_i64(a.row_bytes)))
+    left = ctx.b.gep(I8, product.a_pointer, ctx.b.mul(row, const_i64(row_bytes)))
     right = ctx.b.gep(I8, product.b_pointer, ctx.b.mul(column, const_i64(column_bytes)))
     turn = _terms_of_a_turn(product, len(acc))
     if turn == product.terms:
@@ -163,25 +169,25 @@ def _fma_terms(product: Product, a_base: Value, b_base: Value, count: int, acc: 
     rows, columns = product.steps(0), product.steps(1)
     read = _columns if product.b.type.layout.transposed else _rows
     for k in range(0, count, width):
-        vectors = {r: _vector(ctx, a_base, product.a.type.layout, r, k, element, width) for r in rows}
-        left = {r: [_term(ctx, v, dtype, accum) for v in lanes] for r, lanes in vectors.items()}
+        vectors = {r: read_vector(ctx, a_base, product.a.type.layout, r, k, element, width) for r in rows}
+        left = {r: [factor(ctx, v, dtype, accum) for v in lanes] for r, lanes in vectors.items()}
         terms = read(ctx, b_base, product.b.type.layout, k, columns, element, width)
         for term, narrow in enumerate(terms):
-            right = {c: _term(ctx, v, dtype, accum) for c, v in narrow.items()}
+            right = {c: factor(ctx, v, dtype, accum) for c, v in narrow.items()}
             for r in rows:
                 for c in columns:
                     place = product.acc.layout.register_at({0: r, 1: c})
-                    values[place] = _multiply_add(ctx, left[r][term], right[c], values[place])
+                    values[place] = multiply_add(ctx, left[r][term], right[c], values[place])
     return values
 
 
-def _term(ctx: Context, stored: Value, dtype: DType, accum: DType) -> Value:
+def factor(ctx: Context, stored: Value, dtype: DType, accum: DType) -> Value:
     """An element of shared memory as a factor: tf32 is what products make of an f32."""
     value = convert(ctx.b, to_register(ctx, stored, dtype), dtype, accum)
     return shorten_to_tf32(ctx.b, value) if dtype == TF32 else value
 
 
-def _multiply_add(ctx: Context, a: Value, b: Value, total: Value) -> Value:
+def multiply_add(ctx: Context, a: Value, b: Value, total: Value) -> Value:
     """Whole numbers wrap: there is nothing to round between the two."""
     return ctx.b.fma(a, b, total) if total.type.is_float else ctx.b.add(ctx.b.mul(a, b), total)
 
@@ -190,11 +196,18 @@ def _add(ctx: Context, total: Value, term: Value) -> Value:
     return ctx.b.fadd(total, term) if total.type.is_float else ctx.b.add(total, term)
 
 
-def _vector(
-    ctx: Context, base: Value, layout: SharedLayout, row: int, column: int, element: LType, width: int
+def read_vector(
+    ctx: Context,
+    base: Value,
+    layout: SharedLayout,
+    row: int,
+    column: int,
+    element: LType,
+    width: int,
+    in_order: bool = False,
 ) -> list[Value]:
     address = ctx.b.gep(I8, base, layout.offset(row, column))
-    loaded = ctx.b.load(vector(element, width), address, width * element.bits // 8)
+    loaded = ctx.b.load(vector(element, width), address, width * element.bits // 8, in_order=in_order)
     return [ctx.b.extract(loaded, i) for i in range(width)]
 
 
@@ -206,7 +219,7 @@ def _rows(
         found: dict[int, Value] = {}
         for c in columns:
             if c % width == 0:
-                lanes = _vector(ctx, base, layout, term, c, element, width)
+                lanes = read_vector(ctx, base, layout, term, c, element, width)
                 found.update({c + i: lane for i, lane in enumerate(lanes)})
         yield found
 
@@ -215,7 +228,7 @@ def _columns(
     ctx: Context, base: Value, layout: SharedLayout, k: int, columns: list[int], element: LType, width: int
 ) -> Iterator[dict[int, Value]]:
     """The same where columns of B lie in rows: a vector of terms of each."""
-    vectors = {c: _vector(ctx, base, layout, k, c, element, width) for c in columns}
+    vectors = {c: read_vector(ctx, base, layout, k, c, element, width) for c in columns}
     for term in range(width):
         yield {c: lanes[term] for c, lanes in vectors.items()}
 
@@ -241,8 +254,8 @@ def _sum_stage(ctx: Context, op: Op) -> None:
     base = ctx.b.gep(I8, ring.pointer, ctx.b.mul(row, const_i64(layout.row_bytes)))
     for place, offset in enumerate(ty.layout.offsets):
         for k in range(0, layout.shape[1], width):
-            for term in _vector(ctx, base, layout, offset.get(0, 0), k, element, width):
-                totals[place] = _add(ctx, totals[place], _term(ctx, term, dtype, ty.dtype))
+            for term in read_vector(ctx, base, layout, offset.get(0, 0), k, element, width):
+                totals[place] = _add(ctx, totals[place], factor(ctx, term, dtype, ty.dtype))
     ctx.fragments[op.result] = totals
 
 

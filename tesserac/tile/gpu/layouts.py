@@ -14,6 +14,7 @@ converted. Loaded operands of products stay tiles: they live in stages, as `oper
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
@@ -49,7 +50,14 @@ from tesserac.tile.gpu.layout import (
     row_reduction,
     shared_reduction,
 )
-from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, matrix_unit, operand_layout
+from tesserac.tile.gpu.matrix import (
+    FMA,
+    MatrixUnit,
+    accumulator_layout,
+    is_turned,
+    matrix_unit,
+    operand_layout,
+)
 from tesserac.tile.gpu.pairs import PAIRS
 from tesserac.tile.gpu.row_copies import held_rows_layout, is_staged_gather, staged_places, staged_rows
 from tesserac.tile.gpu.shared import SharedLayout
@@ -272,7 +280,29 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
 
 def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
     """What multiplies: the unit of the variant where it takes these numbers."""
-    return matrix_unit(variant.unit if is_narrow(dot) else FMA, tile_type(dot.operands[0]).dtype, variant.warps)
+    dtype, (rows, columns) = tile_type(dot.operands[0]).dtype, tile_type(dot.result).shape
+    unit = matrix_unit(variant.unit if is_narrow(dot) else FMA, dtype, variant.warps)
+    turned = is_turned(unit, (rows, columns), dtype) and not variant.share and _are_turned(dot)
+    return replace(unit, turned=True) if turned else unit
+
+
+def _are_turned(dot: Op) -> bool:
+    """Whether copies can turn both operands: those of the only product of a kernel, dense in one dim."""
+    return _is_alone(dot) and all(_is_dense(value.defining_op) for value in dot.operands[:2])
+
+
+def _is_alone(dot: Op) -> bool:
+    kernel = dot.parent.parent_op if dot.parent is not None else None
+    while kernel is not None and kernel.name != "tile.kernel":
+        kernel = kernel.parent.parent_op if kernel.parent is not None else None
+    return kernel is not None and sum(op.name == "tile.dot" for op in kernel.walk()) == 1
+
+
+def _is_dense(load: Op | None) -> bool:
+    if load is None or load.name != "tile.load":
+        return False
+    strides = _block_strides(load)
+    return len(strides) == 2 and ONE in strides
 
 
 def takes_every_second(op: Op) -> bool:
@@ -280,21 +310,22 @@ def takes_every_second(op: Op) -> bool:
     vectors, and lanes that hold one each reach whole lines of memory."""
     if op.name not in ("tile.load", "tile.store"):
         return False
-    first = 1 if op.name == "tile.store" else 0
-    mem, at = memref_type(op.operands[first]), op.operands[first + 1 :]
-    strides = [stride for stride, v in zip(mem.strides, at, strict=True) if isinstance(v.type, AxisType)]
-    return strides[-1:] == [TWO]
+    return _block_strides(op)[-1:] == [TWO]
 
 
 def lies_across(move: Op) -> bool:
     """Whether the columns of a loaded or stored block are side by side in memory, and its rows are not."""
     if move.name == "tile.gather":
         return is_staged_gather(move) and staged_rows(move).lies_across
-    first = 1 if move.name == "tile.store" else 0
-    mem = memref_type(move.operands[first])
-    at = move.operands[first + 1 :]
-    strides = [stride for stride, v in zip(mem.strides, at, strict=True) if isinstance(v.type, AxisType)]
+    strides = _block_strides(move)
     return len(strides) == 2 and strides[0] == ONE and strides[1] != ONE
+
+
+def _block_strides(move: Op) -> list[Dim]:
+    """Those of a loaded or stored block."""
+    first = 1 if move.name == "tile.store" else 0
+    mem, at = memref_type(move.operands[first]), move.operands[first + 1 :]
+    return [stride for stride, v in zip(mem.strides, at, strict=True) if isinstance(v.type, AxisType)]
 
 
 def _relations(op: Op) -> Iterator[Relation]:
@@ -432,8 +463,8 @@ class _Conversion:
     def staged_layout(self, load: Op) -> SharedLayout:
         ((dot, position),) = load.result.uses
         ty, unit = tile_type(load.result), dot_unit(dot, self.variant)
-        # A thread of the fma unit reads vectors of terms of the left operand, so those lie in rows.
-        transposed = lies_across(load) and (position == 1 or unit.name != FMA)
+        # Else a thread of the fma unit reads vectors of terms of the left operand, so those lie in rows.
+        transposed = lies_across(load) and (position == 1 or unit.turned or unit.name != FMA)
         return operand_layout(unit, (ty.shape[0], ty.shape[1]), ty.dtype, position, transposed)
 
     def type(self, value: Value) -> Type:
