@@ -51,6 +51,8 @@ BARRIER_BYTES = 1024
 UNIFORM_WARPS, LEAST_SUMS = 8, 256
 """Warps of a program without groups of them, and sums that a warp has at least: with fewer, its threads read almost as
 many factors as they multiply."""
+MANY_SUMS = 2048
+"""Sums of words of a warp with which it reads few factors for each, where there are others beside it."""
 WARPGROUP = 4
 STRIP, STRIP_COLUMNS = "strip", 48
 """The attribute of a launch whose programs finish so many columns before they begin the next ones, and how many these
@@ -228,7 +230,8 @@ def problem_of(launch: Op, machine: Machine) -> Problem:
     run = launch.attrs.get(WHOLE_DIGITS)
     assert run is None or isinstance(run, int)
     stays = _left_stays(launch, laid_out, machine)
-    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes, known, run, stays)
+    dense = not machine.packs_operands and _is_dense(launch)
+    return Problem(lead, m, n, k, *product_types(contract), laid_out, by_bytes, known, run, stays, dense)
 
 
 def _left_stays(launch: Op, laid_out: bool, machine: Machine) -> bool:
@@ -277,6 +280,18 @@ def has_dense_terms(launch: Op) -> bool:
     )  # fmt: skip
 
 
+def _is_dense(launch: Op) -> bool:
+    """Whether both operands of the only product of a launch have neighbours in memory in one of their dims."""
+    contract, *others = computing(launch)
+    reaches = [read_reach(launch, contract, position) for position in (0, 1)]
+    *_, rows, columns, terms = range(len(launch_space(launch)))
+    return not any(op.name == "form.contract" for op in others) and all(
+        reach is not None and not reach.panels and not reach.digits
+        and ONE in (reach.strides[terms], reach.strides[own])
+        for reach, own in zip(reaches, (rows, columns), strict=True)
+    )  # fmt: skip
+
+
 def product_types(contract: Op) -> tuple[DType, DType]:
     """The type of the left operand, and the one that its products are summed in."""
     ty, accum = tensor_type(contract.operands[0]), attr(contract, "accum", DType)
@@ -316,8 +331,16 @@ def _stage_gpu(launch: Op, problem: Problem, block: Block, machine: Machine) -> 
         bind(launch, WARPGROUP * (block.rows // 64 + 1), "producer_consumer")
         because(launch, "one group of warps feeds the matrix unit")
     else:
-        bind(launch, min(UNIFORM_WARPS, block.rows * block.columns // LEAST_SUMS), "uniform")
+        bind(launch, _uniform_warps(block, problem), "uniform")
     because(launch, f"{depth} copies of {copy} bytes in flight")
+
+
+def _uniform_warps(block: Block, problem: Problem) -> int:
+    """Threads that multiply by themselves have as many sums of words as let them read little for each, if so there are
+    several warps."""
+    sums = block.rows * block.columns
+    many = sums // MANY_SUMS if problem.in_words else 0
+    return min(UNIFORM_WARPS, many if many > 1 else sums // LEAST_SUMS)
 
 
 def schedule_pack(launch: Op) -> None:

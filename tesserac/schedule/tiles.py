@@ -35,7 +35,8 @@ class Problem:
     """Nominal sizes of a product; `leads` is the number of products, `dtype` that of the operands, `laid_out` says that
     the right one is in panels already, `by_bytes` that matrix units of 8-bit numbers multiply, `known` that all sizes
     are, and that tensor copies take both operands. A block of terms divides `run`, where there is one. `left_stays`: a
-    panel of the left operand stays in the first cache while panels of the right one pass."""
+    panel of the left operand stays in the first cache while panels of the right one pass. `dense`: neighbours in one
+    dim of each operand are neighbours in memory."""
 
     leads: int
     rows: int
@@ -48,6 +49,12 @@ class Problem:
     known: bool = False
     run: int | None = None
     left_stays: bool = False
+    dense: bool = False
+
+    @property
+    def in_words(self) -> bool:
+        """Whether threads of a GPU multiply words that copies can turn: see Note [Banks of registers]."""
+        return self.dense and element_bytes(self.dtype) == WORD_BYTES
 
     @property
     def narrow(self) -> bool:
@@ -103,8 +110,11 @@ BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
 WARP_BYTE_BLOCKS = ((128, 64, 128), (64, 64, 128))
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16), (16, 32, 64))
 """Of f32, the last where larger ones would leave multiprocessors idle: a chain of terms is never split."""
+WIDEST_BLOCK = (128, 256, 16)
+"""Of words that copies turn: the operands of fewer programs then pass."""
 KNOWN_WIDE_BLOCKS = ((128, 128, 32), *WIDE_BLOCKS[1:])
 """Of f32, where all sizes are known: half as many barriers. With the tree over segments beside it there is no gain."""
+WORD_BYTES = 4
 BLOCK_NAMES = ("m", "n", "k")
 BUSY = 3
 """Quarters of the multiprocessors that should have a program."""
@@ -164,6 +174,8 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
     by_bytes = BYTE_BLOCKS if machine.has_async_matrix_unit else WARP_BYTE_BLOCKS
     deep = problem.known and problem.dtype == F32 and problem.terms <= CONTRACTION.length
     shapes = by_bytes if problem.by_bytes else narrow if problem.narrow else KNOWN_WIDE_BLOCKS if deep else WIDE_BLOCKS
+    if problem.in_words:
+        shapes = ((*WIDEST_BLOCK[:2], shapes[0][2]), *shapes)
     able = _within_runs([Block(*shape) for shape in shapes], problem)
     if len(able) < len(shapes) and problem.narrow and machine.has_async_matrix_unit:
         able += [Block(*shape) for shape in ASKED_BLOCKS]
