@@ -132,8 +132,9 @@ class Driver:
             elif name not in NEWER:
                 raise Unavailable(f"the driver has no `{name}`: it is older than CUDA 12.0")
         self._push, self._pop = self._functions[PUSH], self._functions[POP]
-        self._popped = c_uint64()
-        self._popped_at = ctypes.addressof(self._popped)
+        self._is_capturing = self._functions["cuStreamIsCapturing"]
+        self._popped, self._capturing = c_uint64(), c_int()
+        self._popped_at, self._capturing_at = ctypes.addressof(self._popped), ctypes.addressof(self._capturing)
 
     def address(self, name: str) -> int:
         """Where a function begins, for compiled code that calls it."""
@@ -334,6 +335,11 @@ class Driver:
     def is_recorded(self, stream: int) -> bool:
         """Whether what is started on a stream becomes a graph."""
         return self._handle_after("cuStreamIsCapturing", stream) != 0
+
+    def is_known_recorded(self, stream: int) -> bool | None:
+        """The same where any context may be current, or none; None where the driver does not tell it so. Needs the lock
+        of the device: every call on a stream of its own asks."""
+        return None if self._is_capturing(stream, self._capturing_at) else self._capturing.value != 0
 
     def recording(self, stream: int) -> tuple[int, int]:
         """The number and the graph of the recording that a stream is part of."""

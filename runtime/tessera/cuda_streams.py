@@ -76,6 +76,8 @@ def call_stream(gpu: Gpu, values: Iterable[object]) -> int:
 
 def library_stream(gpu: Gpu, library: str) -> int | None:
     """The current stream of a library on a device; None where it has none."""
+    if _raw and library == "torch":
+        return _raw[0](gpu.index)
     module = sys.modules.get(library) if library in LIBRARIES else None
     if module is None:
         return None

@@ -19,6 +19,7 @@ from tessera.gpu_memory import Block
 from tessera.operator import Operator
 from tessera.programs import FunctionValue
 from tessera.scaled import Scaled
+from tessera.streams import Event
 from tessera.structs import StructValue
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ SMALL_COPY = 1 << 16
 class DeviceArray:
     """A contiguous array on a GPU. `stream` is where it was written last; others wait for it before they read."""
 
-    __slots__ = ("__weakref__", "address", "check", "dtype", "form", "gpu", "is_readonly", "owner", "shape", "stream")
+    __slots__ = (
+        "__weakref__", "address", "check", "dtype", "form", "gpu", "is_readonly", "is_there", "owner", "shape", "stream",
+        "written",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -66,6 +70,10 @@ class DeviceArray:
         """The number of all that says which code a call with it means."""
         self.check: Check | None = None
         """What is to be looked at before anybody sees it."""
+        self.written: Event | None = None
+        """Behind what writes it, where another stream has waited for that."""
+        self.is_there = False
+        """Whether that has passed, so that no stream need wait."""
 
     @property
     def device(self) -> str:
@@ -172,14 +180,38 @@ class DeviceArray:
         """From now on what is started on a stream sees the array as it was written."""
         if stream == self.stream:
             return
-        with self.gpu.lock, self.gpu.entered():
+        with self.gpu.lock:
             recordings = self.gpu.recordings
             if recordings.is_recorded(stream):
-                recordings.of(stream).reads(self)
+                with self.gpu.entered():
+                    recordings.of(stream).reads(self)
                 return
-            recordings.order(self.stream, stream)
+            if not self._is_written():
+                self._order_before(stream)
         if isinstance(self.owner, Block):
             self.owner.used_on(stream)
+
+    def written_on(self, stream: int) -> None:
+        """Its elements are now those that are written on a stream."""
+        self.stream, self.written, self.is_there = stream, None, False
+
+    def _is_written(self) -> bool:
+        """Whether the device is known to have written it. What others know the address of they may write again."""
+        if self.written is not None and not self.is_there and self.written.done():
+            self.is_there, self.written = True, None
+        return self.is_there
+
+    def _order_before(self, stream: int) -> None:
+        """The event stays, so that later calls need not wait once it has passed."""
+        with self.gpu.entered() as driver:
+            if self.stream < cuda_streams.DEFAULT:
+                self.gpu.recordings.order(self.stream, stream)
+                return
+            event = Event(self.gpu)
+            event.record_on(driver, self.stream)
+            event.wait_on(driver, stream)
+        if isinstance(self.owner, Block) and not self.owner.is_shared:
+            self.written = event
 
     def settle(self) -> None:
         """Waits until it is known that all indices were in range where it comes from; raises where they were not."""
@@ -194,6 +226,7 @@ class DeviceArray:
         self.settle()
         if isinstance(self.owner, Block):
             self.owner.is_shared = True
+        self.written, self.is_there = None, False
 
     def __repr__(self) -> str:
         return f"<{self.dtype} {self.shape} on {self.device}>"

@@ -14,10 +14,10 @@ import math
 import sys
 from ctypes import c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tessera import cuda_streams
-from tessera.device_array import DeviceArray
+from tessera.device_array import DeviceArray, form_number
 from tessera.devices import Gpu, gpu
 from tessera.dtypes import is_narrow, numpy_dtype
 from tessera.errors import WRONG_DTYPE, failure
@@ -143,15 +143,36 @@ def _from_torch(value: Any) -> DeviceArray | None:
     torch = sys.modules["torch"]
     if type(value) is not torch.Tensor or not value.is_cuda or value.layout is not torch.strided:
         return None
-    dtype = _torch_dtypes(torch).get(value.dtype)
-    if dtype is None or value.requires_grad or not value.is_contiguous() or value.is_neg():
+    if value.requires_grad or not value.is_contiguous() or value.is_neg():
         return None
-    own = gpu(value.get_device())
-    stream, theirs = cuda_streams.call_stream(own, (value,)), cuda_streams.library_stream(own, "torch")
+    key = (value.get_device(), value.dtype, value.shape)
+    kind = _torch_kinds.get(key) or _torch_kind(torch, *key)
+    if kind is None:
+        return None
+    own, dtype, shape, form = kind
+    theirs = cuda_streams.library_stream(own, "torch")
+    stream = cuda_streams.current(own)
     if theirs not in (None, stream):
         with own.lock, own.entered() as driver:
             driver.order(theirs, stream)
-    return DeviceArray(own, value.data_ptr(), tuple(value.shape), dtype, value, stream)
+    return DeviceArray(own, value.data_ptr(), shape, dtype, value, stream, False, form)
+
+
+_Kind: TypeAlias = "tuple[Gpu, np.dtype[np.generic], tuple[int, ...], int]"
+_torch_kinds: dict[tuple[int, object, tuple[int, ...]], _Kind] = {}
+"""What tensors of torch on a device, of a dtype and a shape, are as arrays of ours."""
+_MOST_KINDS = 1024
+
+
+def _torch_kind(torch: Any, index: int, dtype: object, sizes: tuple[int, ...]) -> _Kind | None:
+    found = _torch_dtypes(torch).get(dtype)
+    if found is None:
+        return None
+    own, shape = gpu(index), tuple(sizes)
+    if len(_torch_kinds) >= _MOST_KINDS:
+        _torch_kinds.clear()
+    kind = _torch_kinds[index, dtype, sizes] = (own, found, shape, form_number(own, found, shape))
+    return kind
 
 
 @cache

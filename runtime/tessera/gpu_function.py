@@ -285,7 +285,7 @@ class GpuFunction:
         for target, result in zip(targets, plan.results, strict=True):
             if isinstance(target, DeviceArray) and id(target) not in read:
                 target.ready_on(stream)
-                target.stream = stream
+                target.written_on(stream)
                 outputs.append(target)
             else:
                 outputs.append(self._new(result, stream))
@@ -356,7 +356,7 @@ def _take(target: DeviceArray, output: DeviceArray, stream: int) -> None:
     if _is_ours(target):
         assert isinstance(target.owner, Block)
         target.owner.used_on(stream)
-        target.owner, target.address, target.stream = output.owner, output.address, stream
+        target.owner, target.address = output.owner, output.address
     else:
         target.gpu.driver.copy(target.address, output.address, output.nbytes, stream)
-        target.stream = stream
+    target.written_on(stream)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _LIBC = ctypes.CDLL(None)
 _SEMAPHORE_BYTES = 32
+_NAMED = 2
+"""Handles up to here are names of the default streams of whatever context is current."""
 
 
 class Recording:
@@ -76,7 +78,8 @@ class Recording:
         self.reads(target)
         if output is not target:
             self.gpu.driver.copy(target.address, output.address, output.nbytes, self.stream)
-        target.check, target.stream = output.check, self.owner
+        target.check = output.check
+        target.written_on(self.owner)
 
     def check_of(self, arrays: Iterable[DeviceArray]) -> Check | None:
         """What results of a call with these arguments carry: what was under way before is waited for."""
@@ -123,6 +126,9 @@ class Recordings:
         """The default stream never is, so that the usual call does not ask the driver."""
         if stream <= DEFAULT:
             return False
+        known = self._gpu.driver.is_known_recorded(stream) if stream > _NAMED else None
+        if known is not None:
+            return known
         with self._gpu.entered() as driver:
             return driver.is_recorded(stream)
 

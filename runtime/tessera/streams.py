@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tessera import cuda_streams
+from tessera.cuda_driver import Driver
 from tessera.devices import CPU, Gpu, find_device
 from tessera.errors import NO_STREAM, NO_SUCH_DEVICE, WRONG_DEVICE, failure, kind_of
 
@@ -70,8 +71,12 @@ class Event:
 
     def __init__(self, device: object = "cuda") -> None:
         self._gpu = _gpu(device)
-        with self._gpu.lock, self._gpu.entered() as driver:
-            self._event = self._gpu.idle_events.popleft() if self._gpu.idle_events else driver.make_event()
+        with self._gpu.lock:
+            self._event = self._gpu.idle_events.popleft() if self._gpu.idle_events else self._made()
+
+    def _made(self) -> int:
+        with self._gpu.entered() as driver:
+            return driver.make_event()
 
     @property
     def device(self) -> str:
@@ -80,12 +85,19 @@ class Event:
     def record(self, on: object = None) -> None:
         """The point is now behind all that was started on a stream, or on the current one, so far."""
         with self._gpu.lock, self._gpu.entered() as driver:
-            driver.record(self._event, stream_handle(self._gpu, on))
+            self.record_on(driver, stream_handle(self._gpu, on))
 
     def wait(self, on: object = None) -> None:
         """What is started on a stream, or on the current one, from now on comes after the point."""
         with self._gpu.lock, self._gpu.entered() as driver:
-            driver.wait_for(stream_handle(self._gpu, on), self._event)
+            self.wait_on(driver, stream_handle(self._gpu, on))
+
+    def record_on(self, driver: Driver, stream: int) -> None:
+        """As `record`, on a stream by its handle. Needs lock and context, as `wait_on` does."""
+        driver.record(self._event, stream)
+
+    def wait_on(self, driver: Driver, stream: int) -> None:
+        driver.wait_for(stream, self._event)
 
     def synchronize(self) -> None:
         """Waits until the device has passed the point. Other threads go on. Raises what calls have failed with by then,

@@ -79,6 +79,31 @@ def test_calls_run_on_the_stream_that_is_chosen(fake: FakeCuda, module) -> None:
     assert module.double(x).stream == 0
 
 
+def test_what_is_written_is_waited_for_once(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
+    """Once the device is known to have written an array no stream asks for it again, until somebody writes it anew or
+    may do so unseen."""
+
+    def waits(call) -> int:  # type: ignore[no-untyped-def]
+        before = fake.calls["cuStreamWaitEvent"]
+        with tessera.stream(stream):
+            call()
+        return fake.calls["cuStreamWaitEvent"] - before
+
+    stream, x = tessera.Stream(), tessera.to_device(X)
+    fake.failing["cuEventQuery"] = 600
+    assert [waits(lambda: module.double(x)) for _ in range(2)] == [1, 1], "it is under way"
+    del fake.failing["cuEventQuery"]
+    pushed = fake.calls["cuCtxPushCurrent"]
+    assert waits(lambda: module.double(x)) == 0 and fake.calls["cuEventQuery"]
+    asked = fake.calls["cuEventQuery"]
+    assert waits(lambda: module.double(x)) == 0 and fake.calls["cuEventQuery"] == asked
+    assert fake.calls["cuCtxPushCurrent"] - pushed <= 3, "one for each call, one for the question"
+    module.double(tessera.to_device(X + 1.0), out=x)
+    assert waits(lambda: module.double(x)) == 1 and np.array_equal(x.numpy(), X * 2.0 + 2.0)
+    x.share()
+    assert [waits(lambda: module.double(x)) for _ in range(2)] == [1, 1]
+
+
 def test_a_stream_that_nobody_holds_is_used_again(fake: FakeCuda, module) -> None:  # type: ignore[no-untyped-def]
     handle = tessera.Stream().handle
     assert tessera.Stream().handle == handle and not fake.calls["cuStreamDestroy"]

@@ -35,7 +35,10 @@ NAMES = {INVALID: b"CUDA_ERROR_INVALID_VALUE", NO_CONTEXT: b"CUDA_ERROR_INVALID_
          BROKEN_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
          OTHER_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
          700: b"CUDA_ERROR_ILLEGAL_ADDRESS"}  # fmt: skip
-FREE = ("cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDevice", "cuCtxPushCurrent")
+FREE = (
+    "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDevice", "cuCtxPushCurrent",
+    "cuStreamIsCapturing",
+)  # fmt: skip
 """Functions, by how they begin, that need no context."""
 MULTIPROCESSORS = 4
 
