@@ -56,6 +56,8 @@ def triangles(a: Tensor[N, N, f64], b: Tensor[N, R, f64]):
     return down, up, triangular_solve(a, b, transpose=True), triangular_solve(a, b, lower=False, transpose=True)
 def values(a: Tensor[N, N, f64], b: Tensor[M, N, f64]):
     return eigvalsh(a), svdvals(b)
+def eigenvalues(a: Tensor[N, N, f64]) -> Tensor[N, f64]:
+    return eigvalsh(a)
 def least(a: Tensor[M, N, f64], b: Tensor[M, f64]) -> Tensor[N, f64]:
     return lstsq(a, b)
 def ranks(a: Tensor[M, N, f64]):
@@ -250,6 +252,31 @@ def test_eigh(kind: str, n: int, seed: int) -> None:
         close(w, np.linalg.eigvalsh(a.astype("f8")), bound(a, size(a)))
         assert (np.diff(w) >= 0).all()
         assert n == 0 or (v[np.abs(v).argmax(axis=0), np.arange(n)] > 0).all()
+
+
+@pytest.mark.one_in(48)
+@pytest.mark.parametrize("kind", [*SYMMETRIC_KINDS, "diagonal", "laplace", "wilkinson", "glued"])
+def test_eigh_by_halves(kind: str) -> None:
+    """From 33 rows on halves are joined. Where they share most of what they have, poles are turned into one another; glued
+    blocks have zeros that are next to poles, and next to each other."""
+    for n in (33, 65, 150):
+        for w, v, a in call("eigen", tridiagonal(kind, n) if kind in BESIDE else symmetric(kind, n, n)):
+            orthonormal(v)
+            close(a.astype("f8") @ v, v * w.astype("f8"), bound(a, size(a)))
+            close(w, np.linalg.eigvalsh(a.astype("f8")), bound(a, size(a)))
+            if a.dtype == np.float64:
+                same_bits(others().eigenvalues(a), w)
+
+
+BESIDE = {"diagonal": (0.0, 0.0), "laplace": (-1.0, -1.0), "wilkinson": (1.0, 1.0), "glued": (1.0, 1e-8)}
+
+
+def tridiagonal(kind: str, n: int) -> Array:
+    """With elements beside the diagonal of which every 21st is another."""
+    i = np.arange(n - 1)
+    beside = np.where(i % 21 == 20, BESIDE[kind][1], BESIDE[kind][0])
+    on = {"laplace": np.full(n, 2.0), "wilkinson": abs(np.arange(n) - n // 2)}.get(kind, abs(np.arange(n) % 21 - 10.0))
+    return np.diag(on * 1.0) + np.diag(beside, 1) + np.diag(beside, -1)
 
 
 @given(st.sampled_from(KINDS), SIZES, SIZES, SEEDS)

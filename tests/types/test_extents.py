@@ -46,6 +46,9 @@ def test_no_iteration_needs_more(text: str, n: int, m: int) -> None:
         ("ceil_div(N - 32*t, 4096)", 1),  # as sum of a quotient that grows and of -t
         ("min(5, ceil_div(min(32*t + 32, N) - 32*t, 4096))", 1),
         ("(ceil_div(min(32*t + 32, N) - 32*t, 4096)) // 32", 0),
+        ("min(floor_div(N, t + 1) - c*t, N)", 100),  # of the first nothing is known
+        ("2*min(floor_div(N, t + 1) - c*t, N)*min(32, N - 32*t)", 2 * 100 * 32),
+        ("64*ceil_div(min(floor_div(N, t + 1) - c*t, N), 64)", 128),
     ],
 )
 def test_blocks_that_shrink_have_memory(size: str, limit: int) -> None:
