@@ -44,8 +44,8 @@ def lower_all(kernels: Sequence[Op], target: CpuTarget = HOST) -> list[Op]:
     return module.ops
 
 
-def llvm_text(kernels: Sequence[Op]) -> str:
-    module = Module("test")
+def llvm_text(kernels: Sequence[Op], triple: str = "") -> str:
+    module = Module("test", triple=triple)
     for kernel in kernels:
         emit_kernel(module, kernel)
     return str(module)

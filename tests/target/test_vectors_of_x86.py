@@ -17,6 +17,10 @@ CASTS = "".join(
     f"def from_{real}(x: Tensor[N, {real}]): return {', '.join(f'cast(cast(x, {whole}), i64)' for whole in WHOLE)}\n"
     for real in ("f32", "f64")
 )
+POWERS = "".join(
+    f"def powers_{real}(x: Tensor[N, {real}]): return exp(x), exp2(x), pow(x, -0.5), log(x), log2(x), log10(x)\n"
+    for real in ("f32", "f64")
+)
 GATHERS = """
 def columns(x: Tensor[M, N, f32], i: Tensor[K, i64]): return gather(x, i, axis=1)
 def points(x: Tensor[M, N, f64], i: Tensor[K, i64], j: Tensor[K, i64]): return x[i, j]
@@ -64,3 +68,15 @@ def test_a_bad_place_among_good_ones_is_told() -> None:
         assert str(bad) in str(told.value)
     with pytest.raises(tessera.TesseraError):
         module.nothing(np.ones(0, np.float32), np.zeros(64, np.int64))
+
+
+@pytest.mark.parametrize("real", ["f32", "f64"])
+def test_powers_of_two_at_the_ends_of_their_range(real: str) -> None:
+    """Where an instruction scales a vector by powers of two, or takes numbers apart, subnormal ones too."""
+    info, rng = np.finfo(np.dtype(real.replace("f", "float"))), np.random.default_rng(0)
+    edges = [0.0, -0.0, np.inf, -np.inf, np.nan, info.max, info.tiny, info.smallest_subnormal, 1.0, np.sqrt(0.5)]
+    few = info.smallest_subnormal * rng.integers(1, 1000, 40).astype(info.dtype)
+    small, high = info.minexp - info.nmant + np.arange(-2, 4), info.maxexp + np.arange(-3, 2)
+    exponents = np.concatenate([small, small * np.log(2), high, high * np.log(2)])
+    run, values = compiled_equals_oracle(POWERS), np.concatenate([edges, few, exponents, rng.standard_normal(150)])
+    run(f"powers_{real}", values.astype(info.dtype))

@@ -139,3 +139,25 @@ def test_softmax_is_vectorised_and_calls_only_what_is_rare(target: CpuTarget, ma
 def test_every_kernel_compiles_for_both(name: str, target: CpuTarget, machine: Machine) -> None:
     text = llvm_text(lowered({**TEXTS, **DOTS}[name], target))
     assert emit_object(text, machine).startswith(b"\x7fELF")
+
+
+PARTS = [
+    ("exp", {"vscalef"}),
+    ("log", {"vgetexp", "vgetmant"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "ending"), [("f32", "ps"), ("f64", "pd")])
+@pytest.mark.parametrize(("function", "instructions"), PARTS)
+def test_a_part_of_a_function_is_one_instruction_where_there_is_one(
+    function: str, instructions: set[str], kind: str, ending: str
+) -> None:
+    """No shifts of exponents are left, and none of what they need of subnormal numbers; other processors shift."""
+    both = (CASES / "vadd.tile").read_text().replace("%s = scalar.add(%l, %r)", f"%s = scalar.{function}(%l)")
+    text = both.replace("f32", kind)
+    llvm = llvm_text(lowered(text, AVX512), triple="x86_64-linux-gnu")
+    counts = names(hottest(emit_assembly(llvm, X86_64_V4), f"{min(instructions)}{ending}"))
+    assert all(counts[f"{name}{ending}"] == 4 for name in instructions)
+    assert not any(name.startswith(("vpsll", "vpsrl")) for name in counts)
+    shifting = names(assembly_of(text, AVX2, X86_64_V3).split("\n"))
+    assert any(name.startswith(("vpsll", "vpsrl")) for name in shifting)
