@@ -98,12 +98,22 @@ def _sqrt2(d: Draft) -> float:
     return math.ldexp(round(math.ldexp(fraction, d.dtype.significand)), exponent - d.dtype.significand)
 
 
+CORNERS = "corners_of_logarithm"
+
+
 def _with_corners(d: Draft, x: Ref, finite: Ref) -> Ref:
     """-inf at 0, NaN below, inf and NaN as they are."""
+    return d.part(_corners(d.dtype), x, finite)
+
+
+@cache
+def _corners(dtype: DType) -> Program:
+    d = Draft(dtype, 2)
+    x, finite = d.inputs
     zero = d.constant(0.0)
     result = d.select(x < d.constant(math.inf), finite, x)
     outside = d.select(d.step("eq", x, zero), d.constant(-math.inf), d.constant(math.nan))
-    return d.select(x <= zero, outside, result)
+    return d.finish(CORNERS, d.select(x <= zero, outside, result))
 
 
 def _square_and_rest(d: Draft, f: Ref) -> tuple[Ref, Ref]:

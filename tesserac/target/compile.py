@@ -41,6 +41,7 @@ def described(record: Record) -> Machine:
 
 X86_64_V3, X86_64_V4, AARCH64 = map(described, (machine.X86_64_V3, machine.X86_64_V4, machine.AARCH64))
 
+OF_WHOLE_VECTORS = ("scalef", "getexp", "getmant", "fixupimm")
 SAFE_INTRINSICS = frozenset(
     f"llvm.{name}"
     for name in (
@@ -51,7 +52,7 @@ SAFE_INTRINSICS = frozenset(
         *("memcpy", "memmove", "memset", "prefetch", "aarch64.hint", "x86.sse2.pause"),
         *("x86.ldtilecfg", "x86.tilerelease", "x86.tilezero", "x86.tileloadd64", "x86.tilestored64", "x86.tdpbf16ps"),
         *("x86.tdpbssd", "x86.avx512.vpdpbusd.512"),
-        *(f"x86.avx512.mask.{name}.{kind}.512" for name in ("scalef", "getexp", "getmant") for kind in ("ps", "pd")),
+        *(f"x86.avx512.mask.{name}.{kind}.512" for name in OF_WHOLE_VECTORS for kind in ("ps", "pd")),
         *("x86.avx512.mask.range.ps.512", "x86.avx512.mask.range.pd.512"),
         *("aarch64.get.fpcr", "aarch64.set.fpcr", "x86.sse.stmxcsr", "x86.sse.ldmxcsr"),
     )

@@ -14,7 +14,7 @@ from functools import reduce
 
 from tesserac.numerics.elementary import program
 from tesserac.numerics.exponential_parts import SCALED
-from tesserac.numerics.logarithm import EXPONENT, FRACTION
+from tesserac.numerics.logarithm import CORNERS, EXPONENT, FRACTION
 from tesserac.numerics.program import POW2, Program, Step
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.emit import Function, Module
@@ -52,6 +52,14 @@ _WHOLE_VECTORS = {vector(F32, 16): "ps", vector(F64, 8): "pd"}
 _CURRENT_DIRECTION = 4
 _FROM_ONE_TO_TWO = 0
 """Where an instruction puts the fraction of a number."""
+_QUIET_NAN, _SIGNALLING_NAN, _ZERO, _MINUS_INFINITE, _INFINITE, _NEGATIVE = 0, 1, 2, 4, 5, 6
+_ITSELF_AS_NAN, _NAN, _TO_MINUS_INFINITY, _TO_INFINITY = 2, 3, 4, 5
+_BY_KIND = {
+    _QUIET_NAN: _ITSELF_AS_NAN, _SIGNALLING_NAN: _ITSELF_AS_NAN, _ZERO: _TO_MINUS_INFINITY, _MINUS_INFINITE: _NAN,
+    _INFINITE: _TO_INFINITY, _NEGATIVE: _NAN,
+}  # fmt: skip
+"""Kinds of numbers, and what a logarithm is of each, in the numbers that an instruction has for them."""
+_NO_FLAGS = 0
 
 _FRACTION_BITS = {32: 23, 64: 52}
 
@@ -108,10 +116,23 @@ def _fraction_of_number(b: Builder, x: Value) -> Value:
     return _of_whole_vector(b, "getmant", x, const_int(I32, _FROM_ONE_TO_TWO))
 
 
+def _corners_of_logarithm(b: Builder, x: Value, finite: Value) -> Value:
+    """The kind of x says whether `finite` stays, or what comes in its place: four bits of a table for each kind."""
+    answers = sum(answer << 4 * kind for kind, answer in _BY_KIND.items())
+    table = const_int(like(x.type, integer(x.type.bits)), answers)
+    return _on_whole_vector(b, "fixupimm", finite, x, table, const_int(I32, _NO_FLAGS))
+
+
 def _of_whole_vector(b: Builder, name: str, x: Value, *more: Value) -> Value:
-    whole, direction = const_int(integer(x.type.lanes), -1), const_int(I32, _CURRENT_DIRECTION)
-    code = f"llvm.x86.avx512.mask.{name}.{_WHOLE_VECTORS[x.type]}.512"
-    return b.intrinsic(code, x.type, [x, *more, x, whole, direction])
+    return _on_whole_vector(b, name, x, *more, x)
+
+
+def _on_whole_vector(b: Builder, name: str, *given: Value) -> Value:
+    """For all lanes, rounded as usual."""
+    type_ = given[0].type
+    whole, direction = const_int(integer(type_.lanes), -1), const_int(I32, _CURRENT_DIRECTION)
+    code = f"llvm.x86.avx512.mask.{name}.{_WHOLE_VECTORS[type_]}.512"
+    return b.intrinsic(code, type_, [*given, whole, direction])
 
 
 def _exponent_of(b: Builder, k: Value, memo: Memo) -> Value:
@@ -307,4 +328,5 @@ _PARTS: dict[str, Callable[..., Value]] = {
     SCALED: _scaled,
     EXPONENT: _exponent_of_number,
     FRACTION: _fraction_of_number,
+    CORNERS: _corners_of_logarithm,
 }
