@@ -108,8 +108,7 @@ def call_function(
     values = _resolve_axes(body, signature, values, given, callee)
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
-    if own:
-        tell_of_twice(body, ref.name, values, callee)
+    tell_of_twice(body, signature, values, callee)
     _check_axes(body, ref, signature, values, given)
     values = _valid(body, signature, values, callee)
     call = _call(body, ref, signature, values, callee, key)
@@ -207,7 +206,7 @@ def _call(
         if instance.recursive:
             _report_recursion(body, signature, callee)
         elif instance.needs_value and _waits(body, values, callee) and instance.outline is not None:
-            return _finish(body, instance.outline, values, solver.values(), callee, key)
+            return _finish(body, instance.outline, values, solver.values(), callee, key, signature)
         elif instance.needs_value:
             pass
         else:
@@ -224,7 +223,7 @@ def _are_sizes(body: Body, signature: Signature, solver: DimSolver[Reason], call
     """Whether what was solved for is a size, as `N` in `Tensor[N + 3, f32]` may not be; an int may be anything."""
     ints = {p.name for p in signature.parameters if isinstance(p.spec, ScalarSpec)}
     sizes = {name: bound for name, bound in solver.bound.items() if name not in ints and name in signature.symbols}
-    guards = [typed.Guard("at_least", Dim.sym(name), ZERO, bound.reason.declared, "") for name, bound in sizes.items()]
+    guards = (typed.Guard("at_least", Dim.sym(name), ZERO, bound.reason.declared, "") for name, bound in sizes.items())
     return all([_require(body, guard, solver.values(), callee) for guard in guards])
 
 
@@ -251,7 +250,7 @@ def _finish(
     sizes: dict[str, Dim],
     callee: Callee,
     key: typed.Expr | None,
-    signature: Signature | None = None,
+    signature: Signature,
 ) -> typed.Expr:
     axes = axes_of_call(body, function, callee)
     if axes is None or not require_numbers_inside(body, function, sizes, callee.name, callee.at):
@@ -386,13 +385,9 @@ def _pass(body: Body, wanted: Type, value: typed.Expr) -> typed.Expr:
 
 
 def _require(
-    body: Body,
-    guard: typed.Guard,
-    sizes: dict[str, Dim],
-    callee: Callee,
-    values: Sequence[typed.Expr] = (),
-    signature: Signature | None = None,
-) -> bool:
+    body: Body, guard: typed.Guard, sizes: dict[str, Dim], callee: Callee,
+    values: Sequence[typed.Expr] = (), signature: Signature | None = None,
+) -> bool:  # fmt: skip
     """What the callee demands of sizes: proved here, refuted here (then False), or checked on this function's entry."""
     facts = body.facts
     left, right = guard.left.substitute(sizes), guard.right.substitute(sizes)

@@ -23,7 +23,7 @@ from tesserac.check.declarations.schedules import (
     value_text,
 )
 from tesserac.check.model import typed
-from tesserac.check.model.library_annotations import ALSO, FORM_OF, STRUCTURES, WORDS
+from tesserac.check.model.library_annotations import ALSO, FORM_OF, STRUCTURES, TAKES, WORDS
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.decorating import NOTHING_NEW, TRANSFORMING
 from tesserac.check.names.foreign_tiles import DECORATORS
@@ -56,7 +56,7 @@ ACCEPTED = ("export", *NOTHING_NEW, UPDATE, "kernel", "kernel.auto")
 function has no such decorators any more, see `names/decorating.py`."""
 WITHIN, EFFECT = "within", "effect"
 LAW = "law"
-OF_LIBRARY = (WITHIN, EFFECT, FORM_OF, ALSO, LAW, *WORDS)
+OF_LIBRARY = (WITHIN, EFFECT, FORM_OF, ALSO, TAKES, LAW, *WORDS)
 """What only the library may say."""
 METRICS = ("latency_ms", "throughput")
 """What tuning looks for. For given sizes the two have one winner, so that either may be said."""
@@ -436,6 +436,7 @@ _READERS: dict[str, Callable[[Body, ast.Call, Decorations], Decorations]] = {
     "jvp_of": _rule,
     FORM_OF: _form,
     ALSO: _also,
+    TAKES: _also,
     LAW: _law,
     **dict.fromkeys(WORDS, _word),
 }

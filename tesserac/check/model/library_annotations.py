@@ -13,6 +13,8 @@
     @behind_text("fill")    an argument by position behind a text is for this parameter
     @also(kernel_size="size")
                             other libraries call a parameter so, and calls may
+    @takes(scores="f")      its first argument are scores, of which it takes f itself; `logarithms="f", by="g"`,
+                            logarithms of what f gives, which g computes
     @form_of(f, "diagonal") computes what f of a matrix does where the matrix is known to be of this structure; it takes
                             the parts of that, see `transforms/form_rules.py`
 """
@@ -21,7 +23,8 @@ from __future__ import annotations
 
 from tesserac.syntax import ast
 
-FORM_OF, ALSO = "form_of", "also"
+FORM_OF, ALSO, TAKES = "form_of", "also", "takes"
+SCORES, LOGARITHMS, BY = "scores", "logarithms", "by"
 DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, RANK_ONE = "diagonal", "lower", "upper", "kronecker", "update", "rank one"
 ORTHONORMAL, POSITIVE, PRODUCT, INVERSE = "unitary", "positive", "product", "inverse"
 BESIDE, APPLIED, TURNED = "beside", "applied", "turned"
@@ -67,6 +70,16 @@ def other_names(node: ast.FunctionDef) -> dict[str, tuple[str, ...]]:
                         called = argument.value.value
                         found[called] = (*found.get(called, ()), argument.name)
     return found
+
+
+def taken_by(node: ast.FunctionDef) -> dict[str, str]:
+    """What `@takes(scores="f")` says of a function, by the names of its settings."""
+    for each in node.decorators:
+        match each.expression:
+            case ast.Call(function=ast.Name(id=name), arguments=arguments) if name == TAKES:
+                said = ((argument.name, argument.value) for argument in arguments)
+                return {word: value.value for word, value in said if word and isinstance(value, ast.StringLiteral)}
+    return {}
 
 
 def annotation_of(node: ast.FunctionDef, decorator: str) -> str | None:

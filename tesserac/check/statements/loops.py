@@ -71,7 +71,7 @@ def check_loop(body: Body, node: ast.For | ast.While) -> list[typed.Stmt]:
     while True:
         undo = undo_of(body) if _may_rise(body, node) else None
         block = _check_for(body, node) if isinstance(node, ast.For) else _check_while(body, node)
-        _bind_unknown(body, body.flow.changed & set(body.scope.bindings), _head(node))
+        _bind_unknown(body, body.flow.changed & body.scope.bindings.keys(), head)
         if undo is None or head not in body.flow.rises.again:
             return block
         body.flow.rises.again.discard(head)
@@ -105,10 +105,7 @@ def _check_for(body: Body, node: ast.For) -> list[typed.Stmt]:
     if is_block_range(body, node.iterable) and isinstance(node.target, ast.Name):
         assert isinstance(node.iterable, ast.Call)
         return _block_loop(body, node, node.target, node.iterable)
-    if refuse_reversed(body, node.iterable):
-        _bind_unknown(body, _assigned(body, (node,)), node.target.span)
-        return []
-    if report_rows(body, node):
+    if refuse_reversed(body, node.iterable) or report_rows(body, node):
         body.error(node.iterable.span)
         _bind_unknown(body, _assigned(body, (node,)), node.target.span)
         return []
