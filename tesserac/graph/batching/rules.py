@@ -56,7 +56,7 @@ class Mapping:
         """Goes through a body; what it yields."""
         for op in block.ops[:-1]:
             with self.builder.spanned(op.span):
-                self._op(op)
+                self.operation(op)
         return self._all(block.terminator.operands)
 
     def whole(self, value: Value) -> Value:
@@ -75,7 +75,7 @@ class Mapping:
         mode = None if op is None else op.attrs.get(NUMERICS)
         return writer(self.builder, {} if mode is None else {NUMERICS: mode})
 
-    def _op(self, op: Op) -> None:
+    def operation(self, op: Op) -> None:
         if op.name in ("form.cond", CHECKPOINT):
             self._cond(op)
         elif op.name == "form.loop":
@@ -190,7 +190,7 @@ class Mapping:
             if SIZED in op.attrs:
                 outcomes.append(self._where_taken(op, region.block, active))
                 continue
-            inner = Mapping(self.builder, self.size, self.values, self.mapped, self.functions, active, self.axis)
+            inner = self.beside(self.builder, active)
             outcomes.append(inner.block(region.block))
         for result, yes, no in zip(op.results, *outcomes, strict=True):
             self.values[result] = self._select(flag, yes, no)
@@ -284,8 +284,11 @@ class Mapping:
         return body, [body._select(going, value, old) for value, old in zip(new, own, strict=True)]
 
     def inside(self, block: Block) -> Mapping:
-        builder = Builder(block, self.builder.span)
-        return Mapping(builder, self.size, self.values, self.mapped, self.functions, self.active, self.axis)
+        return self.beside(Builder(block, self.builder.span), self.active)
+
+    def beside(self, builder: Builder, active: Value | None) -> Mapping:
+        """The same where another builder stands, for elements of which some are active."""
+        return Mapping(builder, self.size, self.values, self.mapped, self.functions, active, self.axis)
 
     def of_size(self, size: Dim) -> Mapping:
         """The same with another name for the size."""

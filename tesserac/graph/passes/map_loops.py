@@ -1,0 +1,147 @@
+"""Loops whose iterations do not wait for each other are computed for all iterations at once, and those that only add
+up are sums: of products, contractions. So a program that spells a matrix product as three loops runs one.
+
+Enters: functions without calls. Leaves: the same, where loops of the program itself (those of the library are written
+as they are to run) are mapped from the inside out. A loop that only folds numbers stays where the loop around it does:
+so few iterations are not worth a launch. Sums over iterations have the order of sums.
+
+Before:
+    graph.func @f {entry = true, guards = [], params = ["x", "y"]} {
+      ^(%x: tensor<[N], f32>, %y: tensor<[N], f32>):
+        %0 = index.dim() {dim = `0`} : index
+        %1 = index.dim() {dim = `N`} : index
+        %z = form.loop(%0, %1, %y) {counter = "i"} : tensor<[N], f32> {
+          ^(%i: index, %a: tensor<[N], f32>):
+            %2 = graph.cut(%x) {sizes = [`1`], starts = [`i`], steps = [1]} : tensor<[1], f32>
+            %3 = graph.exp(%2) : tensor<[1], f32>
+            %b = graph.insert(%a, %3) {starts = [`i`], steps = [1]} : tensor<[N], f32>
+            form.yield(%b)
+        }
+        graph.return(%z)
+    }
+After:
+    graph.func @f {entry = true, guards = [], params = ["x", "y"]} {
+      ^(%x: tensor<[N], f32>, %y: tensor<[N], f32>):
+        %0 = graph.cut(%x) {sizes = [`N`], starts = [`0`], steps = [1]} : tensor<[N], f32>
+        %1 = graph.reshape(%0) {shape = [`N`, `1`]} : tensor<[N, 1], f32>
+        %2 = graph.exp(%1) : tensor<[N, 1], f32>
+        %3 = graph.reshape(%2) {shape = [`N`]} : tensor<[N], f32>
+        graph.return(%3)
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tesserac.graph.autodiff.custom import Functions
+from tesserac.graph.autodiff.linear import replace_results
+from tesserac.graph.dialect import program_of
+from tesserac.graph.loops.independent import plan_of
+from tesserac.graph.loops.mapped import map_loop
+from tesserac.graph.loops.narrow import narrow_branches, narrow_carried
+from tesserac.graph.loops.places import Bounds
+from tesserac.graph.substitute import copy_op, counters
+from tesserac.ir.builder import Builder
+from tesserac.ir.core import Block, Module, Op
+from tesserac.ir.forms import tensor_type
+from tesserac.ir.kernels import block_loop
+from tesserac.ir.passes import GRAPH, pass_
+from tesserac.ir.rewrite import is_pure
+
+LOOP = "form.loop"
+LARGEST = 400
+"""Operations in loops within each other that are looked at: of more, too little would be left in memory to win by it."""
+
+
+@pass_(GRAPH, GRAPH, "map_loops")
+def map_loops(module: Module) -> Module:
+    kernels = {program.symbol for function in module.ops if (program := program_of(function)) is not None}
+    for function in module.ops:
+        if function.symbol not in kernels and not function.span.file.startswith("stdlib/"):
+            sizes = frozenset(name for arg in function.body.args for dim in tensor_type(arg).dims for name in dim.symbols())
+            names = Functions(module, counters(function))
+            for loop in list(_outermost(function)):
+                _map_nest(loop, Bounds({}, sizes), names)
+    return module
+
+
+def _outermost(op: Op) -> Iterator[Op]:
+    """The loops inside an operation that have no other counted loop around them there."""
+    for region in op.regions:
+        for inner in list(region.block.ops):
+            if inner.name == LOOP:
+                yield inner
+            else:
+                yield from _outermost(inner)
+
+
+def _map_nest(loop: Op, around: Bounds, functions: Functions) -> None:
+    """Maps what can be, on a copy: which loops stay is known in the end, and then what is not worth it inside them."""
+    is_library = loop.span.file.startswith("stdlib/")
+    if is_library or sum(1 for _ in loop.walk()) > LARGEST or any(block_loop(op) for op in loop.walk()):
+        return
+    left: set[int] = set()
+    while True:
+        nest = _Nest(loop, functions, left)
+        nest.convert(nest.copy, around)
+        if not nest.mapped:
+            nest.forget()
+            return
+        if not nest.not_worth_it:
+            nest.take_place(loop)
+            return
+        left |= nest.not_worth_it
+        nest.forget()
+
+
+class _Nest:
+    """A copy of loops within each other, which are known by their numbers in program order. Those in `left` are not
+    mapped; `mapped` are those that were, `not_worth_it` those of them that should not have been."""
+
+    def __init__(self, loop: Op, functions: Functions, left: set[int]) -> None:
+        self._functions, self._left = functions, left
+        self.mapped: set[int] = set()
+        self.not_worth_it: set[int] = set()
+        self.copy = copy_op(loop, {}, {})
+        self._numbers = {op: number for number, op in enumerate(op for op in self.copy.walk() if op.name == LOOP)}
+        self._block = Block()
+        self._block.append(self.copy)
+        Builder(self._block, loop.span).op("form.yield", self.copy.results)
+
+    def convert(self, loop: Op, around: Bounds) -> bool:
+        """Maps a loop and those inside it. Says whether all that is left of it are numbers that it folds."""
+        number, inside = self._numbers[loop], around.inside(loop)
+        folding = [self._numbers[inner] for inner in list(_outermost(loop)) if self.convert(inner, inside)]
+        narrow_branches(loop.body, inside)
+        loop = narrow_carried(loop, around)
+        plan = plan_of(loop, around) if number not in self._left else None
+        if plan is None:
+            self.not_worth_it.update(folding)
+            return False
+        self.mapped.add(number)
+        block = loop.parent
+        assert block is not None
+        replace_results(loop, map_loop(plan, self._functions))
+        _sweep(block)
+        return plan.only_folds_numbers
+
+    def take_place(self, loop: Op) -> None:
+        """Puts what became of the copy where the original stands."""
+        block, end = loop.parent, self._block.terminator
+        assert block is not None
+        for op in self._block.ops[:-1]:
+            op.detach()
+            block.insert(block.place(loop), op)
+        replace_results(loop, end.operands)
+        end.erase()
+
+    def forget(self) -> None:
+        self._block.drop_all_uses()
+
+
+def _sweep(block: Block) -> None:
+    """Drops what was computed for a loop and is not read any more."""
+    for op in reversed(list(block.ops)):
+        if not op.opdef.terminator and not any(v.uses for v in op.results) and is_pure(op):
+            op.erase()
