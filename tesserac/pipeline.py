@@ -52,6 +52,7 @@ from tesserac.schedule.auto import launch_pass
 from tesserac.schedule.branch_maps import branch_maps
 from tesserac.schedule.build import host_pass
 from tesserac.schedule.column_loops import column_loops
+from tesserac.schedule.held_parts import hold_parts
 from tesserac.schedule.horizontal import join_pass
 from tesserac.schedule.invariant_packs import invariant_packs
 from tesserac.schedule.iterations import sum_iterations
@@ -121,6 +122,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
         short_products_pass(machine),  # so are products over a few terms that share nothing
         branch_maps,  # what branches share with their conditions need not be in memory
         sink_views,  # views of what a loop carries go behind its updates, so that these happen in place
+        hold_parts,  # of what a loop changes, where they are read in it or behind it: no copy of the whole is needed
         normal_pass(machine),  # the form in which fusion decides
         host_pass(machine),  # groups become launches, values between them buffers
         launch_pass(machine),  # how each launch walks its space, and why

@@ -62,15 +62,17 @@ class Plan:
     folds: dict[int, list[Term]]
     owned: dict[int, list[Own]]
     chains: dict[int, Chain]
+    around: frozenset[str]
+    """The counters of the loops around."""
     views: set[Op]
     """Views of what is folded, between one fold and the next."""
 
     @property
-    def only_folds_numbers(self) -> bool:
-        """Whether all that comes out of it are single numbers."""
-        return not any(self.owned.values()) and all(
-            set(tensor_type(self.loop.results[number]).dims) <= {ONE} for number in self.folds
-        )
+    def is_short(self) -> bool:
+        """Whether all that comes out of it are single numbers, folded over fewer and fewer iterations, or more and more:
+        inside a loop that stays, a launch for each costs more than to fold them in turn."""
+        numbers = all(set(tensor_type(self.loop.results[number]).dims) <= {ONE} for number in self.folds)
+        return numbers and not any(self.owned.values()) and not self.trips.symbols().isdisjoint(self.around)
 
 
 def plan_of(loop: Op, around: Bounds) -> Plan | None:
@@ -81,7 +83,7 @@ def plan_of(loop: Op, around: Bounds) -> Plan | None:
     if ((high - low).constant or FEW) < FEW or not _is_straight(loop):
         return None
     trips = high - low if around.never_negative(high - low) else ZERO.max(high - low)
-    plan = Plan(loop, str(loop.attrs["counter"]), low, trips, {}, {}, {}, set())
+    plan = Plan(loop, str(loop.attrs["counter"]), low, trips, {}, {}, {}, frozenset(around.loops), set())
     finder = _Finder(plan, around, around.inside(loop))
     return plan if finder.succeeds() else None
 
@@ -117,7 +119,7 @@ class _Finder:
     # ------------------------------------------------------------------------------------------ carried values
 
     def _carried(self, number: int, arg: Value, end: Value) -> bool:
-        if arg is end:
+        if arg is end or (not arg.uses and is_forgotten(self.loop.results[number])):
             return True
         terms = self._terms(number)
         if terms is not None:
@@ -289,7 +291,9 @@ class _Finder:
         )
 
     def _is_never_made(self, op: Op) -> bool:
-        """Whether this only gives the products that a contraction adds up, or another view of memory."""
+        """Whether this folds, gives the products that a contraction adds up, or is another view of memory."""
+        if any(op is term.step for terms in self.plan.folds.values() for term in terms):
+            return True
         summed = {term.value for terms in self.plan.folds.values() for term in terms if contracts(term)}
         return op.name in ("graph.reshape", "graph.permute", "graph.expand") or any(v in summed for v in op.results)
 
@@ -299,6 +303,20 @@ def contracts(term: Term) -> bool:
     made = term.value.defining_op
     smooth = tensor_type(term.value).dtype.kind in "fc"
     return smooth and term.fold == "sum" and made is not None and made.name == "graph.mul" and len(term.value.uses) == 1
+
+
+def is_forgotten(value: Value) -> bool:
+    """Whether nobody reads what a loop leaves: it only goes round in the loops around, none of which reads it."""
+    if not value.uses:
+        return True
+    [(end, position), *others] = value.uses
+    outer = end.parent.parent_op if end.parent is not None else None
+    if others or end.name != "form.yield" or outer is None or outer.name != "form.loop":
+        return False
+    arg = outer.body.args[1 + position]
+    loop = value.defining_op
+    only_here = all(op is loop and i - 2 == value.index and not loop.body.args[1 + value.index].uses for op, i in arg.uses)
+    return loop is not None and only_here and is_forgotten(outer.results[position])
 
 
 def is_same_row(op: Op) -> bool:

@@ -115,7 +115,9 @@ class _Iterations(Mapping):
         write, rank = self.writer(), len(place.starts)
         starts, sizes = self._spread(place, axis, self.plan.low)
         steps = tuple(by if at == axis else 1 for at in range(rank))
-        box = write("cut", source, starts=starts, sizes=sizes, steps=steps)
+        box = source
+        if set(starts) != {ZERO} or sizes != tensor_type(source).dims or by != 1:
+            box = write("cut", source, starts=starts, sizes=sizes, steps=steps)
         if any(size != ONE for size in place.sizes[:axis]):
             box = write.permute(box, [axis, *(at for at in range(rank) if at != axis)])
         return write.reshape(box, (self.size, *place.sizes))
@@ -137,7 +139,7 @@ class _Iterations(Mapping):
             box = write.reshape(new, (self.size, *(sizes[at] for at in others)))
             box = write.permute(box, [1 + others.index(at) if at != own.axis else 0 for at in range(rank)])
         box = write("flip", box, axes=(own.axis,)) if own.by < 0 else box
-        if sizes == tensor_type(whole).dims and set(starts) == {ZERO}:
+        if sizes == tensor_type(whole).dims and set(starts) == {ZERO}:  # in steps of one: others do not reach the end
             return box
         steps = tuple(abs(own.by) if at == own.axis else 1 for at in range(rank))
         return write("insert", whole, box, starts=starts, steps=steps)

@@ -2,8 +2,8 @@
 up are sums: of products, contractions. So a program that spells a matrix product as three loops runs one.
 
 Enters: functions without calls. Leaves: the same, where loops of the program itself (those of the library are written
-as they are to run) are mapped from the inside out. A loop that only folds numbers stays where the loop around it does:
-so few iterations are not worth a launch. Sums over iterations have the order of sums.
+as they are to run) are mapped from the inside out. A loop that folds numbers over a part of a row stays where the loop around
+it does: so few iterations are not worth a launch. Sums over iterations have the order of sums.
 
 Before:
     graph.func @f {entry = true, guards = [], params = ["x", "y"]} {
@@ -85,46 +85,44 @@ def _map_nest(loop: Op, around: Bounds, functions: Functions) -> None:
     while True:
         nest = _Nest(loop, functions, left)
         nest.convert(nest.copy, around)
-        if not nest.mapped:
-            nest.forget()
-            return
-        if not nest.not_worth_it:
-            nest.take_place(loop)
-            return
+        if not nest.changed or not nest.not_worth_it:
+            break
         left |= nest.not_worth_it
         nest.forget()
+    nest.take_place(loop) if nest.changed else nest.forget()
 
 
 class _Nest:
     """A copy of loops within each other, which are known by their numbers in program order. Those in `left` are not
-    mapped; `mapped` are those that were, `not_worth_it` those of them that should not have been."""
+    mapped, and `not_worth_it` are those that were mapped and should not have been."""
 
     def __init__(self, loop: Op, functions: Functions, left: set[int]) -> None:
         self._functions, self._left = functions, left
-        self.mapped: set[int] = set()
+        self.changed = False
         self.not_worth_it: set[int] = set()
         self.copy = copy_op(loop, {}, {})
         self._numbers = {op: number for number, op in enumerate(op for op in self.copy.walk() if op.name == LOOP)}
         self._block = Block()
         self._block.append(self.copy)
-        Builder(self._block, loop.span).op("form.yield", self.copy.results)
+        read = [new for old, new in zip(loop.results, self.copy.results, strict=True) if old.uses]
+        Builder(self._block, loop.span).op("form.yield", read)
 
     def convert(self, loop: Op, around: Bounds) -> bool:
-        """Maps a loop and those inside it. Says whether all that is left of it are numbers that it folds."""
+        """Maps a loop and those inside it. Says whether it is one that is only worth it if that around it is mapped too."""
         number, inside = self._numbers[loop], around.inside(loop)
-        folding = [self._numbers[inner] for inner in list(_outermost(loop)) if self.convert(inner, inside)]
-        narrow_branches(loop.body, inside)
-        loop = narrow_carried(loop, around)
-        plan = plan_of(loop, around) if number not in self._left else None
+        short = [self._numbers[inner] for inner in list(_outermost(loop)) if self.convert(inner, inside)]
+        branches = narrow_branches(loop.body, inside)
+        narrow = narrow_carried(loop, around)
+        plan = plan_of(narrow, around) if number not in self._left else None
+        self.changed |= branches or narrow is not loop or plan is not None
         if plan is None:
-            self.not_worth_it.update(folding)
+            self.not_worth_it.update(short)
             return False
-        self.mapped.add(number)
-        block = loop.parent
+        block = narrow.parent
         assert block is not None
-        replace_results(loop, map_loop(plan, self._functions))
+        replace_results(narrow, map_loop(plan, self._functions))
         _sweep(block)
-        return plan.only_folds_numbers
+        return plan.is_short
 
     def take_place(self, loop: Op) -> None:
         """Puts what became of the copy where the original stands."""
@@ -133,7 +131,11 @@ class _Nest:
         for op in self._block.ops[:-1]:
             op.detach()
             block.insert(block.place(loop), op)
-        replace_results(loop, end.operands)
+        read = (result for result in loop.results if result.uses)
+        for old, new in zip(list(read), end.operands, strict=True):
+            new.name = new.name or old.name
+            old.replace_all_uses(new)
+        loop.erase()
         end.erase()
 
     def forget(self) -> None:
