@@ -43,7 +43,11 @@ def loops(text: str) -> int:
 
 def arguments(size: int) -> list[np.ndarray]:
     draw = np.random.default_rng(size)
-    return [*(draw.uniform(0.5, 1.5, (size, size)) for _ in "ab"), *(draw.uniform(0.5, 1.5, size) for _ in "xy"), np.array(3)]
+    return [
+        *(draw.uniform(0.5, 1.5, (size, size)) for _ in "ab"),
+        *(draw.uniform(0.5, 1.5, size) for _ in "xy"),
+        np.array(3),
+    ]
 
 
 def same(text: str, size: int) -> None:
@@ -57,7 +61,7 @@ def same(text: str, size: int) -> None:
 MAPPED = {
     "elements": ("for i in range(N):", "    y[i] = exp(x[i]) + y[i]"),
     "neighbours": ("for i in range(1, N - 1):", "    y[i] = x[i - 1] + x[i] + x[i + 1]"),
-    "own row, and one before the loop": ("for k in range(0):", "    s += 1.0", "for i in range(N):", "    a[i, :] = b[i, :] * x"),
+    "rows": ("for i in range(N):", "    a[i, :] = b[i, :] * x"),
     "backwards": ("for i in range(N - 1, -1, -1):", "    y[i] = x[N - 1 - i]"),
     "every other one": ("for i in range(0, N - 1, 2):", "    y[i] = x[i + 1]"),
     "not written yet": ("for i in range(N - 1):", "    x[i] = x[i] + x[i + 1]"),
@@ -67,12 +71,15 @@ MAPPED = {
     "largest": ("for i in range(N):", "    s = max(s, x[i])"),
     "difference": ("for i in range(N):", "    s -= x[i]"),
     "counter": ("for i in range(2, N):", "    y[i] = x[i] * float(3 * i)"),
-    "product": ("for i in range(N):", "    for j in range(N):", "        for k in range(N):", "            a[i, j] += b[i, k] * b[k, j]"),
-    "product, rows": ("for i in range(N):", "    for k in range(N):", "        a[i, :] += 2.0 * b[i, k] * b[k, :]"),
-    "product, outer": ("for k in range(N):", "    for i in range(N):", "        for j in range(N):", "            a[i, j] += b[i, k] * b[k, j]"),
-    "vector, turned": ("for i in range(N):", "    for j in range(N):", "        x[i] += a[j, i] * y[j]"),
-    "both": ("for i in range(N):", "    for j in range(N):", "        x[i] += a[i, j] * 2.0", "        s += a[i, j]"),
-    "scratch": ("for i in range(N):", "    for j in range(N):", "        y[j] = a[i, j] * x[j]", "    for j in range(N):", "        b[i, j] = y[j]", "y = x"),
+    "product": ("for i in range(N):", "  for j in range(N):", "    for k in range(N):",
+                "      a[i, j] += b[i, k] * b[k, j]"),
+    "product, rows": ("for i in range(N):", "  for k in range(N):", "    a[i, :] += 2.0 * b[i, k] * b[k, :]"),
+    "product, outer": ("for k in range(N):", "  for i in range(N):", "    for j in range(N):",
+                       "      a[i, j] += b[i, k] * b[k, j]"),
+    "vector, turned": ("for i in range(N):", "  for j in range(N):", "    x[i] += a[j, i] * y[j]"),
+    "both": ("for i in range(N):", "  for j in range(N):", "    x[i] += a[i, j] * 2.0", "    s += a[i, j]"),
+    "scratch": ("for i in range(N):", "  for j in range(N):", "    y[j] = a[i, j] * x[j]", "  for j in range(N):",
+                "    b[i, j] = y[j]", "y = x"),
 }  # fmt: skip
 STAYING = {
     "recurrence": ("for i in range(1, N):", "    x[i] = x[i - 1] + y[i]"),
@@ -126,7 +133,9 @@ def test_a_part_that_a_loop_changes_is_held() -> None:
 
 def test_compiled() -> None:
     names = ("product", "neighbours", "sum with a branch", "backwards")
-    text = program([line for name in names for line in MAPPED[name]]).replace(END, "    return sum(a) + sum(x * y) + s\n")
+    text = program([line for name in names for line in MAPPED[name]]).replace(
+        END, "    return sum(a) + sum(x * y) + s\n"
+    )
     run = compiled_equals_oracle(text)
     for size in (0, 1, 40):
         run("f", *arguments(size))
@@ -162,7 +171,9 @@ def _statement(draw: random.Random, indent: str, counters: list[str]) -> list[st
     value = " * ".join(_value(draw, counters) for _ in range(draw.randrange(1, 3)))
     value = value if not row or draw.random() < 0.5 else f"{value} * {draw.choice('ab')}[{draw.choice(counters)}, :]"
     sign = draw.choice(["=", "+=", "+=", "-="])
-    made = f"{where} {sign} 0.01 * {value}" if not (row and sign == "=") else f"{where} = 0.5 * {where} + 0.01 * {value}"
+    made = (
+        f"{where} {sign} 0.01 * {value}" if not (row and sign == "=") else f"{where} = 0.5 * {where} + 0.01 * {value}"
+    )
     if draw.random() < 0.2 and not row:
         return [f"{indent}if {_value(draw, counters)} > 0.8:", f"{indent}    {made}"]
     return [indent + made]

@@ -26,7 +26,21 @@ SUMMED = ("f32", "f64", "c64", "c128", "i32", "i64", "u32", "u64")
 """Types in which a sum over iterations is that of the loop but for its order: narrower ones round each step."""
 _PLAIN = {
     *("cut", "insert", "reshape", "permute", "expand", "where", "cast", "full", "zeros", "ones", "zeros_like"),
-    *("sum", "mean", "max", "min", "prod", "matmul", "einsum", "complex", "real", "imag", "conj", "squeeze", "unsqueeze"),
+    *(
+        "sum",
+        "mean",
+        "max",
+        "min",
+        "prod",
+        "matmul",
+        "einsum",
+        "complex",
+        "real",
+        "imag",
+        "conj",
+        "squeeze",
+        "unsqueeze",
+    ),
 }
 """Operators besides those of single elements that a map may have in it: cheap ones, or contractions."""
 _FOLDS = {"add": "sum", "sub": "sum", "maximum": "max", "minimum": "min"}
@@ -69,8 +83,8 @@ class Plan:
 
     @property
     def is_short(self) -> bool:
-        """Whether all that comes out of it are single numbers, folded over fewer and fewer iterations, or more and more:
-        inside a loop that stays, a launch for each costs more than to fold them in turn."""
+        """Whether all that comes out of it are single numbers, folded over more and more iterations, or fewer and
+        fewer: inside a loop that stays, a launch for each costs more than to fold them in turn."""
         numbers = all(set(tensor_type(self.loop.results[number]).dims) <= {ONE} for number in self.folds)
         return numbers and not any(self.owned.values()) and not self.trips.symbols().isdisjoint(self.around)
 
@@ -151,7 +165,12 @@ class _Finder:
                 return found if good else None
             if op.parent is self.body and is_same_row(op):
                 views.add(op)
-            elif op.parent is self.body and name in _FOLDS and (name, position) != ("sub", 1) and op.result.type == value.type:
+            elif (
+                op.parent is self.body
+                and name in _FOLDS
+                and (name, position) != ("sub", 1)
+                and op.result.type == value.type
+            ):
                 found.append(Term(op, op.operands[1 - position], _FOLDS[name], name == "sub"))
             else:
                 return None
@@ -167,14 +186,10 @@ class _Finder:
         """Whether what iterations write is each other's only where one iteration writes it twice."""
         owned = self.plan.owned[number]
         places = list(dict.fromkeys(owned))
-        return all(
-            self._meets(one, other) != "another"
-            for at, one in enumerate(places)
-            for other in places[at + 1 :]
-        )
+        return all(self._meets(one, other) != "another" for at, one in enumerate(places) for other in places[at + 1 :])
 
     def _meets(self, one: Own, other: Own) -> str:
-        """Which iterations have an element of both places: none, `same` for only one and the same, or perhaps another."""
+        """Which iterations have an element of both places: none, only one and the same, or perhaps another."""
         if self._are_apart(one.place, other.place):
             return ""
         if one.axis == other.axis and one.by == other.by:
@@ -235,7 +250,10 @@ class _Finder:
             return False
         steps = {term.step for terms in self.plan.folds.values() for term in terms}
         folded = {self.body.args[1 + number] for number in self.plan.folds}
-        return any((v in folded and op not in steps and op not in self.plan.views) or self._carrier(v) is not None for v in op.operands)
+        return any(
+            (v in folded and op not in steps and op not in self.plan.views) or self._carrier(v) is not None
+            for v in op.operands
+        )
 
     def _carrier(self, value: Value) -> int | None:
         return next((n for n, chain in self.plan.chains.items() if value in chain.versions), None)
@@ -315,7 +333,9 @@ def is_forgotten(value: Value) -> bool:
         return False
     arg = outer.body.args[1 + position]
     loop = value.defining_op
-    only_here = all(op is loop and i - 2 == value.index and not loop.body.args[1 + value.index].uses for op, i in arg.uses)
+    only_here = all(
+        op is loop and i - 2 == value.index and not loop.body.args[1 + value.index].uses for op, i in arg.uses
+    )
     return loop is not None and only_here and is_forgotten(outer.results[position])
 
 

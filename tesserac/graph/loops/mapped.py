@@ -14,7 +14,6 @@ from __future__ import annotations
 from string import ascii_lowercase
 
 from tesserac.graph.autodiff.custom import Functions
-from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.batching.rules import Mapping
 from tesserac.graph.loops.independent import SIZE, Own, Plan, Term, contracts
 from tesserac.graph.loops.narrow import CUT, INSERT

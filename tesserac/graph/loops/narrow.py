@@ -277,7 +277,11 @@ def _branch_sum(op: Op, number: int) -> _Sum | None:
         position = next((i for i, v in enumerate(made.operands) if v is base), None)
         alone = made.operands[0] is not made.operands[1] and len(end.uses) == 1
         if position is not None and (position == 0 or made.name == "graph.add") and alone and end.type == base.type:
-            return _Sum(base) if set(tensor_type(end).dims) <= {ONE} and made.operands[1 - position].type == end.type else None
+            return (
+                _Sum(base)
+                if set(tensor_type(end).dims) <= {ONE} and made.operands[1 - position].type == end.type
+                else None
+            )
     return None
 
 

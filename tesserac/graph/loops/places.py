@@ -1,4 +1,4 @@
-"""What is known of places that count with loops: how they move from one iteration to the next, and that they are inside.
+"""What is known of places that count with loops: how they move with iterations, and that they are inside.
 
 Enters: sizes and places as `Dim`, and the bounds of the loops around. Leaves: what can be proved of them.
 """

@@ -2,8 +2,8 @@
 up are sums: of products, contractions. So a program that spells a matrix product as three loops runs one.
 
 Enters: functions without calls. Leaves: the same, where loops of the program itself (those of the library are written
-as they are to run) are mapped from the inside out. A loop that folds numbers over a part of a row stays where the loop around
-it does: so few iterations are not worth a launch. Sums over iterations have the order of sums.
+as they are to run) are mapped from the inside out. A loop that folds numbers over a part of a row stays where the loop
+around it does: so few iterations are not worth a launch. Sums over iterations have the order of sums.
 
 Before:
     graph.func @f {entry = true, guards = [], params = ["x", "y"]} {
@@ -22,11 +22,12 @@ Before:
 After:
     graph.func @f {entry = true, guards = [], params = ["x", "y"]} {
       ^(%x: tensor<[N], f32>, %y: tensor<[N], f32>):
-        %0 = graph.cut(%x) {sizes = [`N`], starts = [`0`], steps = [1]} : tensor<[N], f32>
-        %1 = graph.reshape(%0) {shape = [`N`, `1`]} : tensor<[N, 1], f32>
-        %2 = graph.exp(%1) : tensor<[N, 1], f32>
-        %3 = graph.reshape(%2) {shape = [`N`]} : tensor<[N], f32>
-        graph.return(%3)
+        %0 = index.dim() {dim = `0`} : index
+        %1 = index.dim() {dim = `N`} : index
+        %2 = graph.reshape(%x) {shape = [`N`, `1`]} : tensor<[N, 1], f32>
+        %3 = graph.exp(%2) : tensor<[N, 1], f32>
+        %z = graph.reshape(%3) {shape = [`N`]} : tensor<[N], f32>
+        graph.return(%z)
     }
 """
 
@@ -36,7 +37,7 @@ from collections.abc import Iterator
 
 from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.linear import replace_results
-from tesserac.graph.dialect import program_of
+from tesserac.graph.dialect import program_of, runs
 from tesserac.graph.loops.independent import plan_of
 from tesserac.graph.loops.mapped import map_loop
 from tesserac.graph.loops.narrow import narrow_branches, narrow_carried
@@ -51,15 +52,16 @@ from tesserac.ir.rewrite import is_pure
 
 LOOP = "form.loop"
 LARGEST = 400
-"""Operations in loops within each other that are looked at: of more, too little would be left in memory to win by it."""
+"""Operations in loops within each other that are looked at: more are seldom maps, and each is looked at often."""
 
 
 @pass_(GRAPH, GRAPH, "map_loops")
 def map_loops(module: Module) -> Module:
-    kernels = {program.symbol for function in module.ops if (program := program_of(function)) is not None}
     for function in module.ops:
-        if function.symbol not in kernels and not function.span.file.startswith("stdlib/"):
-            sizes = frozenset(name for arg in function.body.args for dim in tensor_type(arg).dims for name in dim.symbols())
+        if runs(function) and program_of(function) is None:
+            sizes = frozenset(
+                name for arg in function.body.args for dim in tensor_type(arg).dims for name in dim.symbols()
+            )
             names = Functions(module, counters(function))
             for loop in list(_outermost(function)):
                 _map_nest(loop, Bounds({}, sizes), names)
@@ -108,7 +110,7 @@ class _Nest:
         Builder(self._block, loop.span).op("form.yield", read)
 
     def convert(self, loop: Op, around: Bounds) -> bool:
-        """Maps a loop and those inside it. Says whether it is one that is only worth it if that around it is mapped too."""
+        """Maps a loop and those inside it. Says whether it was only worth it if the one around it is mapped too."""
         number, inside = self._numbers[loop], around.inside(loop)
         short = [self._numbers[inner] for inner in list(_outermost(loop)) if self.convert(inner, inside)]
         branches = narrow_branches(loop.body, inside)
