@@ -11,6 +11,7 @@ from tesserac.graph.passes.place_kernels import Placement, Tiles, Tuned, untuned
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, clone_op
 from tesserac.ir.kernels import MOST_WHOLE
+from tesserac.ir.meaning import meaning
 from tesserac.ir.passes import Pass, run_passes
 from tesserac.schedule.estimate import estimate, loses_much
 from tesserac.schedule.machine import Machine
@@ -36,9 +37,17 @@ def tiles_of(
 
 
 def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Placement]:
-    """For one machine, with the passes that take forms to launches. Bits do not depend on the answer."""
+    """For one machine, with the passes that take forms to launches. Bits do not depend on the answer. The layers of a
+    model have programs that do the same, of which each is tried once."""
+    known: dict[str, Placement] = {}
 
     def tried(kernel: Op) -> Placement:
+        key = meaning(kernel)
+        if key not in known:
+            known[key] = tried_anew(kernel)
+        return known[key]
+
+    def tried_anew(kernel: Op) -> Placement:
         from tesserac.tile.build_program import Program
 
         (host,) = run_passes(_alone(kernel), passes, verify=False).ops

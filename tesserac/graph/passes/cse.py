@@ -39,6 +39,7 @@ COUNTER = "counter"
 APART = (CHECKPOINT, KERNEL)
 """Whose bodies are theirs alone."""
 Seen = ChainMap[Hashable, tuple[Op, ...]]
+BodyKeys = dict[Op, tuple[tuple[Value, ...], str]]
 
 
 @pass_(GRAPH, GRAPH, "cse")
@@ -48,35 +49,48 @@ def cse(module: Module) -> Module:
 
 
 def merge_equal(module: Module) -> None:
+    keys: BodyKeys = {}
     for function in module.ops:
         for region in function.regions:
-            _merge(region.block, ChainMap())
+            _merge(region.block, ChainMap(), keys)
 
 
-def _merge(block: Block, seen: Seen) -> None:
+def _merge(block: Block, seen: Seen, keys: BodyKeys) -> None:
     """`seen` has one map per block around: what is computed in one branch is not visible in the other, and what is to
     be computed again is not taken from where it is kept."""
     for op in list(block.ops):
         for region in op.regions:
-            _merge(region.block, ChainMap() if op.name in APART else seen.new_child())
+            _merge(region.block, ChainMap() if op.name in APART else seen.new_child(), keys)
         if not op.opdef.pure or op.opdef.terminator or op.name in APART:
             continue
-        earlier = _earlier(op, seen)
+        earlier = _earlier(op, seen, keys)
         if earlier is not None:
             for old, new in zip(op.results, earlier.results, strict=True):
                 old.replace_all_uses(new)
             op.erase()
 
 
-def _earlier(op: Op, seen: Seen) -> Op | None:
+def _earlier(op: Op, seen: Seen, keys: BodyKeys) -> Op | None:
     """An equal operation that is visible; where there is none, this one is from here on."""
     key = _key(op)
     alike = seen.get(key, ())
     for other in alike:
-        if not op.regions or (is_pure(op) and _body_key(op) == _body_key(other)):
+        if not op.regions or (_length(op) == _length(other) and is_pure(op) and _same_body(op, other, keys)):
             return other
     seen[key] = (*alike, op)
     return None
+
+
+def _length(op: Op) -> list[int]:
+    return [len(region.block.ops) for region in op.regions]
+
+
+def _same_body(op: Op, other: Op, keys: BodyKeys) -> bool:
+    """All before an operation is merged when it is come to, and what its bodies do does not change from then on."""
+    for one in (op, other):
+        if one not in keys:
+            keys[one] = _body_key(one)
+    return keys[op] == keys[other]
 
 
 def _key(op: Op) -> Hashable:
