@@ -59,7 +59,7 @@ def loop_of(host: Op) -> Op:
     ],
 )
 def test_a_round_writes_only_what_changes(body: list[str]) -> None:
-    lines = ["for i in range(N):", *(f"    {line}" for line in body), "return a, b"]
+    lines = ["for i in range(N):", *(f"    {line}" for line in body), "    a[0] = a[0] / 3.0", "return a, b"]
     assert whole_writes(loop_of(scheduled(lines, "(Tensor[N, f32], Tensor[N, f32])"))) == 0
 
 
@@ -92,7 +92,7 @@ def test_inputs_are_never_overwritten() -> None:
 
 def test_a_loop_takes_over_what_nobody_else_reads() -> None:
     """Zeros are written once, into what the loop carries, and once more as the result."""
-    lines = ["k = zeros(N)", "for i in range(N):", "    k[i] = a[i]", "return k"]
+    lines = ["k = zeros(N)", "for i in range(1, N):", "    k[i] = a[i] + k[i - 1]", "return k"]
     assert whole_writes(scheduled(lines, "Tensor[N, f32]")) == 2
 
 
