@@ -110,10 +110,11 @@ BYTE_BLOCKS = ((128, 256, 128), (128, 128, 128), (64, 128, 128), (64, 64, 128))
 WARP_BYTE_BLOCKS = ((128, 64, 128), (64, 64, 128))
 WIDE_BLOCKS = ((128, 128, 16), (64, 64, 16), (16, 32, 64))
 """Of f32, the last where larger ones would leave multiprocessors idle: a chain of terms is never split."""
-WIDEST_BLOCK = (128, 256, 16)
-"""Of words that copies turn: the operands of fewer programs then pass."""
+WIDEST_BLOCK, LEAST_COPIES = (128, 256, 16), 3
+"""Of words that copies turn, where there is room for so many copies: eight warps have as many sums as registers hold"""
 KNOWN_WIDE_BLOCKS = ((128, 128, 32), *WIDE_BLOCKS[1:])
-"""Of f32, where all sizes are known: half as many barriers. With the tree over segments beside it there is no gain."""
+"""Of f32 that copies do not turn, where all sizes are known: half as many barriers. With the tree over segments it
+gains nothing."""
 WORD_BYTES = 4
 BLOCK_NAMES = ("m", "n", "k")
 BUSY = 3
@@ -172,14 +173,19 @@ def candidates(problem: Problem, machine: Machine) -> list[Block]:
         return [Block(m, n, depth) for m in rows for n in CPU_COLUMNS]
     narrow = (KNOWN_BLOCKS if problem.known else ASYNC_BLOCKS) if machine.has_async_matrix_unit else WARP_BLOCKS
     by_bytes = BYTE_BLOCKS if machine.has_async_matrix_unit else WARP_BYTE_BLOCKS
-    deep = problem.known and problem.dtype == F32 and problem.terms <= CONTRACTION.length
+    deep = problem.known and problem.dtype == F32 and problem.terms <= CONTRACTION.length and not problem.in_words
     shapes = by_bytes if problem.by_bytes else narrow if problem.narrow else KNOWN_WIDE_BLOCKS if deep else WIDE_BLOCKS
-    if problem.in_words:
-        shapes = ((*WIDEST_BLOCK[:2], shapes[0][2]), *shapes)
+    if problem.in_words and machine.near_bytes >= LEAST_COPIES * _copied_words(WIDEST_BLOCK) * WORD_BYTES:
+        shapes = (WIDEST_BLOCK, *shapes)
     able = _within_runs([Block(*shape) for shape in shapes], problem)
     if len(able) < len(shapes) and problem.narrow and machine.has_async_matrix_unit:
         able += [Block(*shape) for shape in ASKED_BLOCKS]
     return able
+
+
+def _copied_words(shape: tuple[int, int, int]) -> int:
+    rows, columns, depth = shape
+    return (rows + columns) * depth
 
 
 def _passing_blocks(problem: Problem, few: list[int], depth: int, machine: Machine) -> list[Block]:

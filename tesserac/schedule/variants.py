@@ -54,6 +54,7 @@ from tesserac.schedule.tiles import (
     PASSING_ROWS,
     VERY_FEW_ROWS,
     WIDE,
+    WIDEST_BLOCK,
     Block,
     Problem,
     candidates,
@@ -101,7 +102,8 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
         return
     choices, block_launch = _very_few_rows(plain, problem, machine), launch
     for block in smaller:
-        enough = Predicate("at_least", _useful_programs(block_launch, smaller), Dim.const(enough_programs(machine)))
+        useful = _useful_programs(block_launch, smaller, machine)
+        enough = Predicate("at_least", useful, Dim.const(enough_programs(machine)))
         choices.append((enough, [block_launch]))
         block_launch = plain if block is smaller[-1] else clone_op(plain, {})
         few = replace(problem, leads=1, rows=block.rows, columns=block.columns)
@@ -133,18 +135,26 @@ def _variant_for_few_channels(launch: Op, plain: Op, problem: Problem, machine: 
     select([(Predicate("at_least", enough * LOW_BLOCK.rows, rows), [low])], [launch], launch)
 
 
-def _useful_programs(launch: Op, able: Sequence[Block]) -> Dim:
-    """The programs of a launch; none where blocks of half the height and twice the width are there and would be fewer,
-    since rows end in the first half of a block."""
-    rows, columns = launch_loops(launch)[-3:-1]
-    if not any((b.rows, b.columns) == (rows.block // 2, 2 * columns.block) for b in able):
-        return _programs(launch)
+def _useful_programs(launch: Op, able: Sequence[Block], machine: Machine) -> Dim:
+    """The programs of a launch; none where others do the same sooner: blocks of half the height and twice the width, if
+    there would be fewer, since rows end in the first half of a block, and of the widest blocks halves, if they keep all
+    multiprocessors for less than twice as many rounds."""
+    rows, columns, terms = launch_loops(launch)[-3:]
+    blocks, count = [(b.rows, b.columns) for b in able], _programs(launch)
+    if (rows.block, columns.block, terms.block) == WIDEST_BLOCK:
+        halves = _programs(launch, columns.block // 2).ceil_div(machine.cores)
+        return count * (halves - 2 * count.ceil_div(machine.cores) + 1)
+    if (rows.block // 2, 2 * columns.block) not in blocks:
+        return count
     halves = rows.size.ceil_div(rows.block // 2)
-    return _programs(launch) * (halves - 2 * rows.size.ceil_div(rows.block) + 1)
+    return count * (halves - 2 * rows.size.ceil_div(rows.block) + 1)
 
 
-def _programs(launch: Op) -> Dim:
-    return product([loop.size.ceil_div(loop.block) for loop in launch_loops(launch) if loop.kind == "parallel"])
+def _programs(launch: Op, width: int | None = None) -> Dim:
+    """Those of its blocks, or of others with this many columns."""
+    *leads, rows, columns, _ = launch_loops(launch)
+    parallel = [loop.size.ceil_div(loop.block) for loop in (*leads, rows) if loop.kind == "parallel"]
+    return product([*parallel, columns.size.ceil_div(width or columns.block)])
 
 
 def _variants_of_rows(launch: Op, plain: Op, machine: Machine) -> None:
