@@ -1,5 +1,5 @@
-"""`python -m benchmarks.npbench_written`: programs of NPBench as several authors would write them, with loops for slices
-and slices for loops; writes `benchmarks/results/npbench-written-MACHINE.md`.
+"""`python -m benchmarks.npbench_written`: programs of NPBench as several authors would write them, with loops for
+slices and slices for loops; writes `benchmarks/results/npbench-written-MACHINE.md`.
 
 The variants of a program are `npbench/written_*.tess`, NAME_a, NAME_b, ...; what they must give is the NumPy text here.
 How much slower than the fastest the slowest is says whether a way to write falls off a cliff. No clone of the suite is

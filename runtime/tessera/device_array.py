@@ -44,8 +44,8 @@ class DeviceArray:
     """A contiguous array on a GPU. `stream` is where it was written last; others wait for it before they read."""
 
     __slots__ = (
-        "__weakref__", "address", "check", "dtype", "form", "gpu", "is_readonly", "is_there", "owner", "shape", "stream",
-        "written",
+        "__weakref__", "address", "check", "dtype", "form", "gpu", "is_readonly", "is_there", "owner", "shape",
+        "stream", "written",
     )  # fmt: skip
 
     def __init__(

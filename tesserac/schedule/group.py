@@ -142,8 +142,8 @@ def _covers(group: Group, place: Place, folded: Place) -> bool:
 
 def join_scatter(group: Group, op: Op) -> bool:
     """A scatter of runs joins what computes its rows, one program a row."""
-    rows, whole = op.operands[1], tuple(range(len(group.space)))
-    if IN_RUNS not in op.attrs or group.kind != "runs" or group.places.get(rows.defining_op) != whole:
+    made, whole = op.operands[1].defining_op, tuple(range(len(group.space)))
+    if IN_RUNS not in op.attrs or group.kind != "runs" or made is None or group.places.get(made) != whole:
         return False
     group.ops.append(op)
     group.places[op] = _followed(op)

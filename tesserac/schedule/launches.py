@@ -77,7 +77,8 @@ class _Grouping:
     def scatter(self, op: Op) -> Group:
         """It joins what computes its rows, which then waits until what it changes is there."""
         number = self.number.get(_made(op.operands[1]), -1)
-        if number < 0 or not self._is_open(number, op) or not self._may_wait(number) or self._reads_elsewhere(number, op):
+        is_open = number >= 0 and self._is_open(number, op) and self._may_wait(number)
+        if not is_open or self._reads_elsewhere(number, op):
             return self.begin(op)
         if not join_scatter(self.groups[number], op):
             return self.begin(op)

@@ -64,7 +64,8 @@ def _is_last_of_run(frame: Frame, op: Op, indices: Sequence[Value]) -> Value:
     """Whether the row behind this one names another place, or there is none."""
     rows = next(i for i, loop in enumerate(frame.loops) if 0 in loop.axes)
     here, last = frame.at[rows], tensor_type(op.operands[1]).dims[0] - 1
-    frame.at[rows] = index_op(frame.builder, "min", index_op(frame.builder, "add", here, frame.size(1)), frame.size(last))
+    following = index_op(frame.builder, "add", here, frame.size(1))
+    frame.at[rows] = index_op(frame.builder, "min", following, frame.size(last))
     behind = [_index(frame, op, position) for position in range(2, len(op.operands))]
     frame.at[rows] = here
     tiles = [_indices(frame, rows), *indices, *behind]

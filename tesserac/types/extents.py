@@ -74,8 +74,8 @@ def _is_quotient(monomial: Monomial) -> bool:
 
 
 def _largest_argument(term: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | None:
-    """Of a product of smaller or larger ones of several sizes, the product of what each is at most: they are extents, and
-    not negative."""
+    """Of a product of smaller or larger ones of several sizes, the product of what each is at most: they are extents,
+    and not negative."""
     (monomial, coefficient), *_ = term.terms
     if coefficient <= 0 or any(exponent < 0 for _, exponent in monomial):
         return None
@@ -101,7 +101,7 @@ def _largest_factor(atom: Atom, counter: str, loops: Sequence[tuple[Dim, Dim]]) 
         return None
     found = [_at_ends(arg, counter, loops) for arg in atom.args]
     known = [size for size in found if size is not None]
-    if not known or atom.function == "max" and len(known) < len(found):
+    if not known or (atom.function == "max" and len(known) < len(found)):
         return None
     return reduce(Dim.min if atom.function == "min" else Dim.max, known)
 

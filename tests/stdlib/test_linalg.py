@@ -257,8 +257,8 @@ def test_eigh(kind: str, n: int, seed: int) -> None:
 @pytest.mark.one_in(48)
 @pytest.mark.parametrize("kind", [*SYMMETRIC_KINDS, "diagonal", "laplace", "wilkinson", "glued"])
 def test_eigh_by_halves(kind: str) -> None:
-    """From 33 rows on halves are joined. Where they share most of what they have, poles are turned into one another; glued
-    blocks have zeros that are next to poles, and next to each other."""
+    """From 33 rows on halves are joined. Where they share most of what they have, poles are turned into one another;
+    glued blocks have zeros that are next to poles, and next to each other."""
     for n in (33, 65, 150):
         for w, v, a in call("eigen", tridiagonal(kind, n) if kind in BESIDE else symmetric(kind, n, n)):
             orthonormal(v)

@@ -243,8 +243,8 @@ def _generic(node: ast.Expr, name: str, entries: Sequence[ast.Expr]) -> Foreign 
             around = _around(node, "(", entries, ",)" if len(entries) == 1 else ")")
             return Foreign(at, problem, "the type of a tuple is `(A, B)`", around, ast.TupleExpr(at, tuple(entries)))
         case _, [weights] if name in _STATES:
-            meant = ast.Subscript(at, ast.Name(at, _STATE), (ast.Argument(weights.span, None, weights.span, weights),))
-            return Foreign(at, problem, _STATE_FORM, _around(node, f"{_STATE}[", [weights], "]"), meant)
+            state = ast.Subscript(at, ast.Name(at, _STATE), (ast.Argument(weights.span, None, weights.span, weights),))
+            return Foreign(at, problem, _STATE_FORM, _around(node, f"{_STATE}[", [weights], "]"), state)
         case "Callable", [ast.ListExpr(items=(first, *_) as items), result]:
             before, after = _around(node, "fn(", [first, result], "")
             edits = (before, Edit(_gap(items[-1], result), ") -> "), after)

@@ -89,7 +89,10 @@ def narrow_carried(loop: Op, around: Bounds) -> Op:
     for number, places in enumerate(narrowed):
         arg, init = body.args[1 + number], loop.operands[2 + number]
         if not places:
-            inits.append(init), ends.append(old[number]), args.append(arg), wholes.append((number, None))
+            inits.append(init)
+            ends.append(old[number])
+            args.append(arg)
+            wholes.append((number, None))
             continue
         given = [cut(write, init, place) for place in places]
         own = [Value(value.type, body, 0, arg.name) for value in given]

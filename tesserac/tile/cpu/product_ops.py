@@ -50,7 +50,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.ir.core import Op, Value, define_op, tuple_of
+from tesserac.ir.core import Op, Value, attr, define_op, tuple_of
 from tesserac.ir.types import INDEX, MemRefType
 from tesserac.ir.verify import require
 from tesserac.tile.cpu.target import Micro
@@ -164,7 +164,7 @@ def passes(op: Op) -> bool:
 
 def plain_operands(op: Op) -> Sequence[Value]:
     """Those of a register block before the ones of a right operand that it brings."""
-    return op.operands[: op.attrs["brings"]] if "brings" in op.attrs else op.operands  # type: ignore[misc]
+    return op.operands[: attr(op, "brings", int)] if "brings" in op.attrs else op.operands
 
 
 def source_operands(op: Op) -> tuple[Value, Sequence[Value], Value, Value] | None:
