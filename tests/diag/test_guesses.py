@@ -39,7 +39,7 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
     ("y = nn.MaxPool2d(2)(x)", "`max_pool2d`"), ("y = BCELoss()(x, x)", "fix: (lambda x, y: bce"),
     ("y = nn.ReLU()(x)", "`relu`"),
     ("y = torch.gather(x, 0, x)", "fix: take_along_axis(x, x, axis=0)"), ("y = torch.std(x)", "`std(x, ddof=1)`"),
-    ("y = jax.lax.select(x > y, x, y)", "`where(p, x, y)`"), ("y = torch.split(x, 2)", "`split(x, count)`"),
+    ("y = jax.lax.select(x > y, x, y)", "fix: where(x > y, x, y)"), ("y = torch.split(x, 2)", "`split(x, count)`"),
     ("y = jnp.std(x)", "fix: std"), ("y = nn.Linear(3, 4)(x)", "fix: Linear"),
     ("y = torch.optim.Adam(x)", "`adam_init(params)`"),
     ("y = x[np.newaxis, :]", "fix: None"), ("y = torch.nosuch(x)", "need no module"),

@@ -14,13 +14,12 @@ converted. Loaded operands of products stay tiles: they live in stages, as `oper
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, indices, operand_maps
-from tesserac.ir.types import AxisType, TileType, Type
+from tesserac.ir.types import TileType, Type
 from tesserac.schedule.row_lengths import ROW_BLOCKS, ROW_PARTS
 from tesserac.schedule.tiles import MOST_ROWS
 from tesserac.tile.dialect import (
@@ -37,8 +36,9 @@ from tesserac.tile.dialect import (
     tile_type,
 )
 from tesserac.tile.gpu.across import cut_operand, cut_turned, only_maps
-from tesserac.tile.gpu.asynchronous import is_narrow, sums_rows
+from tesserac.tile.gpu.asynchronous import sums_rows
 from tesserac.tile.gpu.clusters import CLUSTER
+from tesserac.tile.gpu.directions import dot_unit, lies_across, takes_every_second
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import (
     LANE_BITS,
@@ -52,21 +52,17 @@ from tesserac.tile.gpu.layout import (
 )
 from tesserac.tile.gpu.matrix import (
     FMA,
-    MatrixUnit,
     accumulator_layout,
-    is_turned,
-    matrix_unit,
     operand_layout,
 )
 from tesserac.tile.gpu.pairs import PAIRS
-from tesserac.tile.gpu.row_copies import held_rows_layout, is_staged_gather, staged_places, staged_rows
+from tesserac.tile.gpu.row_copies import held_rows_layout, is_staged_gather, staged_places
 from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.variants import SCALAR_LEVELS, Variant, fragments_are_scalar, reduces_by_teams
-from tesserac.types.dims import ONE, Dim
+from tesserac.types.dims import ONE
 
 DimMap = tuple[int | None, ...]
-TWO = Dim.const(2)
 
 
 @dataclass(frozen=True)
@@ -276,56 +272,6 @@ def _wishes(kernel: Op, variant: Variant, teams: bool) -> Iterator[tuple[Value, 
                 yield op.operands[0], row_reduction(shape, narrowest_bytes(kernel), variant.warps)
             else:
                 yield op.operands[0], shared_reduction(shape, axes[0], variant.warps)
-
-
-def dot_unit(dot: Op, variant: Variant) -> MatrixUnit:
-    """What multiplies: the unit of the variant where it takes these numbers."""
-    dtype, (rows, columns) = tile_type(dot.operands[0]).dtype, tile_type(dot.result).shape
-    unit = matrix_unit(variant.unit if is_narrow(dot) else FMA, dtype, variant.warps)
-    turned = is_turned(unit, (rows, columns), dtype) and not variant.share and _are_turned(dot)
-    return replace(unit, turned=True) if turned else unit
-
-
-def _are_turned(dot: Op) -> bool:
-    """Whether copies can turn both operands: those of the only product of a kernel, dense in one dim."""
-    return _is_alone(dot) and all(_is_dense(value.defining_op) for value in dot.operands[:2])
-
-
-def _is_alone(dot: Op) -> bool:
-    kernel = dot.parent.parent_op if dot.parent is not None else None
-    while kernel is not None and kernel.name != "tile.kernel":
-        kernel = kernel.parent.parent_op if kernel.parent is not None else None
-    return kernel is not None and sum(op.name == "tile.dot" for op in kernel.walk()) == 1
-
-
-def _is_dense(load: Op | None) -> bool:
-    if load is None or load.name != "tile.load":
-        return False
-    strides = _block_strides(load)
-    return len(strides) == 2 and ONE in strides
-
-
-def takes_every_second(op: Op) -> bool:
-    """Whether a block is a part of numbers of two, such as the real one of complex numbers: its elements make no
-    vectors, and lanes that hold one each reach whole lines of memory."""
-    if op.name not in ("tile.load", "tile.store"):
-        return False
-    return _block_strides(op)[-1:] == [TWO]
-
-
-def lies_across(move: Op) -> bool:
-    """Whether the columns of a loaded or stored block are side by side in memory, and its rows are not."""
-    if move.name == "tile.gather":
-        return is_staged_gather(move) and staged_rows(move).lies_across
-    strides = _block_strides(move)
-    return len(strides) == 2 and strides[0] == ONE and strides[1] != ONE
-
-
-def _block_strides(move: Op) -> list[Dim]:
-    """Those of a loaded or stored block."""
-    first = 1 if move.name == "tile.store" else 0
-    mem, at = memref_type(move.operands[first]), move.operands[first + 1 :]
-    return [stride for stride, v in zip(mem.strides, at, strict=True) if isinstance(v.type, AxisType)]
 
 
 def _relations(op: Op) -> Iterator[Relation]:
