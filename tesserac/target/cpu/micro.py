@@ -22,7 +22,7 @@ Right panels that pass a left one are asked for a few steps ahead, into the firs
 blocks of the first rows, there are two functions more, which walk beside their own work, in steps of rows:
 
     brings      reads the right operand as it lies, and writes its panel: two stores a step
-    asks        asks for the right operand of the next terms as it lies, into the second cache, two rows every 4 steps
+    asks        asks for the right operand of the next terms as it lies, into the second cache: a line a step, by rows
     both        ask for the sums of the following block, a row every 4 steps: they come from behind the second cache
 
 Those that come from memory,
@@ -114,8 +114,9 @@ def micro_kernel(
     frame: Frame, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool, walk: Walk
 ) -> Function:
     """The function `(a, b, c, row stride of c, depth, done, ahead)` of a block of `height` rows, made once per module;
-    one that `asks` for nothing has no `ahead`. One that does something beside has `(.., following block of c, the panel
-    that it writes or the right operand that it asks for, how far apart rows of the right operand are)`."""
+    one that `asks` for nothing has no `ahead`. One that does something beside has `(.., following block of c, ..)`, and
+    `(.., the panel that it writes, how far apart rows of the right operand are)`, or `(.., the right operand that it
+    asks for, how far the end of a row of it is from the next one, how long a row is)`."""
     near = f"_near_{walk.near}" * (walk.near > 0) + f"_{walk.beside}" * bool(walk.beside)
     packed = replace(walk, near=0, beside="") == packed_walk(micro)
     walks = near if packed else f"_by_{walk.rows}_{walk.left}_{walk.right}{near}"
@@ -135,7 +136,7 @@ class _MicroKernel:
         self.stored = memory_type(accum)
         self.vector = vector(self.element, micro.lanes)
         self.align = self.element.bits // 8
-        beside = [PTR, PTR, I64] if walk.beside else []
+        beside = {"": [], "brings": [PTR, PTR, I64], "asks": [PTR, PTR, I64, I64]}[walk.beside]
         parameters = [PTR, PTR, PTR, I64, I64, I64, *([I64] if asks else []), *beside]
         attributes = ("nounwind", "noinline")
         self.function = module.function(name, VOID, parameters, attributes=attributes, linkage="internal")
@@ -152,7 +153,7 @@ class _MicroKernel:
         count = self.height * self.micro.columns // self.micro.lanes
         totals = choose(b, fresh, lambda: [zero(self.vector)] * count, self._load_block)
         whole = b.binary("and", self.depth, const_i64(-UNROLL))
-        state = [self.left, self.right, *self.beside[:2], *totals]
+        state = [self.left, self.right, *self.beside[:2], *self.beside[3:], *totals]
         state = for_loop(b, const_i64(0), whole, const_i64(UNROLL), state, self._steps(UNROLL))
         state = for_loop(b, whole, self.depth, const_i64(1), state, self._steps(1))
         totals = state[-count:]
@@ -203,11 +204,12 @@ class _MicroKernel:
 
     def _steps_beside(self, count: int) -> LoopBody:
         """`following` are the sums of the block after this one; `other` is the panel that is written, or the right
-        operand that is asked for."""
-        b, brings, pitch = self.b, self.walk.beside == "brings", self.beside[2]
+        operand that is asked for, of whose row so much is `behind`."""
+        b, brings, (_, _, pitch, *row_length) = self.b, self.walk.beside == "brings", self.beside
 
         def body(index: Value, state: list[Value]) -> Sequence[Value]:
             left, right, following, other, *totals = state
+            behind, totals = totals[: len(row_length)], totals[len(row_length) :]
             begins = (left, right)
             if count == UNROLL:
                 following = self._ask_following(index, following)
@@ -219,15 +221,16 @@ class _MicroKernel:
                     row = self._right_row(right, step)
                 if count == UNROLL and not brings:
                     self._ask_near(right, step)
-                if count == UNROLL and not brings and step % 2 == 0:
-                    other = self._ask_row(other, pitch)
+                    b.prefetch(b.gep(self.element, other, step * self.micro.lanes), near=2)
                 totals = self._step(left, row, step, totals)
             left, walked = self._walked(*begins, count)
             if brings:
                 other = b.gep(self.element, other, count * self.walk.right)
             else:
                 right = walked
-            return [left, right, following, other, *totals]
+                if count == UNROLL:
+                    other, behind = self._ask_further(other, behind[0])
+            return [left, right, following, other, *behind, *totals]
 
         return body
 
@@ -256,11 +259,14 @@ class _MicroKernel:
             b.store(value, b.gep(self.element, panel, step * self.walk.right + c), self.align)
         return row
 
-    def _ask_row(self, place: Value, pitch: Value) -> Value:
-        """For a row of the next right operand, into the second cache. Gives where the one after it lies."""
-        for column in self._lines()[:-1]:
-            self.b.prefetch(self.b.gep(self.element, place, column), near=2)
-        return self.b.gep(self.element, place, pitch)
+    def _ask_further(self, place: Value, behind: Value) -> tuple[Value, list[Value]]:
+        """Where the next lines of the right operand are that are asked for: behind these, or in the next row."""
+        b, (_, _, gap, width) = self.b, self.beside
+        taken = UNROLL * self.micro.lanes
+        place, behind = b.gep(self.element, place, taken), b.sub(behind, const_i64(taken))
+        ends = b.icmp("sle", behind, const_i64(0))
+        place = b.gep(self.element, place, b.select(ends, gap, const_i64(0)))
+        return place, [b.select(ends, width, behind)]
 
     def _ask_following(self, index: Value, place: Value) -> Value:
         """For a row of the sums after these; gives where the one after it lies. The last one is asked for again."""

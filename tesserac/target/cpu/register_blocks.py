@@ -16,7 +16,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr
 from tesserac.target.cpu.accesses import align_of
 from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.micro import NEAR, Walk, call_micro_kernel, micro_kernel, packed_walk
+from tesserac.target.cpu.micro import NEAR, UNROLL, Walk, call_micro_kernel, micro_kernel, packed_walk
 from tesserac.target.cpu.panels import LINE_BYTES
 from tesserac.target.flow import for_loop, if_else
 from tesserac.target.llvm_types import Value, const_i64, vector
@@ -30,7 +30,7 @@ from tesserac.types.dtype import DType
 @dataclass(frozen=True)
 class Source:
     """Where the right operand of a block lies that is brought into panels beside the first rows: the first element for
-    this block, how far apart rows are, the column up to which it is brought, and whether more terms follow."""
+    this block, how far apart rows are, the column up to which it is brought, and how many terms follow."""
 
     start: Value
     pitch: Value
@@ -149,10 +149,9 @@ def _call_beside(
     frame: Frame, op: Op, arguments: Sequence[Value], source: Source, following: Value, rows: Value, *,
     finishes: bool, known: int = 0,
 ) -> None:  # fmt: skip
-    """A block of the first rows, which writes its right panel; or one below, which reads that. The two blocks of rows
-    below the first ask for the next terms of the right operand, each for half of them."""
+    """A block of the first rows, which writes its right panel; or one below, which reads that."""
     b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
-    row, column, depth = (frame.value(op.operands[i]) for i in (6, 7, 8))
+    row, column = (frame.value(op.operands[i]) for i in (6, 7))
     left, panel, *rest = arguments
     walk = replace(packed_walk(micro), near=NEAR)
 
@@ -161,18 +160,32 @@ def _call_beside(
         b.call(function, [left, source.start, *rest, following, panel, source.pitch])
 
     def read() -> None:
-        second, third = (b.icmp("eq", row, const_i64(count * micro.rows)) for count in (1, 2))
-        asks = b.binary("and", b.binary("or", second, third), b.icmp("sgt", source.more, const_i64(0)))
-        half = b.select(third, b.binary("lshr", depth, const_i64(1)), const_i64(0))
-        later = b.gep(frame.memories[op.operands[2]].element, source.start, b.mul(b.add(depth, half), source.pitch))
-        place, pitch = b.select(asks, later, panel), b.select(asks, source.pitch, const_i64(0))
-        beside = [left, panel, *rest, following, place, pitch]
+        beside = [left, panel, *rest, following, *_asked_for(frame, op, micro, source, rows, panel)]
         call_micro_kernel(
             frame, micro, accum, beside, rows, None, replace(walk, beside="asks"), finishes=finishes, known=known
         )  # fmt: skip
 
     is_first = b.binary("and", b.icmp("eq", row, const_i64(0)), b.icmp("slt", column, source.first))
     if_else(b, is_first, bring, read)
+
+
+def _asked_for(
+    frame: Frame, op: Op, micro: Micro, source: Source, rows: Value, panel: Value
+) -> tuple[Value, Value, Value]:
+    """What the last two blocks of rows ask for, half of the next terms each: the first line, how far it is from the end
+    of a row to the next one, and how long a row is. Each panel has its share of the half, whole rows of it: lines that
+    follow each other come sooner than as many in as many rows, since a processor foresees them. Other blocks ask for
+    their own panel, which is there."""
+    b, (column, depth) = frame.b, (frame.value(op.operands[i]) for i in (7, 8))
+    is_last, is_one_of_two = (b.icmp("sle", rows, const_i64(count * micro.rows)) for count in (1, 2))
+    asks = b.binary("and", is_one_of_two, b.icmp("sgt", source.more, const_i64(0)))
+    half, width, line = b.binary("lshr", depth, const_i64(1)), source.first, UNROLL * micro.lanes
+    share = b.binary("udiv", b.mul(column, half), b.maximum_int(width, const_i64(1)))
+    term = b.add(b.add(depth, b.select(is_last, half, const_i64(0))), share)
+    place = b.sub(b.mul(term, source.pitch), column)
+    asked = b.gep(frame.memories[op.operands[2]].element, source.start, place)
+    whole = b.binary("and", b.add(width, const_i64(line - 1)), const_i64(-line))
+    return b.select(asks, asked, panel), b.select(asks, b.sub(source.pitch, whole), const_i64(0)), width
 
 
 def _source(frame: Frame, op: Op) -> Source | None:
