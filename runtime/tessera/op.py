@@ -21,38 +21,54 @@ if TYPE_CHECKING:
     from tessera.operator import Operator
 
 _CONSTRUCTORS = {
-    "eye": ("n: int", "op.eye(n)"),
-    "zero": ("n: int, m=None", "op.zero(n, n if m is None else m)"),
+    "eye": ("size: int, *, dtype=None", "op.eye(size, dtype=dtype)"),
+    "zero": (
+        "domain: int, codomain=None, *, dtype=None",
+        "op.zero(domain, domain if codomain is None else codomain, dtype=dtype)",
+    ),
     "dense": (
-        "m, unitary: bool = False, self_adjoint: bool = False, psd: bool = False, normal: bool = False, "
+        "matrix, *, unitary: bool = False, self_adjoint: bool = False, psd: bool = False, normal: bool = False, "
         "diagonal: bool = False, lower: bool = False, upper: bool = False",
-        "op.dense(m, unitary=unitary, self_adjoint=self_adjoint, psd=psd, normal=normal, diagonal=diagonal, "
+        "op.dense(matrix, unitary=unitary, self_adjoint=self_adjoint, psd=psd, normal=normal, diagonal=diagonal, "
         "lower=lower, upper=upper)",
     ),
-    "self_adjoint": ("m", "op.dense(m, self_adjoint=True)"),
-    "psd": ("m", "op.dense(m, psd=True)"),
-    "unitary": ("m", "op.dense(m, unitary=True)"),
-    "diag": ("d", "op.diag(d)"),
-    "projector": ("u", "op.projector(u)"),
-    "fft": ("n: int", "op.fft(n)"),
-    "ifft": ("n: int", "op.ifft(n)"),
-    "conv1d": ("k, n=None", "op.conv1d(k, k.shape[0] if n is None else n)"),
-    "circulant": ("c", "op.circulant(c)"),
-    "toeplitz": ("c, r=None", "op.toeplitz(c) if r is None else op.toeplitz(c, r)"),
-    "banded": ("bands, l: int, u: int", "op.banded(bands, l, u)"),
-    "permutation": ("p", "op.permutation(p)"),
-    "triangular": ("m, lower: bool = True", "op.triangular(m, lower=lower)"),
-    "low_rank": ("u, v", "op.low_rank(u, v)"),
-    "block_sparse": ("b, r, c, n: int, m=None", "op.block_sparse(b, r, c, n, n if m is None else m)"),
+    "self_adjoint": ("matrix", "op.dense(matrix, self_adjoint=True)"),
+    "psd": ("matrix", "op.dense(matrix, psd=True)"),
+    "unitary": ("matrix", "op.dense(matrix, unitary=True)"),
+    "diag": ("entries", "op.diag(entries)"),
+    "projector": ("basis", "op.projector(basis)"),
+    "fft": ("size=None, *, dtype=None", "op.fft(dtype=dtype) if size is None else op.fft(size, dtype=dtype)"),
+    "ifft": ("size=None, *, dtype=None", "op.ifft(dtype=dtype) if size is None else op.ifft(size, dtype=dtype)"),
+    "conv1d": ("taps, size=None", "op.conv1d(taps, taps.shape[0] if size is None else size)"),
+    "circulant": ("column", "op.circulant(column)"),
+    "toeplitz": ("column, row=None", "op.toeplitz(column) if row is None else op.toeplitz(column, row)"),
+    "banded": ("bands, lower: int, upper: int", "op.banded(bands, lower, upper)"),
+    "permutation": ("order, *, dtype=None", "op.permutation(order, dtype=dtype)"),
+    "triangular": ("matrix, *, lower: bool = True", "op.triangular(matrix, lower=lower)"),
+    "low_rank": ("left, right", "op.low_rank(left, right)"),
+    "block_sparse": (
+        "blocks, rows, columns, domain: int, codomain=None",
+        "op.block_sparse(blocks, rows, columns, domain, domain if codomain is None else codomain)",
+    ),
     "block": ("rows", "op.block(rows)"),
-    "coo": ("r, c, v, n: int, m=None", "op.coo(r, c, v, n, n if m is None else m)"),
-    "csr": ("s, c, v, n: int", "op.csr(s, c, v, n)"),
-    "kronecker": ("a, b", "op.kronecker(a, b)"),
-    "kronecker_sum": ("a, b", "op.kronecker_sum(a, b)"),
-    "direct_sum": ("a, b", "op.direct_sum(a, b)"),
-    "implicit": ("f, g, n: int, m=None", "op.implicit(f, g, n, n if m is None else m)"),
-    "jacobian": ("f, x", "op.jacobian(f, x)"),
+    "coo": (
+        "rows, columns, values, domain: int, codomain=None",
+        "op.coo(rows, columns, values, domain, domain if codomain is None else codomain)",
+    ),
+    "csr": ("starts, columns, values, domain: int", "op.csr(starts, columns, values, domain)"),
+    "kronecker": ("left, right", "op.kronecker(left, right)"),
+    "tensor": ("left, right", "op.tensor(left, right)"),
+    "kron": ("left, right", "op.kron(left, right)"),
+    "kronecker_sum": ("left, right", "op.kronecker_sum(left, right)"),
+    "direct_sum": ("left, right", "op.direct_sum(left, right)"),
+    "implicit": (
+        "forward, backward, domain: int, codomain=None",
+        "op.implicit(forward, backward, domain, domain if codomain is None else codomain)",
+    ),
+    "jacobian": ("function, point", "op.jacobian(function, point)"),
 }
+"""Their parameters have the names that the language gives them."""
+_DTYPES = ("f32", "f64", "c64", "c128")
 
 
 @cache
@@ -77,6 +93,18 @@ def from_scipy(matrix: Any) -> Operator:
     return cast("Operator", _module(CPU)["coo"](rows, columns, entries.data, width, height))
 
 
+def _dtype_name(dtype: object) -> object:
+    """The name of a dtype as the language or NumPy says it; what neither knows is left to the language to refuse."""
+    if dtype is None or (isinstance(dtype, str) and dtype in _DTYPES):
+        return dtype
+    import numpy as np
+
+    try:
+        return np.dtype(cast("Any", dtype)).name
+    except TypeError:
+        return str(dtype)
+
+
 def _instead(name: str) -> str:
     from tessera.operator import Operator
 
@@ -90,6 +118,8 @@ def __getattr__(name: str) -> Callable[..., object]:
         raise AttributeError(f"`tessera.op` has no `{name}`; {_instead(name)}")
 
     def made(*arguments: object, **named: object) -> object:
+        if "dtype" in named:
+            named["dtype"] = _dtype_name(named["dtype"])
         device = device_of((*arguments, *named.values()))
         return cast("Callable[..., object]", _module(device)[name])(*arguments, **named)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, cast
 
 from tessera.descriptor import NAMES, Descriptor, Representation, describe
 from tessera.devices import CPU
-from tessera.errors import WRONG_KIND, failure
+from tessera.errors import WRONG_KIND, TesseraError, failure
 from tessera.programs import FunctionValue
 from tessera.structs import StructValue
 
@@ -49,6 +49,16 @@ def _function(text: str, kinds: tuple[str | None, ...], device: str) -> Callable
 def _computed(text: str, values: tuple[object, ...]) -> object:
     kinds = tuple(value.tree if isinstance(value, Operator) else None for value in values)
     return _function(text, kinds, device_of(values))(*values)
+
+
+def _shape_of(text: str, values: tuple[object, ...]) -> tuple[int, int] | None:
+    """None of an expression that is of any size, as one of `op.fft()` alone."""
+    try:
+        return cast("tuple[int, int]", _computed(f"{text}.shape", values))
+    except TesseraError as told:
+        if "is of any size" in told.text:
+            return None
+        raise
 
 
 def device_of(values: Iterable[object]) -> str:
@@ -96,7 +106,7 @@ class Operator:
     def _of(cls, text: str, values: tuple[object, ...]) -> Operator:
         """An expression as an operator. Its sizes are asked for, so that what does not fit is told at once; it is
         computed at once where it is long, or of an array, which may change later."""
-        shape = cast("tuple[int, int]", _computed(f"{text}.shape", values))
+        shape = _shape_of(text, values)
         if len(text) > _LONGEST or not all(isinstance(value, Operator | Number) for value in values):
             found = cast("Operator", _computed(text, values))
         else:
@@ -135,8 +145,14 @@ class Operator:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Rows and columns of its matrix; an operator of any size, as `op.fft()`, has none, and says so."""
         if self._shape is None:
             self._shape = cast("tuple[int, int]", self._do("{0}.shape"))
+        return self._shape
+
+    def _sizes(self) -> tuple[int, int] | None:
+        if self._shape is None:
+            self._shape = _shape_of(*_expression(self))
         return self._shape
 
     @property
@@ -223,7 +239,11 @@ class Operator:
         """The language's: proven or refuted by the laws, and otherwise by both matrices, up to rounding."""
         if not isinstance(other, Operator):
             return NotImplemented
-        return self is other or (self.shape == other.shape and bool(self._do("{0} == {1}", other)))
+        if self is other:
+            return True
+        sizes, others = self._sizes(), other._sizes()
+        fit = None in (sizes, others) or sizes == others
+        return fit and bool(self._do("{0} == {1}", other))
 
     __hash__ = None  # type: ignore[assignment]  # equal operators may be made of different parts
 
@@ -342,8 +362,8 @@ class Operator:
         return coo_matrix((values, (rows, columns)), shape=self.shape)
 
     def __repr__(self) -> str:
-        rows, columns = self.shape
-        return f"<tessera operator, {rows} x {columns}>"
+        shape = self._sizes()
+        return f"<tessera operator, {f'{shape[0]} x {shape[1]}' if shape else 'of any size'}>"
 
 
 _PRODUCT = "({0} @ {1})"

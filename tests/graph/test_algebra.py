@@ -269,7 +269,8 @@ def largest_gone(m: Tensor[N, N, f32], v: Tensor[N, f32]): return rest(spectral(
 OF_F64 = {
     "to_dense(A - A)": "f8", "to_dense(Z - Z)": "c16", "to_dense(0.0 * Z.H)": "c16", "to_dense(A ** 0)": "f8",
     "to_dense(A ∘ op.zero(N))": "f8", "to_dense((A - A) + op.eye(N))": "f8", "norm(op.fft(N, dtype=c128))": "f8",
-    "to_dense(op.eye(N, dtype=A.dtype))": "f8", "expm(op.permutation(arange(N), dtype=f64)) @ x": "f8",
+    "to_dense(op.eye(N, dtype=A.dtype))": "f8", "to_dense(op.eye(N, dtype='float64'))": "f8",
+    "expm(op.permutation(arange(N), dtype=f64)) @ x": "f8",
     "to_dense(op.fft(N, dtype=c128) + op.eye(N))": "c16", "det(op.ifft(N, dtype=c128))": "c16",
     "trace(op.kronecker(op.eye(2, dtype=f64), op.eye(3)))": "f8", "to_dense(op.eye(N, dtype=None))": "f4",
 }  # fmt: skip

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import tessera
+from tessera import op as of_python
 from tessera.descriptor import TAGS, Flags, Representation
 from tessera.sparse import entries_of
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.encoding import _classes
 from tesserac.check.algebra.flags import FLAGS
+from tesserac.check.algebra.rules import RULES
 
 PROGRAM = """
 struct Layer[D]:
@@ -174,6 +176,36 @@ def test_what_python_makes() -> None:
         tessera.op.nothing  # noqa: B018
     with pytest.raises(tessera.TesseraError, match="not sparse"):
         tessera.op.dense(np.diag(d)).to_scipy()
+
+
+_ANSWERS = {"triangular"}
+"""Parameters of the language that only answer what others call so."""
+
+
+def test_constructors_of_python_have_the_names_of_the_language() -> None:
+    for name, (given, _) in of_python._CONSTRUCTORS.items():
+        slots = RULES[name if name in RULES else "dense"][0]
+        names = [slot.name for slot in slots if slot.name not in _ANSWERS or name != "dense"]
+        own = [part.split(":")[0].split("=")[0].strip() for part in given.split(", ") if part != "*"]
+        assert own == (names if name in RULES else names[:1]), name
+    operations = list(RULES)[list(RULES).index("apply") :]
+    assert set(RULES) - set(operations) <= set(of_python._CONSTRUCTORS)
+
+
+@pytest.mark.one_in(8)
+def test_python_says_a_dtype_and_leaves_out_a_size() -> None:
+    op, x = tessera.op, np.arange(4, dtype="f4")
+    assert op.eye(4).dtype is None and op.permutation(np.array([1, 0]), dtype=None).dtype is None
+    for dtype in ("f64", "float64", float, np.dtype("f8")):
+        assert op.zero(4, 2, dtype=dtype).to_dense().dtype == "f8" == op.eye(4, dtype=dtype).dtype
+    assert op.fft(4, dtype=np.complex128).to_dense().dtype == "c16"
+    with pytest.raises(tessera.TesseraError, match="a dtype of operators"):
+        op.eye(4, dtype="i32")
+    F = op.fft()
+    assert np.allclose(F @ x, np.fft.fft(x)) and "any size" in repr(F) and op.fft() == F and op.ifft() @ F == op.eye(4)
+    assert (F @ op.diag(x)).shape == (4, 4) and np.allclose((F @ op.diag(x)) @ x, np.fft.fft(x * x))
+    with pytest.raises(tessera.TesseraError, match="of any size"):
+        _ = F.shape
 
 
 @pytest.mark.one_in(12)

@@ -27,7 +27,18 @@ from tesserac.diag.codes.names import E0210
 from tesserac.diag.sink import Draft
 from tesserac.types.algebra import Leaf
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, DTypeType, FunctionType, IntType, NoneType, TensorType, TransformType, parts
+from tesserac.types.dtype import lookup
+from tesserac.types.ty import (
+    BoolType,
+    DTypeType,
+    FunctionType,
+    IntType,
+    NoneType,
+    StrType,
+    TensorType,
+    TransformType,
+    parts,
+)
 
 Given = dict[str, typed.Expr]
 
@@ -253,8 +264,11 @@ def _suggest_sizes(draft: Draft, value: typed.Expr) -> None:
 
 
 def said_dtype(given: Given) -> str:
-    """The name of the dtype that is said of an operator without numbers."""
+    """The name of the dtype that is said of an operator without numbers, by itself or in quotes."""
     type_ = given["dtype"].type if "dtype" in given else None
+    if isinstance(type_, StrType):
+        named = lookup(type_.value)
+        return "" if named is None else named.name
     return type_.dtype.name if isinstance(type_, DTypeType) else ""
 
 
