@@ -1,8 +1,8 @@
 """A state of training as a file: arrays by name in the safetensors format, with step, losses, seed and a digest.
 
-Enters: a state, which is a struct, a tuple, a list or a dict of arrays, any deep, or None. Leaves: a file that is
-whole or not there at all; or, from a file, a state like one that is given. A file that is damaged, or of another
-state, is a `TesseraError`.
+Enters: a state, which is a struct, a tuple, a list or a dict of arrays and operators, any deep, or None. Leaves: a
+file that is whole or not there at all; or, from a file, a state like one that is given. A file that is damaged, or of
+another state, is a `TesseraError`. An operator is its arrays, and how it is made of them and of which numbers.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tessera.errors import BAD_CHECKPOINT, UNREADABLE_FILE, TesseraError, failure, kind_of, reason_of
 from tessera.files import write_file
+from tessera.operator import Operator
+from tessera.programs import FunctionValue
 from tessera.random_stream import read_seed
 from tessera.safetensors import encode_safetensors, read_safetensors
 from tessera.structs import StructValue
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from tessera.arguments import Array
 
 _STATE, _STEP, _LOSSES, _SEED, _DIGEST = "state", "step", "losses", "seed", "digest"
+_FORM = "form"
+"""What the form of an operator is called, beside the numbers of its parts."""
 
 
 class Checkpoint(NamedTuple):
@@ -76,6 +80,9 @@ def load_checkpoint(path: str, like: object) -> Checkpoint:
     step, losses = int(tensors.pop(_STEP)), tuple(map(float, tensors.pop(_LOSSES)))
     seed = int(tensors.pop(_SEED))
     _compare(path, dict(leaves_of(like, _STATE)), tensors)
+    for name, operator in _operators_of(like, _STATE):
+        if tensors[f"{name}.{_FORM}"].tobytes() != _form_of(operator).tobytes():
+            raise _refused(path, "it is of another state", f"`{name}` is made in another way in the program")
     return Checkpoint(_rebuilt(like, _STATE, tensors), step, losses, seed)
 
 
@@ -88,7 +95,9 @@ def leaves_of(value: object, name: str) -> Iterator[tuple[str, Array]]:
         return
     items = [] if value is None else _items(value)
     if items is None:
-        note = "a state is made of tensors, in structs, tuples, lists and dicts"
+        note = "a state is made of tensors and operators, in structs, tuples, lists and dicts"
+        if isinstance(value, Operator):
+            note = "this one is made of functions; build it where it is used, of tensors of the state"
         raise failure(BAD_CHECKPOINT, f"`{name}` is {kind_of(value)}, which a checkpoint cannot hold", (note,))
     for key, item in items:
         yield from leaves_of(item, f"{name}.{key}")
@@ -101,7 +110,33 @@ def _items(value: object) -> list[tuple[str, object]] | None:
         return [(str(key), item) for key, item in value.items()]
     if isinstance(value, tuple | list):
         return [(str(place), item) for place, item in enumerate(value)]
+    if isinstance(value, Operator) and not any(isinstance(part, FunctionValue) for part in value.parts):
+        return [*_arrays_of(value), (_FORM, _form_of(value))]
     return None
+
+
+def _arrays_of(operator: Operator) -> list[tuple[str, object]]:
+    import numpy as np
+
+    parts = enumerate(operator.parts)
+    return [(str(place), part) for place, part in parts if isinstance(part, np.ndarray | np.generic)]
+
+
+def _form_of(operator: Operator) -> Array:
+    """A digest of its tree and of those of its parts that are numbers of Python's."""
+    import numpy as np
+
+    arrays = dict(_arrays_of(operator))
+    numbers = {place: part for place, part in enumerate(operator.parts) if str(place) not in arrays}
+    return np.frombuffer(hashlib.sha256(json.dumps([operator.tree, numbers]).encode()).digest(), np.uint8)
+
+
+def _operators_of(value: object, name: str) -> Iterator[tuple[str, Operator]]:
+    if isinstance(value, Operator):
+        yield name, value
+        return
+    for key, item in _items(value) or ():
+        yield from _operators_of(item, f"{name}.{key}")
 
 
 def _rebuilt(like: object, name: str, tensors: Mapping[str, Array]) -> object:
@@ -115,6 +150,8 @@ def _rebuilt(like: object, name: str, tensors: Mapping[str, Array]) -> object:
     made: dict[str, Any] = {key: _rebuilt(item, f"{name}.{key}", tensors) for key, item in _items(like) or ()}
     if isinstance(like, StructValue):
         return type(like)._of_fields(made)
+    if isinstance(like, Operator):
+        return Operator(like.tree, [made.get(str(place), part) for place, part in enumerate(like.parts)])
     if isinstance(like, Mapping):
         return dict(zip(like, made.values(), strict=True))
     return tuple(made.values()) if isinstance(like, tuple) else list(made.values())

@@ -212,6 +212,25 @@ def test_every_kind_of_state_comes_back(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["c"]
 
 
+def test_operators_of_a_state_are_kept_as_their_parts(tmp_path: Path) -> None:
+    path, op, d = str(tmp_path / "c"), tessera.op, np.arange(4, dtype="f4")
+    state = {"A": op.kronecker(op.dense(np.ones((2, 2), "f4")), op.diag(d)), "B": 0.5 * op.circulant(d) + op.eye(4)}
+    save_checkpoint(path, Checkpoint(state, 5, ()))
+    start = {
+        "A": op.kronecker(op.dense(np.zeros((2, 2), "f4")), op.diag(d)),
+        "B": 0.5 * op.circulant(d * 0) + op.eye(4),
+    }
+    found = load_checkpoint(path, start).state
+    assert isinstance(found, dict) and found["A"].flags == state["A"].flags
+    assert all(np.array_equal(found[name].to_dense(), state[name].to_dense()) for name in state)
+    for B in (op.circulant(d), 0.25 * op.circulant(d) + op.eye(4)):
+        with pytest.raises(tessera.TesseraError, match="of another state"):
+            load_checkpoint(path, start | {"B": B})
+    program = tessera.compile("def made(d: Tensor[N, f32]): return op.implicit(lambda v: d * v, lambda v: d * v, N)\n")
+    with pytest.raises(tessera.TesseraError, match="made of functions"):
+        save_checkpoint(path, Checkpoint(program.made(d), 0, ()))
+
+
 @pytest.mark.parametrize("losses", [[1.0], [0.0, 0.0], [1.0, float("nan"), 0.5], [-1.0, 2.0]])
 def test_any_losses_can_be_drawn(losses: list[float]) -> None:
     assert "nan" not in loss_plot(losses, "a < b")
