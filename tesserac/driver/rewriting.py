@@ -23,6 +23,7 @@ from tesserac.check.model.library_annotations import (
     POSITIVE,
     PRODUCT,
     RANK_ONE,
+    TOGETHER,
     TURNED,
     UPDATE,
     UPPER,
@@ -136,6 +137,7 @@ def _seen(structure: str) -> str:
 
 _OTHERS = {
     BESIDE: "a system of the matrix is solved, too",
+    TOGETHER: "other systems of the matrix are solved, too",
     APPLIED: "what it is multiplied with is known",
     TURNED: "what its transpose is multiplied with is known",
 }

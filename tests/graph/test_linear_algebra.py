@@ -279,12 +279,42 @@ def test_structure_is_seen() -> None:
 
 
 @pytest.mark.one_in(12)
-def test_a_system_and_its_determinant_are_one_elimination() -> None:
-    both, one = (
-        compile_to_forms(f"def f(a: Tensor[N, N, f32], v: Tensor[N, f32]):\n    return {text}\n")
-        for text in ("solve(a, v) + logdet(a)", "solve(a, v)")
-    )
+@pytest.mark.parametrize(
+    ("text", "alone"),
+    [
+        ("solve(a, v) + logdet(a)", "solve(a, v)"),
+        ("solve(a, v), slogdet(a), det(a)", "solve(a, v)"),
+        ("slogdet(a), det(a)", "logdet(a)"),
+        ("logdet(a), solve(a, v), solve(a, w)", "solve(a, v)"),
+        ("inv(a), solve(a, v), det(a)", "inv(a)"),
+        ("grad(lambda m: v @ solve(m, v) + w @ solve(m, w))(a)", "grad(lambda m: v @ solve(m, v))(a)"),
+    ],
+)
+def test_systems_and_determinants_of_one_matrix_are_one_elimination(text: str, alone: str) -> None:
+    args = "a: Tensor[N, N, f32], v: Tensor[N, f32], w: Tensor[N, f32]"
+    both, one = (compile_to_forms(f"def f({args}):\n    return {each}\n") for each in (text, alone))
     assert len(loops(both)) == len(loops(one))
+
+
+@pytest.mark.one_in(24)
+def test_each_of_several_systems_has_the_bits_that_it_has_alone() -> None:
+    text = """
+def alone(a: Tensor[N, N, f32], v: Tensor[N, f32]): return solve(a, v), inv(a)
+def all(a: Tensor[N, N, f32], b: Tensor[N, 3, f32], v: Tensor[N, f32], w: Tensor[N, f32]):
+    x = solve(a, v)
+    return x, solve(a, b), inv(a), solve(a, x + w), solve(a.T, w)
+"""
+    module, rng = tessera.compile(text), np.random.default_rng(5)
+    for n in (1, 31, 40, 70):
+        a, b, v, w = (rng.standard_normal(shape).astype("f4") for shape in ((n, n), (n, 3), (n,), (n,)))
+        found = module.all(a, b, v, w)
+        x, inverse = module.alone(a, v)
+        columns = [module.alone(a, np.ascontiguousarray(b[:, k]))[0] for k in range(3)]
+        of_x, turned = module.alone(a, x + w)[0], module.alone(np.ascontiguousarray(a.T), w)[0]
+        for got, wanted in zip(found, (x, np.stack(columns, axis=1), inverse, of_x, turned), strict=True):
+            same_bits(np.asarray(got), np.asarray(wanted))
+    with pytest.raises(tessera.TesseraError, match="singular"):
+        module.all(0 * a, b, v, w)
 
 
 def loops(module: Any) -> list[Op]:

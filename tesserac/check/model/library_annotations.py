@@ -27,10 +27,10 @@ FORM_OF, ALSO, TAKES = "form_of", "also", "takes"
 SCORES, LOGARITHMS, BY = "scores", "logarithms", "by"
 DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, RANK_ONE = "diagonal", "lower", "upper", "kronecker", "update", "rank one"
 ORTHONORMAL, POSITIVE, PRODUCT, INVERSE = "unitary", "positive", "product", "inverse"
-BESIDE, APPLIED, TURNED = "beside", "applied", "turned"
+BESIDE, TOGETHER, APPLIED, TURNED = "beside", "together", "applied", "turned"
 STRUCTURES = (
     *(DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, RANK_ONE, ORTHONORMAL, POSITIVE, PRODUCT, INVERSE),
-    *(BESIDE, APPLIED, TURNED),
+    *(BESIDE, TOGETHER, APPLIED, TURNED),
 )
 ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
 BATCHED, BEHIND_TEXT = "batched", "behind_text"

@@ -13,6 +13,7 @@ replaced by once the structure is known. A form takes the parts of the matrix an
     unitary     the matrix, whose inverse is its adjoint
     positive    the matrix, which is self-adjoint and has no negative eigenvalue
     beside      the matrix and b[N, R], the right side of a system of this matrix that the program solves, too
+    together    the matrix and b[N, R], the right sides of several systems of it; only the solutions are given
     applied     the matrix and x[M, R]: what f of the matrix, which is some y[N, M], is times x
     turned      the matrix and x[N, R]: what the transpose of that is times x
 """
@@ -37,6 +38,7 @@ from tesserac.check.model.library_annotations import (
     POSITIVE,
     PRODUCT,
     RANK_ONE,
+    TOGETHER,
     TURNED,
     UPDATE,
     UPPER,
@@ -74,7 +76,8 @@ def _bind(body: Body, call: typed.Call, matrix: TensorType, structure: str, ref:
     if structure in (APPLIED, TURNED) and not _gives_matrix(call):
         return None
     parts = [matrix, _applied_to(call, structure)] if structure in (APPLIED, TURNED) else _PARTS[structure](matrix)
-    given = [*parts, *(_resized(arg.type, matrix, structure) for arg in call.args[1:])]
+    others = [] if structure == TOGETHER else call.args[1:]
+    given = [*parts, *(_resized(arg.type, matrix, structure) for arg in others)]
     signature = body.rules.signature(ref.owner, ref.name)
     if len(signature.parameters) != len(given):
         return None
@@ -111,6 +114,8 @@ def _wanted(call: typed.Call, matrix: TensorType, structure: str) -> Type:
         assert isinstance(call.type, TensorType)
         rows, columns = call.type.dims
         return replace(call.type, dims=(rows if structure == APPLIED else columns, Dim.sym(COLUMNS)))
+    if structure == TOGETHER:
+        return _like(matrix, matrix.dims[0], Dim.sym(COLUMNS))
     return _resized(call.type, matrix, structure)
 
 
@@ -145,6 +150,6 @@ _PARTS: dict[str, Callable[[TensorType], list[Type]]] = {
     RANK_ONE: lambda a: [_like(a, a.dims[0])] * 3,
     KRONECKER: lambda a: [_like(a, *(Dim.sym(name),) * 2) for name in (ROWS_OF_FIRST, ROWS_OF_SECOND)],
     UPDATE: lambda a: [_like(a, a.dims[0]), _like(a, a.dims[0], Dim.sym(RANK)), _like(a, Dim.sym(RANK), a.dims[0])],
-    BESIDE: lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))],
+    **dict.fromkeys((BESIDE, TOGETHER), lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))]),
 }
 """The types of the parts of a structure."""

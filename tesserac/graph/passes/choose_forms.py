@@ -37,12 +37,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
-from tesserac.check.model.library_annotations import APPLIED, BESIDE, INVERSE, POSITIVE, RANK_ONE, TURNED, UPDATE
+from tesserac.check.model.library_annotations import (
+    APPLIED,
+    BESIDE,
+    INVERSE,
+    POSITIVE,
+    RANK_ONE,
+    TOGETHER,
+    TURNED,
+    UPDATE,
+)
 from tesserac.check.transforms.form_rules import COLUMNS
 from tesserac.graph.algebra.applications import Spared
 from tesserac.graph.algebra.costs import Facts, beats, counted, facts_of, is_open
 from tesserac.graph.algebra.known import stands_before
 from tesserac.graph.algebra.structures import Structure, structures_of
+from tesserac.graph.algebra.systems import joint_systems
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
@@ -137,11 +147,42 @@ class _Chooser:
         self._right_sides: Mapping[Value, Sequence[Value]] = {}
 
     def run(self) -> None:
-        self._right_sides = _right_sides(self._function)
+        self._right_sides = _right_sides(self._function) | self._join_systems()
         while calls := [op for op in self._function.walk() if op.name == CALL]:
             for op in reversed(calls):  # an inverse is looked at once what is applied to it is known
                 if op.parent is not None:
                     self._resolve(op)
+
+    def _join_systems(self) -> dict[Value, Sequence[Value]]:
+        """Of one matrix, where nothing makes them less than systems of a whole matrix. By matrix, the right side of all
+        of them."""
+        joined: dict[Value, Sequence[Value]] = {}
+        calls = [op for op in self._function.walk() if op.name == CALL]
+        readers = [op for op in calls if not {BESIDE, TOGETHER}.isdisjoint(_forms(op))]
+        systems = [op for op in readers if TOGETHER in _forms(op) and self._is_whole(op)]
+        modes = [str(op.attrs.get(NUMERICS)) for op in systems]
+        for joint in list(joint_systems(systems, readers, modes)):
+            first, form = joint.systems[0], _forms(joint.systems[0])[TOGETHER]
+            if not self._may_assert(first, form):
+                continue
+            for op in joint.systems:
+                self._tell(op, Structure(TOGETHER, ()), _forms(op))
+            matrix = first.operands[0]
+            side = joint.right_side(_writer(joint.at, first))
+            like = replace(tensor_type(matrix), dims=tensor_type(side).dims)
+            [solved] = self._call(first, first, form, [matrix, side], {COLUMNS: joint.columns()}, [like])
+            joint.take_apart(_writer(first, first), solved)
+            joined[matrix] = [side]
+        return joined
+
+    def _is_whole(self, op: Op) -> bool:
+        """Whether nothing else is known of a system: no structure of its matrix, nor what needs it."""
+        forms, turned = _forms(op), _turned(op)
+        if any(found.name in forms for found in structures_of(op, self._facts)):
+            return False
+        if any(INVERSE in _forms(user) for user, _ in op.results[0].uses):
+            return False
+        return {APPLIED, TURNED}.isdisjoint(forms) or _only_user(op if turned is None else turned) is None
 
     def _resolve(self, op: Op) -> None:
         forms = _forms(op)
@@ -271,7 +312,6 @@ class _Chooser:
             costs = (found.cost, found.whole, self._facts)
             self._observe(Chosen(self._function.symbol, op, called, found.name, form, *costs))
 
-
     def _tell_left(self, op: Op, found: Structure) -> None:
         if self._observe is not None and is_open(found.cost, found.whole, self._facts):
             self._observe(Left(self._function.symbol, op, self._called(op), found.name, found.cost, found.whole))
@@ -280,12 +320,12 @@ class _Chooser:
         return _told(op, self._module.lookup(str(op.attrs["callee"]))) or ""
 
 
-def _right_sides(function: Op) -> dict[Value, list[Value]]:
+def _right_sides(function: Op) -> dict[Value, Sequence[Value]]:
     """By matrix, the right sides of its systems: what calls with forms have beside a matrix."""
-    found: dict[Value, list[Value]] = {}
+    found: dict[Value, Sequence[Value]] = {}
     for op in function.walk():
         if op.name == CALL and _forms(op) and len(op.operands) == 2 and tensor_type(op.operands[1]).rank in (1, 2):
-            found.setdefault(op.operands[0], []).append(op.operands[1])
+            found[op.operands[0]] = (*found.get(op.operands[0], ()), op.operands[1])
     return found
 
 
