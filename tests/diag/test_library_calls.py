@@ -99,3 +99,24 @@ def test_a_number_that_no_element_can_be_is_named(element: str, call: str, numbe
     assert [(d.code, d.title.partition(" cannot be ")) for d in said] == [
         ("E0403", (number, " cannot be ", f"{'an' if element[0] in 'fi' else 'a'} {element}"))
     ]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "wrong", "right"),
+    [
+        ("x: Tensor[4, f32]", "x.view(i32)", "bitcast(x, i32)"),
+        ("x: Tensor[4, f32]", "view(x * 2.0, dtype=i32)", "bitcast(x * 2.0, i32)"),
+        ("x: Tensor[8, 4, 1, f32], y: Tensor[6, f32]", "x * y", "x * y[None, None, :]"),
+    ],
+)
+def test_the_last_fix_mends_it(parameters: str, wrong: str, right: str) -> None:
+    source, said = _said([f"({parameters}):\n    return {wrong}\n"])
+    mended = SourceFile(source.path, apply_edits(source.text, said[0].fixes[-1].edits))
+    assert right in mended.text
+    assert not Session().check(mended).diagnostics
+
+
+def test_queries_of_one_head_do_not_lose_the_names_of_sizes() -> None:
+    call = "scaled_dot_product_attention(q, k, k)"
+    _, said = _said([f"(q: Tensor[5, 8, f32], k: Tensor[6, 7, f32]):\n    return {call}\n"])
+    assert [(d.code, d.title) for d in said] == [("E0307", '"D" is 8 and 7 in one call')]

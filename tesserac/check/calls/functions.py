@@ -13,7 +13,7 @@ from itertools import pairwise
 from tesserac.base.resources import of_library
 from tesserac.check.analysis.demanded import require_numbers_inside
 from tesserac.check.calls.applied_twice import tell_of_twice
-from tesserac.check.calls.batches import in_a_batch, is_one_item, out_of_batch
+from tesserac.check.calls.batches import in_a_batch, items, out_of_batch
 from tesserac.check.calls.errors import explain_conflict, explain_misfit
 from tesserac.check.calls.reasons import explain_demand, record_call
 from tesserac.check.declarations.decorators import is_kernel
@@ -103,8 +103,8 @@ def call_function(
     if is_kernel(signature.node):
         values = [_merge_leading(p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
     values = [meet_spec(body, p.spec, value) for p, value in zip(signature.parameters, values, strict=True)]
-    one = is_one_item(signature, values)
-    values = in_a_batch(values) if one else values
+    one = items(signature, values)
+    values = in_a_batch(values, one) if one else values
     values = _resolve_axes(body, signature, values, given, callee)
     if any(isinstance(value.type, ErrorType) for value in values):
         return body.error(callee.span)
@@ -264,6 +264,7 @@ def _finish(
     except DimError as error:
         body.sink.error(E0315, at=callee.at, problem=str(error))
         return body.error(callee.span)
+    body.doing.asserts |= any(isinstance(statement, typed.Assert) for statement in function.body)
     for effect in sorted(function.effects):
         if effect != "random" or key is None:
             body.add_effect(effect, callee.at)

@@ -62,6 +62,7 @@ from tesserac.check.values.unknown_names import tell_of_no_function, tell_of_oth
 from tesserac.diag.codes.names import E0205, E0207, E0208, E0210
 from tesserac.diag.sink import Draft
 from tesserac.ops.elementwise import Power
+from tesserac.ops.rearrange import Diagonal
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dtype import BOOL
@@ -274,6 +275,8 @@ def _with_options(body: Body, op: type[Operator], args: Sequence[Arg], callee: C
     """The library's function around an operator, where an argument is an option that only that has, or has a dtype that
     only it takes: this in a program alone, for the library casts what it computes back to the dtype that it was."""
     found = next((op.more_options[arg.name] for arg in args if arg.name and arg.name in op.more_options), None)
+    if found is None and op is Diagonal and sum(arg.name is None for arg in args) > 1:
+        found = op.more_options["offset"]
     if found is None and op.of_integers is not None and not of_library(callee.at.file):
         found = op.of_integers if any(_is_whole(arg.value.type) for arg in args) else None
     meaning = None if found is None else body.rules.library(found)

@@ -7,7 +7,8 @@
                             a loop over blocks carries of them, and gives that on: no block shows in what comes out
     @in_kernels("stored")   in a kernel, the `dtype` that a call leaves open is the one that its tiles are stored in,
                             where that is narrow and has the exponents of f32: its products are those of matrix units
-    @batched("first")       its first argument may stand without its first dim, that of a batch: so is the result then
+    @batched("first")       its first argument may stand without its first dim, that of a batch: so is the result then;
+                            under `all` it is so of all tensors whose dims it declares
     @known("floats")        floats that are known while compiling stay so in its parameters without a type: sizes may
                             follow from them, and it is compiled for each
     @behind_text("fill")    an argument by position behind a text is for this parameter
@@ -34,6 +35,7 @@ STRUCTURES = (
 )
 ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
 BATCHED, BEHIND_TEXT = "batched", "behind_text"
+FIRST, ALL = "first", "all"
 PARTS, JOINS = "parts", "joins"
 WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
 WORDS: dict[str, tuple[str, ...]] = {
@@ -41,7 +43,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     BEYOND: ("-inf", "inf", "0"),
     OF_BLOCKS: (PARTS, JOINS),
     KNOWN: ("floats",),
-    BATCHED: ("first",),
+    BATCHED: (FIRST, ALL),
     BEHIND_TEXT: ("fill",),
     IN_KERNELS: ("stored",),
 }

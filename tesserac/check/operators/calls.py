@@ -19,7 +19,7 @@ from tesserac.check.operators.join_errors import check_join, is_unlisted, refuse
 from tesserac.check.operators.keys import KEY, fold_key
 from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
 from tesserac.check.operators.ported_meaning import refuse_size_of_parts, tell_of_parts, tell_of_repeats
-from tesserac.check.operators.reshape import check_expand, check_reshape
+from tesserac.check.operators.reshape import check_expand, check_reshape, refuse_dtype
 from tesserac.check.operators.scaled import refuse_scaled
 from tesserac.check.operators.statics import (
     read_axes,
@@ -75,6 +75,8 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
         return _call_repeat(body, args, callee)
     if operator is Einsum:
         return call_einsum(body, args, callee)
+    if operator is Reshape and refuse_dtype(body, args, callee):
+        return body.error(callee.span)
     if operator in (Concat, Stack) and is_unlisted(args):
         refuse_unlisted(body, args)
         return body.error(callee.span)

@@ -300,7 +300,8 @@ def _explain_outer(body: Body, use: Use, unit: Side, extended: Side) -> None:
     if extended.text:  # of two sizes that differ every pair can be meant
         text = extended.text if extended.text.isidentifier() else f"({extended.text})"
         rest = ":" if len(extended.dims) == 1 else "..."
-        draft.replace("each with every other: say so", extended.operand.span, f"{text}[None, {rest}]")
+        new = "None, " * (len(unit.dims) - len(extended.dims))
+        draft.replace("each with every other: say so", extended.operand.span, f"{text}[{new}{rest}]")
 
 
 def _suggest_no_outer(draft: Draft, unit: Side, extended: Side) -> None:

@@ -6,22 +6,24 @@ reshape splits and merges neighbouring dims; equal element counts alone would le
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice, permutations
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import dim_text, dims_text
+from tesserac.check.model.message_text import dim_text, dims_text, type_text
 from tesserac.check.operators.mismatch import suggest_divisors
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import trace
-from tesserac.check.state.arguments import Callee
+from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
+from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.shapes import E0304, E0305, E0308, E0315
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, ZERO, Dim, product
 from tesserac.types.polynomial import of_atom
-from tesserac.types.ty import TensorType
+from tesserac.types.ty import DTypeType, TensorType
 
 _OPEN = Dim.const(-1)
 
@@ -41,6 +43,18 @@ def check_reshape(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], calle
         _explain_scramble(body, operand, change, callee)
         return None
     return filled
+
+
+def refuse_dtype(body: Body, args: Sequence[Arg], callee: Callee) -> bool:
+    """`x.view(i32)`, with which NumPy and PyTorch read the bits of a tensor as of another dtype."""
+    if len(args) != 2 or args[1].name not in (None, "dtype") or not isinstance(args[1].value.type, DTypeType):
+        return False
+    operand, dtype = (arg.value for arg in args)
+    draft = body.sink.error(E0210, at=dtype.span, expected="a shape", found=type_text(dtype.type))
+    if operand.span.known and dtype.span.known:
+        read = f"bitcast({body.rules.text(operand.span)}, {body.rules.text(dtype.span)})"
+        draft.replace("the bits, read as of this dtype", callee.span, read)
+    return True
 
 
 def keeps_neighbours(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...]) -> bool:

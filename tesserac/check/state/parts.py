@@ -155,4 +155,6 @@ class Doing:
         """Of params that are read for nothing but sizes: which sizes."""
         self.acts = False
         self.draws = False
+        self.asserts = False
+        """Whether the statement under check has called a function that asserts."""
         self.numerics = ""

@@ -90,12 +90,14 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
         assert isinstance(node.value, ast.Call)
         return check_update(body, node.value, place)
     before, body.doing.effects = body.doing.effects, {}
+    body.doing.asserts = False
     value = body.expression(node.value)
     own, body.doing.effects = body.doing.effects, {**body.doing.effects, **before}
     if isinstance(value.type, ErrorType):
         return []
     if not own.keys() - UPDATES:
-        _report_unused(body, node, value)
+        if not body.doing.asserts:
+            _report_unused(body, node, value)
         return [typed.Evaluate(node.span, value)] if isinstance(value, typed.Call) else []  # it may assert
     return [] if isinstance(value, typed.Static | typed.Local) else [typed.Evaluate(node.span, value)]
 
