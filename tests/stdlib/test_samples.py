@@ -43,6 +43,16 @@ def _normal(mean: float, std: float) -> Below:
     return lambda x: mp.ncdf((x - mean) / std)
 
 
+def _truncated(low: float, high: float, mean: float, std: float) -> Below:
+    """By the tails, which keep digits far out."""
+
+    def above(z: float) -> Any:
+        return mp.ncdf(-z)
+
+    whole = above(low) - above(high)
+    return lambda x: (above(low) - above((x - mean) / std)) / whole
+
+
 NB = [comb(k + 2, k) * 0.4**k * 0.6**3 for k in range(200)]
 P4 = (0.1, 0.4, 0.2, 0.3)
 LOGITS = "log(array([0.1, 0.4, 0.2, 0.3], dtype=f64))"
@@ -81,6 +91,13 @@ CASES: dict[str, Below] = {
     "gumbel_softmax(zeros(4000, 2), key=k)[:, 0]": lambda x: x,
     "ravel(glorot_uniform(80, 50, key=k)) / sqrt(6.0 / 130.0)": lambda x: (x + 1) / 2,
     "ravel(he_normal(80, 50, key=k)) * sqrt(40.0)": _normal(0, 1),
+    "ravel(lecun_normal(80, 50, key=k)) * sqrt(80.0)": _normal(0, 1),
+    "ravel(he_uniform(80, 50, key=k)) / sqrt(6.0 / 80.0)": lambda x: (x + 1) / 2,
+    "truncated_normal(4000, low=-1.0, high=2.0, mean=3.0, std=0.5, key=k)": _truncated(-1, 2, 3, 0.5),
+    "truncated_normal(4000, low=6.0, high=6.5, dtype=f64, key=k)": _truncated(6, 6.5, 0, 1),
+    "truncated_normal(4000, low=-INF, high=-3.0, key=k)": _truncated(-np.inf, -3, 0, 1),
+    "rademacher(4000, key=k)": lambda x: 0.5 if x < 1 else 1.0,
+    "ravel(orthogonal(200, 200, gain=3.0, key=k)) * sqrt(200.0) / 3.0": _normal(0, 1),
 }
 
 
@@ -107,3 +124,12 @@ def test_another_distribution_is_told() -> None:
     x = np.random.default_rng(2).normal(size=COUNT)
     assert gap(x, _normal(0, 1)) * np.sqrt(COUNT) < GAP
     assert gap(x, _normal(0, 1.2)) * np.sqrt(COUNT) > GAP < gap(x, _normal(0.1, 1)) * np.sqrt(COUNT)
+
+
+def test_orthogonal_weights_are_so_along_the_shorter_side() -> None:
+    forms = compile_to_forms(
+        "def f(k: Key):\n    return orthogonal(7, 4, dtype=f64, key=k), orthogonal(4, 7, gain=2.0, dtype=f64, key=k)\n"
+    )
+    tall, wide = run_function(forms, "m.f", [np.uint64(5)])
+    np.testing.assert_allclose(tall.T @ tall, np.eye(4), atol=1e-14)
+    np.testing.assert_allclose(wide @ wide.T, 4.0 * np.eye(4), atol=1e-13)
