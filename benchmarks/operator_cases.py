@@ -1,80 +1,10 @@
-"""Functions of the library beside PyTorch's: what each is called with, and the two expressions. Nothing but NumPy is
-imported here, so that any Python can read it."""
+"""Functions of the library beside PyTorch's: what each is called with, and the two expressions. Any Python
+with NumPy can read it."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
-
-class Case(NamedTuple):
-    """A usual one (`is_common`) is to be level with the peer."""
-
-    name: str
-    inputs: str
-    ours: str
-    theirs: str
-    is_common: bool = False
-
-
-ARRAYS: dict[str, tuple[tuple[int, ...], str]] = {
-    "v": ((1_000_000,), "f32"),
-    "w": ((1_000_000,), "f32"),
-    "p": ((100_000,), "positive"),
-    "q": ((100_000,), "positive"),
-    "x": ((1024, 1024), "f32"),
-    "y": ((1024, 1024), "f32"),
-    "i": ((8, 64, 56, 56), "f32"),
-    "s": ((8, 32, 64, 64), "f32"),
-    "g": ((8, 64, 64, 2), "f32"),
-    "c": ((64, 64, 3, 3), "f32"),
-    "d": ((64, 1, 3, 3), "f32"),
-    "t": ((8, 64, 1024), "f32"),
-    "k": ((64, 64, 3), "f32"),
-    "u": ((2, 16, 16, 28, 28), "f32"),
-    "e": ((16, 16, 3, 3, 3), "f32"),
-    "a": ((4, 8, 256, 64), "f32"),
-    "l": ((4, 128, 64), "f32"),
-    "wi": ((1, 256, 64), "f32"),
-    "wh": ((1, 256, 64), "f32"),
-    "gi": ((1, 192, 64), "f32"),
-    "gh": ((1, 192, 64), "f32"),
-    "b4": ((1, 256), "f32"),
-    "b3": ((1, 192), "f32"),
-    "n": ((4096, 32), "f32"),
-    "m": ((4096,), "label"),
-    "r": ((65536,), "f32"),
-    "j": ((65536,), "index"),
-    "z": ((16, 16384), "f32"),
-    "o": ((512, 64), "f32"),
-    "h": ((1_000_000,), "index"),
-    "f": ((8, 288, 4096), "f32"),
-    "c1": ((64, 64, 1, 1), "f32"),
-    "ct": ((128, 8, 32), "f32"),
-    "cl": ((8, 20), "label"),
-}
-"""Shapes, and what is in them."""
-
-
-def array(name: str) -> np.ndarray:
-    shape, kind = ARRAYS[name]
-    rng = np.random.default_rng(len(name) + sum(map(ord, name)))
-    if kind == "label":
-        return rng.integers(1, 32, shape)
-    if kind == "index":
-        return rng.integers(0, 1024, shape)
-    drawn = rng.standard_normal(shape).astype(np.float32)
-    return np.exp(drawn) if kind == "positive" else drawn
-
-
-def parameter(name: str) -> str:
-    shape, kind = ARRAYS[name]
-    return f"{name}: Tensor[{', '.join(map(str, shape))}, {'i64' if kind in ('label', 'index') else 'f32'}]"
-
-
-NO_STATE = "torch.zeros(1, 4, 64)"
-STEPS = "True, 1, 0.0, False, False, True"
+from benchmarks.operator_inputs import Case
+from benchmarks.operator_more import MORE, NO_STATE, STEPS
 
 CASES: tuple[Case, ...] = (
     Case("relu", "v", "relu(v)", "F.relu(v)", True),
@@ -332,6 +262,7 @@ CASES: tuple[Case, ...] = (
         "ctc_loss(log_softmax(ct), cl, full(8, 128, dtype=i64), full(8, 20, dtype=i64), reduction='none')",
         "F.ctc_loss(ct.log_softmax(-1), cl, torch.full((8,), 128), torch.full((8,), 20), reduction='none')",
     ),
+    *MORE,
 )
 
 SLOW: dict[str, str] = {

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from operator_cases import CASES, Case, array, parameter
+from benchmarks.operator_cases import CASES
+from benchmarks.operator_inputs import Case, array, parameter
 
 SECONDS, LEAST = 0.12, 3
 
@@ -33,7 +34,10 @@ def torch_call(case: Case, threads: int) -> Callable[[], Any]:
 
     torch.set_num_threads(threads)
     names = case.inputs.split()
-    made = eval(f"lambda {', '.join(names)}: {case.theirs}", {"torch": torch, "F": torch.nn.functional})
+    from benchmarks import operator_written  # needs PyTorch
+
+    known = {"torch": torch, "F": torch.nn.functional, **vars(operator_written)}
+    made = eval(f"lambda {', '.join(names)}: {case.theirs}", known)
     inputs = [torch.from_numpy(array(name)) for name in names]
     return lambda: made(*inputs)
 

@@ -14,7 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.operator_cases import CASES, SLOW, Case
+from benchmarks.operator_cases import CASES, SLOW
+from benchmarks.operator_inputs import Case
 
 SCRIPT = Path(__file__).with_name("operator_peers.py")
 
