@@ -79,3 +79,9 @@ def test_a_chain_of_many_comparisons_is_not_deep() -> None:
 def test_constants_that_follow_from_one_another_are_computed_once() -> None:
     chain = "".join(f"A{number} = A{number + 1} + 1\n" for number in range(200))
     assert not codes(check_text(f"{chain}A200 = 1\n\ndef f(x: Tensor[f32]):\n    return x + float(A0)\n"))
+
+
+@pytest.mark.parametrize("jump", ["break", "continue"])
+def test_a_jump_outside_a_loop_before_a_return(jump: str) -> None:
+    """It is told where it is read, and nothing to the checker."""
+    assert not codes(check_text(f"def f(x: Tensor[f32]):\n    if x < 1.0:\n        {jump}\n    return x\n"))

@@ -19,6 +19,7 @@ from tesserac.check.names.foreign_operators import ITS_MATRIX
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.ported_meaning import tell_of_results
 from tesserac.check.operators.scaled import refuse_scaled
+from tesserac.check.places.loop_ends import leaves_in_loop
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.state.body import Body
 from tesserac.check.state.run_ints import refuse_run_int
@@ -308,6 +309,8 @@ def _in_range(body: Body, position: Dim, size: Dim, index: typed.Expr, span: Spa
             draft.replace("take the last one", index.span, "-1")
         return False
     if None in holds:
+        if leaves_in_loop(body, position, size, index):
+            return False
         require_position(body, position, size, index.type.value, span)
     return True
 

@@ -322,6 +322,26 @@ class Facts:
     def at_ends(self, gap: Dim) -> Dim | None:
         """A size that is at least 0 exactly if `gap` is so in every iteration of the loops around; None if that is no
         matter of the ends of their ranges."""
+        found = self._least(gap)
+        if found is None:
+            return None
+        least, empty = found
+        for dim in empty:
+            least = least.max(dim)
+        return least
+
+    def short_at_an_end(self, gap: Dim) -> int | None:
+        """By how much `gap` is less than 0 in one iteration of the loops around, whatever sizes there are, unless there
+        is no iteration."""
+        found = self._least(gap) if self._ranges else None
+        if found is None or self.at_least(found[0], ZERO) is not False:
+            return None
+        short = self.normal(found[0]).constant
+        return None if short is None else -short
+
+    def _least(self, gap: Dim) -> tuple[Dim, list[Dim]] | None:
+        """The least that `gap` is in the iterations of the loops around; and for each loop that may have none what is
+        at least 0 where it has none."""
         if not all(range_.runs for range_ in self._ranges.values()) and not _has_value(gap):
             return None  # where there is no iteration, nothing says that a divisor is not 0
         empty: list[Dim] = []
@@ -338,9 +358,7 @@ class Facts:
             empty += [] if range_.runs else [-way - ONE if range_.step > 0 else way - ONE]
         if any(not dim.symbols().isdisjoint(self._indices) for dim in (gap, *empty)):
             return None
-        for dim in empty:
-            gap = gap.max(dim)
-        return gap
+        return gap, empty
 
     # ------------------------------------------------------------------------------------------- explaining
 

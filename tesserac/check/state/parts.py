@@ -110,12 +110,13 @@ class Rises:
 
 @dataclass(frozen=True)
 class Counter:
-    """The name that counts the iterations of a loop over a range of sizes."""
+    """The name that counts the iterations of a loop over a range of sizes, and where its bounds are written."""
 
     name: str
     start: Dim
     stop: Dim
     step: int
+    bounds: tuple[Span, ...]
 
     @property
     def from_zero(self) -> bool:

@@ -194,8 +194,11 @@ def _close_flag(body: Body, flag: str) -> None:
 
 
 def raise_flag(body: Body, node: ast.Break) -> list[typed.Stmt]:
-    """`break`: known while compiling in a loop that is written out, a value of the run in any other."""
-    flag, raised = body.flow.flags[-1], typed.Static(BoolType(True), node.span)
+    """`break`: known while compiling in a loop that is written out, a value of the run in any other. Outside a loop it
+    is told where it is read."""
+    flag, raised = "".join(body.flow.flags[-1:]), typed.Static(BoolType(True), node.span)
+    if flag not in body.scope.bindings:
+        return []
     if isinstance(body.scope.bindings[flag].type, TensorType):
         return bind(body, flag, node.span, typed.Coerce(_ONE_BOOL, node.span, raised), node.span)
     return bind(body, flag, node.span, raised, node.span)
@@ -234,7 +237,7 @@ def _range_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
         return []
     if isinstance(bounds, RunBounds):
         return _counted_by_run(body, node, target, bounds)
-    return _counted(body, node, target, bounds, call.span)
+    return _counted(body, node, target, bounds, call)
 
 
 def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> list[typed.Stmt]:
@@ -253,7 +256,7 @@ def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
     bound = [s for name, value in given.items() for s in bind(body, names[name], value.span, value, value.span)]
     ends = {name: body.local(names[name], value.span) for name, value in given.items()}
     with kernel.over(counter, Part(**ends) if ends else None):
-        *before, loop = _counted(body, node, target, (ZERO, count, 1), call.span)
+        *before, loop = _counted(body, node, target, (ZERO, count, 1), call)
     for name in names.values():
         body.scope.bindings.pop(name)
     assert isinstance(loop, typed.For)
@@ -261,7 +264,7 @@ def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
 
 
 def _counted(
-    body: Body, node: ast.For, target: ast.Name, bounds: tuple[Dim, Dim, int], at: Span
+    body: Body, node: ast.For, target: ast.Name, bounds: tuple[Dim, Dim, int], call: ast.Call
 ) -> list[typed.Stmt]:
     start, stop, step = bounds
     symbol = _index_symbol(body, target.id)
@@ -273,10 +276,11 @@ def _counted(
         if flag:
             block: typed.Block = (_unless(body, flag, node.body, node.span),)
         else:
-            block = _iteration(body, node.body, Counter(target.id, start, stop, step))
+            written = tuple(argument.value.span for argument in call.arguments[:2])
+            block = _iteration(body, node.body, Counter(target.id, start, stop, step, written))
     results = _leave(body, loop)
     _close_flag(body, flag)
-    ends = [typed.Static(IntType(bound), at) for bound in (start, stop)]
+    ends = [typed.Static(IntType(bound), call.span) for bound in (start, stop)]
     memory = memory_of_sizes(body, node.span)
     return [*loop.begun, *lowered, typed.For(node.span, symbol, ends[0], ends[1], step, block, results, memory)]
 
