@@ -30,11 +30,12 @@ class Code:
     """A stable name for one kind of mistake, with the title that its diagnostics share.
 
     The letter gives the severity (`E0302`, `W0401`). `title` is a format string over the values that the sink
-    is given.
+    is given. What one that is told `alone` warns of is often what an error comes from: it is not said beside one.
     """
 
     id: str
     title: str
+    alone: bool = False
 
     @property
     def severity(self) -> Severity:

@@ -19,7 +19,7 @@ class Draft:
     """A diagnostic that is still being written. Each method adds one thing and returns the draft."""
 
     def __init__(self, code: Code, title: str, primary: Label) -> None:
-        self._code = code
+        self.code = code
         self._title = title
         self._primary = primary
         self._secondary: list[Label] = []
@@ -87,8 +87,8 @@ class Draft:
 
     def finish(self) -> Diagnostic:
         return Diagnostic(
-            code=self._code.id,
-            severity=self._code.severity,
+            code=self.code.id,
+            severity=self.code.severity,
             title=self._title,
             primary=self._primary,
             secondary=tuple(self._secondary),
@@ -130,7 +130,8 @@ class Sink:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return tuple(draft.finish() for draft in self._drafts.values())
+        alone = not self.has_errors
+        return tuple(draft.finish() for draft in self._drafts.values() if alone or not draft.code.alone)
 
     @property
     def has_errors(self) -> bool:

@@ -39,6 +39,11 @@ MEANT = [
      "cross_entropy(x, y)", "cross_entropy(x, y, axis=1)"),
     ("x: Tensor[B, 3*D, f32]", "Tensor[B, D, f32]", "x.split(D, dim=1)[0]", "x.split(3, axis=1)[0]"),
     ("x: Tensor[N, f32], m: Tensor[N, bool]", "Tensor[N, f32]", "where(not m, x, 0)", "where(~m, x, 0)"),
+    ("x: Tensor[B, D, f32], y: Tensor[B, D, f32]", "Tensor[B, 2, D, f32]", "stack([x, y])", "stack([x, y], axis=1)"),
+    ("q: Tensor[B, H, S, D, f32], k: Tensor[B, H, T, D, f32]", "Tensor[B, H, S, T, f32]",
+     'einsum("bhid,bhjd->bij", q, k)', 'einsum("bhid,bhjd->bhij", q, k)'),
+    ("c: Tensor[B, H, T, D, f32], k: Tensor[B, 1, H, D, f32]", "Tensor[B, H, T+1, D, f32]",
+     "concat([c, k], axis=2)", "concat([c, permute(k, (0, 2, 1, 3))], axis=2)"),
 ]  # fmt: skip
 
 
@@ -46,6 +51,17 @@ MEANT = [
 def test_a_value_is_meant_before_a_signature(taken: str, given: str, wrong: str, right: str) -> None:
     text = f"def f({taken}) -> {given}:\n    return {{}}\n"
     assert mended(text.format(wrong)) == text.format(right)
+
+
+def test_a_table_of_a_struct_that_is_longer() -> None:
+    text = """struct Embedded[V, L, D]:
+    tokens: Embedding[V, D]
+    places: Tensor[L, D, f32] = normal(L, D)
+
+    def apply(self, t: Tensor[B, S, i64]) -> Tensor[B, S, D, f32]:
+        return self.tokens(t) + self.places
+"""
+    assert mended(text) == text.replace("self.places", "self.places[:S]")
 
 
 def test_a_value_that_has_a_name() -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
+from tesserac.check.operators.einsum_labels import suggest_output
 from tesserac.check.operators.meant_axes import made_of, suggest_other_axes
 from tesserac.check.operators.meant_windows import border_place
 from tesserac.check.state.body import Body
@@ -25,6 +26,7 @@ _JOINED = re.compile(r"\b(stack|concat)\(")
 _LARGER = re.compile(r"(max|min)\([^()]*,[^()=]*\)$")
 """Of two values, where the second is taken for an axis."""
 _DERIVATIVE = re.compile(r"\b(?:grad|value_and_grad)\(([\w.]+)\)\(")
+_EVERY_ROW = re.compile(r"[\w.]+\[\s*(:)\s*,\s*[\w.]+\s*\]")
 _FIRST_WIDTHS = (1, 2, 3)
 """Borders of windows of 3, 5 and 7."""
 _ORDINALS = {1: "second", 2: "third"}
@@ -37,6 +39,8 @@ def suggest_meant(
     _suggest_other_result(body, draft, value, expected)
     _suggest_other_argument(body, draft, value)
     made = made_of(body, value)
+    suggest_output(body, draft, made, expected)
+    _suggest_own_places(body, draft, made, found)
     _suggest_border(body, draft, made, expected, found)
     joined = _JOINED.match(body.rules.text(made.span))
     if joined is not None and len(expected) != len(found):
@@ -48,6 +52,14 @@ def suggest_meant(
         place = made.span._replace(end=made.span.start + larger.end(1))
         draft.replace("the larger of both at every place", place, f"{larger[1]}imum")
     suggest_other_axes(body, draft, value)
+
+
+def _suggest_own_places(body: Body, draft: Draft, made: typed.Expr, found: Sequence[Dim]) -> None:
+    """`x[:, i]`, every row at all places, where each at its own is meant."""
+    read = _EVERY_ROW.fullmatch(body.rules.text(made.span))
+    if read is not None and len(found) > 1 and found[0] == found[1]:
+        place = made.span._replace(start=made.span.start + read.start(1), end=made.span.start + read.end(1))
+        draft.replace("each row at its own place", place, f"arange({found[0]})")
 
 
 def _suggest_border(

@@ -13,7 +13,13 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.operators.apply import apply_operator
-from tesserac.check.operators.einsum_labels import Equation, check_labels, suggest_fewer, suggest_named
+from tesserac.check.operators.einsum_labels import (
+    Equation,
+    check_labels,
+    suggest_fewer,
+    suggest_named,
+    tell_of_sums_apart,
+)
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import tuple_items
@@ -69,6 +75,7 @@ def _of_equation(body: Body, equation: typed.Expr, operands: list[typed.Expr], c
     op = Einsum(explicit)
     if not check_labels(body, Equation(equation, op), operands, callee):
         return body.error(callee.span)
+    tell_of_sums_apart(body, Equation(equation, op), operands, callee)
     return apply_operator(body, op, operands, callee.at, callee.span)
 
 

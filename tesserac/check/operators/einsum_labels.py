@@ -6,10 +6,12 @@ into the equation, and a fix if the labels of one term in another order fit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from itertools import permutations
+from itertools import combinations, permutations
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text
@@ -18,11 +20,15 @@ from tesserac.check.operators.mismatch import suggest_renaming
 from tesserac.check.provenance.sides import Side, show_origin, show_steps
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
-from tesserac.diag.codes.shapes import E0320
+from tesserac.diag.codes.shapes import E0320, W0304
 from tesserac.diag.sink import Draft
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.unify import DimMismatch, Place
+from tesserac.types.dims import Dim
 from tesserac.types.ty import StrType, TensorType
+
+_OUTPUT = re.compile(r"->\s*([a-zA-Z]*)\s*[\"']")
+"""What an equation says behind its arrow, in a text that it is part of."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,39 @@ def check_labels(body: Body, equation: Equation, operands: list[typed.Expr], cal
             suggest_named(body, draft, equation.written, types)
         suggest_renaming(body, draft, first, second)
     return False
+
+
+def tell_of_sums_apart(body: Body, equation: Equation, operands: Sequence[typed.Expr], callee: Callee) -> None:
+    """Two labels of one size, each in one tensor alone and not in the output: a contraction was meant (W0304)."""
+    terms, output = equation.op.terms, equation.op.output
+    every = "".join(terms) + output
+    alone = [
+        Place(number, axis)
+        for number, term in enumerate(terms)
+        for axis, label in enumerate(term)
+        if every.count(label) == 1 and _dim(operands[number], axis).constant is None
+    ]
+    for first, second in combinations(alone, 2):
+        size = _dim(operands[first.operand], first.axis)
+        apart = first.operand != second.operand and body.facts.same(size, _dim(operands[second.operand], second.axis))
+        if apart and not of_library(callee.span.file):
+            labels = equation.label(first), equation.label(second)
+            places = [equation.span(body, place) for place in (first, second)]
+            name = dim_text(size)
+            draft = body.sink.warning(W0304, at=places[1], first=labels[0], second=labels[1], dim=name)
+            draft.note(places[0], "this one is summed by itself")
+            for place in (first, second):
+                operand = operands[place.operand]
+                assert isinstance(operand.type, TensorType)
+                draft.note(operand.span, dims_text(operand.type.dims))
+            if places[0] != places[1]:
+                draft.replace(f"contract {name}: one label for both", places[1], labels[0])
+            return
+
+
+def _dim(operand: typed.Expr, axis: int) -> Dim:
+    assert isinstance(operand.type, TensorType)
+    return operand.type.dims[axis]
 
 
 def _explain(body: Body, equation: Equation, mismatch: DimMismatch, first: Side, second: Side) -> Draft:
@@ -161,3 +200,24 @@ def _with_more(output: str, term: str, name: str) -> str:
             before = output.find(name[place - 1]) + 1 if place else 0
             output = output[:before] + label + output[before:]
     return output
+
+
+def suggest_output(body: Body, draft: Draft, made: typed.Expr, expected: Sequence[Dim]) -> None:
+    """The output of an einsum whose result has other dims than it should: the labels of those."""
+    written = _OUTPUT.search(body.rules.text(made.span))
+    if written is None or not isinstance(made, typed.Apply) or not isinstance(made.op, Einsum):
+        return
+    left = {
+        label: _dim(operand, axis)
+        for term, operand in zip(made.op.terms, made.operands, strict=True)
+        for axis, label in enumerate(term)
+    }
+    output = ""
+    for dim in expected:
+        label = next((label for label, own in left.items() if body.facts.same(own, dim)), "")
+        left.pop(label, None)
+        output += label
+    if len(output) == len(expected) and output != made.op.output:
+        start = made.span.start
+        place = made.span._replace(start=start + written.start(1), end=start + written.end(1))
+        draft.replace(f"give {dims_text(expected)}: `{output}`", place, output)

@@ -7,6 +7,7 @@ one dim only, the fix joins along that one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
@@ -47,6 +48,7 @@ def check_join(
         if joined is not None:
             suggest_expansion(body, draft, first.operand, second.operand, joined)
             suggest_expansion(body, draft, second.operand, first.operand, joined)
+            _suggest_order(body, draft, first, second, joined)
         _suggest_axis(body, draft, types, axis, callee, (first, second))
     return False
 
@@ -125,6 +127,20 @@ def _suggest_axis(
     if callee.name == "stack":
         edits.append(Edit(callee.at, "concat"))
     draft.fix(f"join along the dim in which they differ, giving {along}", *edits)
+
+
+def _suggest_order(body: Body, draft: Draft, first: Side, second: Side, joined: int) -> None:
+    """Two axes of one that stand the other way round in what it is joined to, as heads and positions of a cache."""
+    for moved, other in ((second, first), (first, second)):
+        for pair in combinations(range(len(moved.dims)), 2):
+            order = list(range(len(moved.dims)))
+            order[pair[0]], order[pair[1]] = pair[1], pair[0]
+            turned = [moved.dims[axis] for axis in order]
+            beside = [axis for axis in order if axis != joined]
+            if moved.text and all(body.facts.same(turned[axis], other.dims[axis]) for axis in beside):
+                title = f"turn its axes: {dims_text(tuple(turned))}"
+                draft.replace(title, moved.operand.span, f"permute({moved.text}, ({', '.join(map(str, order))}))")
+                return
 
 
 def _insertion(callee: Callee, place: int) -> Edit:

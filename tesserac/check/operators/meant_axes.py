@@ -14,13 +14,14 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.state.body import Body
 from tesserac.diag.sink import Draft
+from tesserac.ops.join import Concat, Stack
 from tesserac.types.ty import TensorType
 
 _MOST_AXES = 5
 _MOST_DEPTH = 6
 _NAMED = re.compile(r"\b(?:axis|dim)\s*=\s*(-?\d+)")
-_FIRST = re.compile(r"(?:^|\.)(?:sum|mean|max|min|prod|argmax|argmin|any|all|std|var|median|norm|logsumexp)\((-?\d+)\b")
-"""Methods whose first argument is an axis."""
+_FIRST = re.compile(r"(?:^|\.)\w+\((-?\d+)\b")
+"""A method whose first argument may be an axis."""
 _PLACE = re.compile(r"[\w.]+\[(-?\d+)\]")
 """One place of the first axis of a name."""
 
@@ -43,7 +44,18 @@ def suggest_other_axes(body: Body, draft: Draft, *values: typed.Expr) -> None:
             if written is not None and axis != written.axis % written.rank:
                 text = str(axis - written.rank if written.axis < 0 else axis)
                 draft.replace(f"take axis {text}", written.span, text)
+        if written is None:
+            _suggest_axis_of_join(body, draft, made)
         _suggest_other_place(body, draft, made)
+
+
+def _suggest_axis_of_join(body: Body, draft: Draft, made: typed.Expr) -> None:
+    """What is joined along the first axis, since no other is said."""
+    text = body.rules.text(made.span)
+    if isinstance(made, typed.Apply) and isinstance(made.op, Concat | Stack) and text.endswith(")"):
+        end = made.span._replace(start=made.span.end - 1, end=made.span.end - 1)
+        for axis in range(1, min(made.type.rank if isinstance(made.type, TensorType) else 0, _MOST_AXES)):
+            draft.replace(f"join along axis {axis}", end, f", axis={axis}")
 
 
 def made_of(body: Body, value: typed.Expr) -> typed.Expr:

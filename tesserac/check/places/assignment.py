@@ -22,6 +22,7 @@ from tesserac.check.names.refs import StructRef
 from tesserac.check.places.growing_lists import added_item, explain_rows
 from tesserac.check.places.indexing import tuple_position
 from tesserac.check.places.masks import Way
+from tesserac.check.places.swapped_results import tell_of_swapped_names
 from tesserac.check.places.updates import AUGMENTED, updated
 from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.requests import ask_by_types
@@ -53,6 +54,8 @@ from tesserac.types.ty import (
 
 def check_assignment(body: Body, node: ast.Assignment) -> list[typed.Stmt]:
     value = body.expression(node.value)
+    for target in node.targets:
+        tell_of_swapped_names(body, target, node.value)
     return [statement for target in node.targets for statement in assign(body, target, value, node.span)]
 
 

@@ -20,6 +20,7 @@ from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.ported_meaning import tell_of_results
 from tesserac.check.operators.scaled import refuse_scaled
 from tesserac.check.places.loop_ends import leaves_in_loop
+from tesserac.check.places.paired_rows import tell_of_pairs
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.state.body import Body
 from tesserac.check.state.run_ints import refuse_run_int
@@ -144,7 +145,11 @@ def tuple_position(body: Body, ty: TupleType, entries: Sequence[ast.Expr]) -> in
 
 def _index_tensor(body: Body, value: typed.Expr, ty: TensorType, entries: list[ast.Expr], span: Span) -> typed.Expr:
     taken = select(body, ty, entries, span)
-    return body.error(span) if taken is None else read_selection(body, value, ty, taken, span)
+    if taken is None:
+        return body.error(span)
+    if taken.lookups:
+        tell_of_pairs(body, value, entries, [index for _, index in taken.lookups], span)
+    return read_selection(body, value, ty, taken, span)
 
 
 def read_selection(body: Body, value: typed.Expr, ty: TensorType, taken: Selection, span: Span) -> typed.Expr:

@@ -25,3 +25,5 @@ E0322 = Code("E0322", "{fact} contradicts {others}")
 
 W0301 = Code("W0301", "`{name}` runs along {dim}, {role}")
 W0302 = Code("W0302", "weights that sum to 1 along {normal} are summed along {contracted}")
+W0303 = Code("W0303", "every {dim} of one is read for every {dim} of the other", alone=True)
+W0304 = Code("W0304", "labels `{first}` and `{second}`, both {dim}, are summed apart from each other")
