@@ -7,7 +7,7 @@ expression at module level, `return` outside a function, `break` outside a loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from tesserac.base.source import Span
 from tesserac.diag.codes.syntax import E0110, E0111, E0114
@@ -58,8 +58,19 @@ def _item(statement: ast.Stmt | ast.Item, sink: Sink) -> ast.Item | None:
         return ast.ConstDef(statement.span, (statement.target,), statement.annotation, statement.value)
     if not isinstance(statement, ast.ErrorStatement | ast.Return | ast.BufferDecl):  # those are reported already
         what = describe_statement(statement)
-        sink.error(E0110, at=_head(statement), what=what, where="at module level").remark(_ADVICE)
+        draft = sink.error(E0110, at=_head(statement), what=what, where="at module level").remark(_ADVICE)
+        if _is_main(statement):
+            head = Span(statement.span.file, statement.span.start, statement.test.span.end)
+            draft.replace("`tessera run` calls `main()`", head, "def main()")
     return None
+
+
+def _is_main(statement: ast.Stmt) -> TypeGuard[ast.If]:
+    """`if __name__ == "__main__":`, behind which a file of Python says what it does when it is run."""
+    match statement:
+        case ast.If(test=ast.Comparison(first=ast.Name(id="__name__")), otherwise=()):
+            return True
+    return False
 
 
 def _check_constant(target: ast.Expr, sink: Sink) -> None:

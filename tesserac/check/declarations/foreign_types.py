@@ -61,6 +61,8 @@ _STATES = ("AdamState", "AdamWState", "MomentumState", "OptState", "OptimState",
 _STATE_FORM = "the state of an optimiser, of these weights, is `OptimizerState[W]`"
 """What optax and others call that."""
 
+_NETWORKS = ("nn.Module", "torch.nn.Module")
+_NETWORK_FORM = "a network is a struct, whose name is its type; a parameter without an annotation takes any"
 _TENSOR_FORM = "a tensor has its dims and then its dtype: `Tensor[B, N, f32]`"
 _DTYPE_FORM = "dtypes are `f32`, `f64`, `bf16`, `f16`, `i32`, `i64`, `bool` and others"
 _KNOWN_FORM = "an `int` is known while compiling"
@@ -94,6 +96,9 @@ def foreign_type(node: ast.Expr) -> Foreign | None:
     """What is meant by an annotation that is no type; None if nobody writes it so."""
     head, entries = _applied(node)
     name = _bare(head)
+    if dotted_name(node) in _NETWORKS:
+        behind_name = Edit(node.span._replace(start=node.span.start - len(": ")), "")
+        return Foreign(node.span, f"`{dotted_name(node)}` is not a type", _NETWORK_FORM, (behind_name,))
     if name is None:
         return _layer(node, head, entries)
     if entries is None:

@@ -134,7 +134,8 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     then, otherwise = _meet_other(body, then, otherwise), _meet_other(body, otherwise, then)
     type_ = meet(body, then.type, otherwise.type)
     if type_ is None:
-        _report_sides(body, node, then.type, otherwise.type)
+        if not isinstance(test.type, ErrorType):
+            _report_sides(body, node, then.type, otherwise.type)
         return body.error(node.span)
     if isinstance(type_, ErrorType) or isinstance(test.type, ErrorType):
         return body.error(node.span)

@@ -46,7 +46,7 @@ from tesserac.diag.codes.shapes import E0308
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import BOOL
+from tesserac.types.dtype import BOOL, F64
 from tesserac.types.ty import (
     BoolType,
     ErrorType,
@@ -241,15 +241,22 @@ def _explain_dtype(body: Body, spec: TensorSpec, value: typed.Expr, found: Tenso
             E0407, at=spec.element_span, label="the result is declared here", expected=storage, found=shown
         )
         draft.note(value.span, f"this is {shown}")
-        draft.replace(f"declare the result as {shown}", spec.element_span, shown)
     else:
         draft = body.sink.error(E0407, at=value.span, expected=storage, found=shown)
         draft.note(spec.element_span, "declared here")
     show_dtypes(body, draft, value)
-    text = body.rules.text(value.span)
-    if isinstance(value, typed.Item) and value.span == value.value.span:
-        return  # a part of a struct or tuple that has no text of its own
-    draft.replace(f"round it once, to {storage.dtype}", value.span, f"cast({text}, {storage})")
+    fixes = [("declare the result as " + shown, spec.element_span, shown)] if contradicts else []
+    if not isinstance(value, typed.Item) or value.span != value.value.span:  # else it has no text of its own
+        rounded = f"cast({body.rules.text(value.span)}, {storage})"
+        fixes.insert(0 if _of_integers(body, found) else 1, (f"round it once, to {storage.dtype}", value.span, rounded))
+    for title, span, text in fixes:
+        draft.replace(title, span, text)
+
+
+def _of_integers(body: Body, found: TensorType) -> bool:
+    """Whether a float has a dtype that no float of the body has: a mean of whole numbers, or of bools, is f64."""
+    types = (binding.type for binding in body.scope.bindings.values())
+    return found.dtype == F64 and not any(isinstance(type_, TensorType) and type_.dtype == F64 for type_ in types)
 
 
 def _is_result(body: Body, place: Span) -> bool:

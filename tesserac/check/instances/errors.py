@@ -151,11 +151,12 @@ def _report_argument(
         return
     pair = exchanged(body, values, types, lambda tried: _is_right(body, ref, tried))
     shaped = list(unit_dims(body, values, lambda place, type_: _is_right(body, ref, _with(types, place, type_))))
-    trial = None if pair is not None or shaped else next(_right(body, ref, types), None)
+    asserted = cause.code == E0216.id  # what the assertion itself says is the reason
+    trial = None if pair is not None or (shaped and not asserted) else next(_right(body, ref, types), None)
     told = _no_dims_text(body, cause, values) if trial is None else _dtypes_text(body, callee, trial, values)
     if pair is not None:
         told = places_text(body, pair)
-    elif shaped and cause.code != E0216.id:  # what the assertion itself says is the reason
+    elif shaped and not asserted:
         told = next(_dims_texts(body, shaped[0][1], values), "")
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.reason)
     draft.because(cause.text, cause.span)

@@ -32,6 +32,7 @@ class _Call:
 _DRAWN = {"key": "key", "shape": "", "dtype": "dtype"}
 _SCALAR = (("shape", "()"),)
 _SIZED = {"size": ""}
+_FOLDED = {"input": "", "axis": "axis", "keep_dims": "keep"}
 _NO_SIZE = (("size", "()"),)
 CALLS = {
     ("random", "split"): _Call("split", {"key": "", "num": ""}, unless_given=(("num", "2"),)),
@@ -68,6 +69,12 @@ CALLS = {
     ("torch", "gather"): _Call(
         "take_along_axis", {"input": "", "dim": "axis", "index": ""}, first=("input", "index", "dim")
     ),
+    ("tl", "max"): _Call("tile.reduce_max", _FOLDED),
+    ("tl", "min"): _Call("tile.reduce_min", _FOLDED),
+    ("tl", "sum"): _Call("tile.reduce_sum", _FOLDED),
+    ("tl", "trans"): _Call("tile.transpose", {"input": ""}),
+    ("tl", "cdiv"): _Call("ceil_div", {"x": "", "div": ""}),
+    ("triton", "cdiv"): _Call("ceil_div", {"x": "", "div": ""}),
     ("torch", "index_select"): _Call(
         "gather", {"input": "", "dim": "axis", "index": ""}, first=("input", "index", "dim")
     ),

@@ -62,6 +62,8 @@ MODULES = (
     "lr_scheduler",
 )  # fmt: skip
 """What a program of Python has imported."""
+TILES = "tl"
+"""What a program of Triton calls that of tiles, whose words are for kernels."""
 NO_MODULE = "functions need no module before them"
 _DIVIDES = "it divides by the number of elements unless that is said"
 OTHERWISE = {
@@ -74,10 +76,13 @@ OTHERWISE = {
         "scatter_add": "`x.at[i].add(v)`",
         "select": "`where(p, x, y)`",
     },
+    "func": {"grad_and_value": "`value_and_grad(f)`, which gives the value first"},
     "torch": {
         "e": "`exp(1.0)`",
         "equal": "`array_equal(x, y)`, one bool; `equal` compares each element",
         "gather": "`take_along_axis(x, i, axis)`; `gather` takes whole slices",
+        "load": "`param w: Tensor[N, M, f32]`, which `m.load(\"w.safetensors\")` sets from Python",
+        "save": "what Python does with what a call gives: arrays, and structs of them",
         "scatter_add": "`x.at[i].add(v)`",
         "select": "`x[i]`, `x[:, i]`",
         "split": "`split(x, count)`, into so many equal parts, where PyTorch says how large they are",
@@ -90,7 +95,7 @@ OTHERWISE = {
         "apply_updates": "part of a step: `params, state = adam(params, grads, state, lr=1e-3)`",
         "sgd": "`params, state = sgd(params, grads, state, lr=0.1)`, whose first state is `sgd_init(params)`",
     },
-    "tl": TILE_WORDS,
+    TILES: TILE_WORDS,
 }
 """By module, names that the library has for something else, or with another default."""
 
@@ -173,6 +178,20 @@ LEFT_OUT = {
     "numpy": "a call from Python gives arrays",
 }
 """Methods of tensors that change no number, and why there is no need of them here."""
+NEEDLESS_CALLS = {
+    "empty_cache": "where values lie, and how long, is the compiler's to choose",
+    "manual_seed": "`m.seed(0)` from Python, or `seed=` of each function that draws: `normal(N, seed=1)`",
+    "manual_seed_all": "`m.seed(0)` from Python, or `seed=` of each function that draws: `normal(N, seed=1)`",
+    "set_default_dtype": "each tensor says its dtype: `zeros(N, dtype=f64)`",
+    "set_device": "`tessera.load(file, device=\"cuda\")` says where a program runs",
+    "set_float32_matmul_precision": "`tf32` is a dtype, and `with numerics(fast):` a choice of the program",
+    "set_grad_enabled": "nothing is recorded while a function runs: `grad(f)` is its derivative, where it is asked for",
+    "set_num_threads": "results do not depend on threads; `TESSERA_NUM_THREADS` says how many there are",
+    "synchronize": "a call from Python gives what it has computed",
+}
+"""Statements about how a program runs, and where that is said here."""
+OF_DEVICES = ("cuda", "device", "mps")
+"""Modules and functions that say which device there is."""
 FOREIGN_PARAMETERS = {
     "device": "`with device(gpu):` stands around what is to run there",
     "dtype": "the result has the dtype of what goes in: `x.astype(f64)` before the call",

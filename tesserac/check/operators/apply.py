@@ -18,6 +18,7 @@ from tesserac.check.model.message_text import dim_text, noun, type_text
 from tesserac.check.model.operator_use import Use
 from tesserac.check.names.foreign_operators import ITS_MATRIX, for_operators
 from tesserac.check.operators.complex_operands import with_complex
+from tesserac.check.operators.meant_axes import suggest_unit_axis
 from tesserac.check.operators.mismatch import explain
 from tesserac.check.operators.precision import check_precision
 from tesserac.check.operators.scaled import apply_to_scaled, meets_scale
@@ -104,7 +105,9 @@ def _meets_needs(body: Body, op: Operator, operands: Sequence[typed.Expr], at: S
         known = {"equal": body.facts.same, "divides": body.facts.divides, "at_least": body.facts.at_least}
         holds = known[need.kind](need.left, need.right)
         if holds is False:
-            show_declared(body, body.sink.error(E0311, at=at, problem=need.problem), *operands)
+            draft = body.sink.error(E0311, at=at, problem=need.problem)
+            show_declared(body, draft, *operands)
+            suggest_unit_axis(body, draft, op, operands, at)
             return False
         if holds is None:
             require_guard(body, need.kind, need.left, need.right, at)

@@ -7,7 +7,8 @@ they are shown. The axis is that of the operation which made the value, or of th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
@@ -15,6 +16,9 @@ from tesserac.check.model import typed
 from tesserac.check.state.body import Body
 from tesserac.diag.sink import Draft
 from tesserac.ops.join import Concat, Stack
+from tesserac.ops.rearrange import Squeeze
+from tesserac.ops.registry import Operator
+from tesserac.types.dims import ONE
 from tesserac.types.ty import TensorType
 
 _MOST_AXES = 5
@@ -22,6 +26,8 @@ _MOST_DEPTH = 6
 _NAMED = re.compile(r"\b(?:axis|dim)\s*=\s*(-?\d+)")
 _FIRST = re.compile(r"(?:^|\.)\w+\((-?\d+)\b")
 """A method whose first argument may be an axis."""
+_FIRST_NUMBER = re.compile(r"\(\s*(?:[\w.]+\s*,\s*)?(?:(?:axis|dim)\s*=\s*)?(-?\d+)\s*\)")
+"""The arguments of a call that end with an axis."""
 _PLACE = re.compile(r"[\w.]+\[(-?\d+)\]")
 """One place of the first axis of a name."""
 
@@ -137,3 +143,14 @@ def _suggest_other_place(body: Body, draft: Draft, value: typed.Expr) -> None:
     span = value.span._replace(start=value.span.start + match.start(1), end=value.span.start + match.end(1))
     for axis in range(1, min(value.type.rank + 1, _MOST_AXES)):
         draft.replace(f"take it of axis {axis}", span, ", ".join([*[":"] * axis, match[1]]))
+
+
+def suggest_unit_axis(body: Body, draft: Draft, op: Operator, operands: Sequence[typed.Expr], at: Span) -> None:
+    """A dim that is to be squeezed and is not 1, where another one is."""
+    ty = operands[0].type if operands else None
+    axis = _FIRST_NUMBER.match(body.rules.text(Span(at.file, at.end, sys.maxsize)))
+    if not isinstance(op, Squeeze) or not isinstance(ty, TensorType) or axis is None:
+        return
+    place = at._replace(start=at.end + axis.start(1), end=at.end + axis.end(1))
+    for unit in (n for n, dim in enumerate(ty.dims) if dim == ONE):
+        draft.replace(f"take axis {unit}", place, str(unit))

@@ -6,6 +6,7 @@ labels, the declarations the sizes came from, the steps between, and fixes. Dtyp
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import permutations
 
@@ -54,6 +55,8 @@ from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import TensorType
 
 _MOST_AXES = 5
+_FLAT = re.compile(r"(.+)\.(?:(?:flatten|ravel)\(\)|(?:view|reshape)\(-1\))")
+"""A value of which all dims are made one."""
 _MOST_DIVISOR = 64
 """Six halvings of an image: what a size must be a multiple of is not looked for beyond."""
 
@@ -100,11 +103,19 @@ def _explain_contraction(body: Body, use: Use, left: Side, right: Side) -> None:
     show_origin(body, draft, left)
     show_origin(body, draft, right)
     show_steps(body, draft, left, right)
+    _suggest_batch(draft, left)
     _suggest_swap(body, draft, use, left, right)
     _suggest_axes(body, draft, use, right)
     _suggest_transpose(body, draft, use, left, right)
     suggest_renaming(body, draft, left, right)
     _suggest_fact(body, draft, left, right)
+
+
+def _suggest_batch(draft: Draft, left: Side) -> None:
+    """`x.flatten() @ w` of images: all but the batch is one dim."""
+    flat = _FLAT.fullmatch(left.text)
+    if flat is not None:
+        draft.replace("keep its first dim", left.operand.span, f"{flat[1]}.flatten(1)")
 
 
 def _suggest_swap(body: Body, draft: Draft, use: Use, left: Side, right: Side) -> None:

@@ -7,6 +7,7 @@ Enters: assignments of the syntax tree. Leaves: typed bindings. A name that a lo
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 
 from tesserac.base.source import Span
@@ -153,6 +154,8 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
         explain_rows(body, draft, name, item)
     elif structure := structure_text(before.type, after):
         draft.remark(structure)
+    if isinstance(after, TupleType):
+        _suggest_names(body, draft, name, at, after)
     if before.value is None or not isinstance(after, TensorType):
         return
     if isinstance(before.type, TensorType) and before.type.rank == after.rank > 0 and before.type.dims != after.dims:
@@ -162,6 +165,18 @@ def _report_change(body: Body, name: str, at: Span, before: Binding, after: Type
         _suggest_shape(body, draft, before.value, after)
     elif isinstance(before.type, TensorType) and before.type.dims == after.dims:
         _suggest_start(body, draft, before.value, storage_text(after))
+
+
+def _suggest_names(body: Body, draft: Draft, name: str, at: Span, after: TupleType) -> None:
+    """Several values that are like what a call was given, as a step of an optimiser gives weights and its state: each
+    is bound to that again."""
+    given = re.findall(r"\w+", body.rules.text(Span(at.file, at.end, sys.maxsize)).partition("\n")[0])
+    names: list[str] = []
+    for item in after.items:
+        own = (n for n in given if n not in names and n in body.scope.bindings and body.scope.bindings[n].type == item)
+        names += [next(own, "")]
+    if names[:1] == [name] and all(names):
+        draft.replace("each is bound again", at, ", ".join(names))
 
 
 def _suggest_shape(body: Body, draft: Draft, start: typed.Expr, after: TensorType) -> None:

@@ -37,7 +37,17 @@ from tesserac.syntax import ast
 from tesserac.types.dims import LARGEST_SIZE, ONE, ZERO, Dim
 from tesserac.types.dtype import BOOL, I64, U64
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import DictType, ErrorType, IntType, ListType, OperatorType, RunIntType, TensorType, TupleType
+from tesserac.types.ty import (
+    DictType,
+    ErrorType,
+    FunctionType,
+    IntType,
+    ListType,
+    OperatorType,
+    RunIntType,
+    TensorType,
+    TupleType,
+)
 
 INSTEAD_OF_MASK = "use `where(mask, x, y)`; `x[mask] = v` with one v for all is allowed"
 
@@ -78,6 +88,9 @@ def index_value(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Exp
         draft = body.sink.error(E0210, at=node.value.span, expected="a tensor, a tuple or a dict", found=type_text(ty))
         if isinstance(ty, OperatorType):
             draft.remark(ITS_MATRIX)
+        elif isinstance(ty, FunctionType):
+            behind = Span(node.span.file, node.value.span.end, node.span.end)
+            draft.replace("no grid is said: it follows from the result", behind, "")
         return body.error(node.span)
     if ty.is_scaled:
         return refuse_scaled(body, value, "indexing", node.span)

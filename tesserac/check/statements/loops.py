@@ -194,11 +194,10 @@ def _close_flag(body: Body, flag: str) -> None:
 
 
 def raise_flag(body: Body, node: ast.Break) -> list[typed.Stmt]:
-    """`break`: known while compiling in a loop that is written out, a value of the run in any other. Outside a loop it
-    is told where it is read."""
+    """`break`: known while compiling in a loop that is written out, a value of the run in any other."""
     flag, raised = "".join(body.flow.flags[-1:]), typed.Static(BoolType(True), node.span)
     if flag not in body.scope.bindings:
-        return []
+        return []  # outside a loop, which is told where it is read
     if isinstance(body.scope.bindings[flag].type, TensorType):
         return bind(body, flag, node.span, typed.Coerce(_ONE_BOOL, node.span, raised), node.span)
     return bind(body, flag, node.span, raised, node.span)
@@ -266,8 +265,7 @@ def _block_loop(body: Body, node: ast.For, target: ast.Name, call: ast.Call) -> 
 def _counted(
     body: Body, node: ast.For, target: ast.Name, bounds: tuple[Dim, Dim, int], call: ast.Call
 ) -> list[typed.Stmt]:
-    start, stop, step = bounds
-    symbol = _index_symbol(body, target.id)
+    (start, stop, step), symbol = bounds, _index_symbol(body, target.id)
     flag = _open_flag(body, node.body)
     lowered = _lower_flag(body, flag, node.span)
     loop = _enter(body, node.body, _head(node), (), target.id)
@@ -276,13 +274,13 @@ def _counted(
         if flag:
             block: typed.Block = (_unless(body, flag, node.body, node.span),)
         else:
-            written = tuple(argument.value.span for argument in call.arguments[:2])
-            block = _iteration(body, node.body, Counter(target.id, start, stop, step, written))
+            written = tuple(each.value.span for each in call.arguments[:2])
+            block = _iteration(body, node.body, Counter(target.id, *bounds, written))
     results = _leave(body, loop)
     _close_flag(body, flag)
-    ends = [typed.Static(IntType(bound), call.span) for bound in (start, stop)]
+    first, end = (typed.Static(IntType(bound), call.span) for bound in (start, stop))
     memory = memory_of_sizes(body, node.span)
-    return [*loop.begun, *lowered, typed.For(node.span, symbol, ends[0], ends[1], step, block, results, memory)]
+    return [*loop.begun, *lowered, typed.For(node.span, symbol, first, end, step, block, results, memory)]
 
 
 def _counted_by_run(body: Body, node: ast.For, target: ast.Name, bounds: RunBounds) -> list[typed.Stmt]:

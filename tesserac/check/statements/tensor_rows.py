@@ -38,8 +38,8 @@ def report_rows(body: Body, node: ast.For) -> bool:
 def _tensors(body: Body, node: ast.Expr) -> list[ast.Name]:
     """The tensors whose rows are asked for: names alone, so that an expression is not computed again for each row."""
     parts = [node]
-    if isinstance(node, ast.Call) and _is_python(body, node.function):
-        parts = [argument.value for argument in node.arguments]
+    while len(parts) == 1 and isinstance(call := parts[0], ast.Call) and _is_python(body, call.function):
+        parts = [argument.value for argument in call.arguments]
     names = [part for part in parts if isinstance(part, ast.Name) and _has_rows(body, part.id)]
     return names if len(names) == len(parts) else []
 

@@ -30,6 +30,14 @@ def is_assigned(body: Body, span: Span) -> bool:
     return not rest and name.strip().isidentifier() and after.lstrip(" ")[:1] in ("", "\n", "#")
 
 
+def names_a_value(body: Body, span: Span) -> bool:
+    """Whether it stands in what a line gives a name to."""
+    before, after = _around(body, span)
+    name, given, rest = before.rpartition("\n")[2].partition("=")
+    line = rest + after.partition("\n")[0]
+    return bool(given) and name.strip().isidentifier() and line.count("(") == line.count(")")
+
+
 def whole_lines(body: Body, span: Span) -> Span:
     """The lines that it stands in, with the end of the last."""
     before, after = _around(body, span)

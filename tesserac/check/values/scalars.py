@@ -13,15 +13,16 @@ from collections.abc import Callable, Sequence
 from tesserac.base.source import Span
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.model import typed
-from tesserac.check.model.message_text import dim_text
+from tesserac.check.model.message_text import SYMBOLS, dim_text
 from tesserac.check.state.body import Body
 from tesserac.check.values.bits import BITWISE, bits_of_ints
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0405
-from tesserac.diag.codes.shapes import E0315
+from tesserac.diag.codes.shapes import E0311, E0315
 from tesserac.ops.registry import Operator
+from tesserac.ops.unify import Mismatch, RankMismatch
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import BOOL, I64
+from tesserac.types.dtype import BOOL, F64, I64
 from tesserac.types.ty import BoolType, FloatType, IntType, RunIntType, TensorType, Type
 
 _FOLDED: dict[str, Callable[[float, float], float]] = {
@@ -180,6 +181,12 @@ def _floats(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span, 
         return typed.Static(FloatType(-values[0]), span)
     if known and op.name in _FOLDED and not (op.name == "div" and values[1] == 0):
         return typed.Static(FloatType(_FOLDED[op.name](*values)), span)
+    if _needs_dims(op, len(operands)):
+        problem = f"`{SYMBOLS.get(op.name, op.name)}` does not work on numbers: they have no dims"
+        draft = body.sink.error(E0311, at=at, problem=problem)
+        if op.name == "matmul":
+            draft.replace("multiply them", at, "*")
+        return body.error(span)
     if "f" not in _element_kinds(op):
         body.sink.error(E0210, at=at, expected="integers", found="a float")
         return body.error(span)
@@ -187,10 +194,21 @@ def _floats(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span, 
     return typed.Apply(result, span, op, tuple(floats))
 
 
+def _needs_dims(op: Operator, count: int) -> bool:
+    try:
+        op.infer([TensorType((), F64)] * count, Dim.__eq__)
+    except RankMismatch:
+        return True
+    except Mismatch:
+        return False  # of another reason, which is not about dims
+    return False
+
+
 def _element_kinds(op: Operator) -> str:
     from tesserac.ops.signature import ELEMENT_CLASSES
 
-    return ELEMENT_CLASSES[op.parsed[0].operands[0].pattern.element.variable[0]]
+    first = op.parsed[0].operands[0].pattern.element.variable[0]
+    return ELEMENT_CLASSES.get(first, first)  # of a dtype, as u64, the letter of its kind
 
 
 def to_float(operand: typed.Expr) -> typed.Expr:

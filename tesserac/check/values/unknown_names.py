@@ -19,12 +19,23 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_calls import COPIES, call_here, within
-from tesserac.check.names.foreign_names import DTYPE_WORDS, MODULES, NAMES, NO_MODULE, called_here, meant_otherwise
+from tesserac.check.names.foreign_names import (
+    DTYPE_WORDS,
+    LOADED,
+    MODULES,
+    NAMES,
+    NEEDLESS_CALLS,
+    NO_MODULE,
+    OF_DEVICES,
+    TILES,
+    called_here,
+    meant_otherwise,
+)
 from tesserac.check.names.foreign_operators import constructor_here
 from tesserac.check.names.refs import BuiltinRef, FunctionRef, OperatorRef
 from tesserac.check.names.struct_items import SELF
 from tesserac.check.state.body import Body
-from tesserac.check.values.rewriting import stands_alone
+from tesserac.check.values.rewriting import is_statement, names_a_value, stands_alone, whole_lines
 from tesserac.diag.codes.names import E0201, E0207
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
@@ -59,6 +70,8 @@ def tell_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None 
     told = None if call is None else _mended(body, draft, path, call)
     if told is not None:
         return told
+    if call is not None and _suggest_without(body, draft, path, call):
+        return Told()
     if (meant := meant_otherwise(node.name, set(path[:-1]))) is not None:
         draft.remark(meant)
         return Told()
@@ -74,6 +87,18 @@ def tell_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None 
     return Told()
 
 
+def _suggest_without(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> bool:
+    """Whether a call says how a program runs, or on which device, which is not said in it: a line without it."""
+    about = NEEDLESS_CALLS.get(path[-1])
+    if about is not None and is_statement(body, call.span):
+        draft.replace(f"leave it out: {about}", whole_lines(body, call.span), "", advice=about)
+        return True
+    if any(word in path[1:] for word in OF_DEVICES) and names_a_value(body, call.span):
+        draft.replace(f"leave it out: {LOADED}", whole_lines(body, call.span), "", advice=LOADED)
+        return True
+    return False
+
+
 def _renamed(body: Body, node: ast.Attribute | ast.Name, name: str, call: ast.Call | None) -> Told:
     """The name, or the call of it, with what was given; words of the language (`None`) are no names."""
     if body.rules.resolve(name) is None:
@@ -84,7 +109,8 @@ def _renamed(body: Body, node: ast.Attribute | ast.Name, name: str, call: ast.Ca
 
 def _mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> Told | None:
     """A fix that writes what a call of another module is here; None where that is not known."""
-    written = call_here(path, body.rules.text(call.span))
+    in_place = body.kernel is not None or path[0] != TILES
+    written = call_here(path, body.rules.text(call.span)) if in_place else None
     if written is not None:
         write_instead(body, draft, written, call.span)
         return Told(_read(body, written, call))

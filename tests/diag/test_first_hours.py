@@ -1,0 +1,110 @@
+"""What users of PyTorch and Triton write in the first hours: one mistake, one message, and its first fix is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tessera
+from tests.diag.test_growing_lists import mended, offered
+
+LINES = [
+    ("torch.manual_seed(0)", ""),
+    ("torch.backends.cuda.synchronize()", ""),
+    ('dev = torch.device("cuda" if torch.cuda.is_available() else "cpu")', ""),
+    ('dev = "cuda" if torch.cuda.is_available() else "cpu"', ""),
+    ("y = (x @ w).flatten() @ v", "y = (x @ w).flatten(1) @ v"),
+    ("y = x.mean(1, keepdim=True).squeeze(0)", "y = x.mean(1, keepdim=True).squeeze(1)"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "right"), LINES)
+def test_a_line(wrong: str, right: str) -> None:
+    head = "def f(x: Tensor[B, 2, D, f32], w: Tensor[D, 3, f32], v: Tensor[6, H, f32]):\n"
+    if "squeeze" in wrong:
+        head = "def f(x: Tensor[B, D, f32]):\n"
+    last = "    return y\n" if "y =" in wrong else "    return x\n"
+    text = f"{head}    {wrong}\n{last}"
+    assert len(offered(text)) == 1
+    assert mended(text) == f"{head}    {right}\n{last}" if right else f"{head}{last}"
+
+
+def test_the_share_of_right_answers() -> None:
+    """The mean of bools is f64, which nobody asked for."""
+    text = """def share(x: Tensor[B, C, f32], y: Tensor[B, i64]) -> Tensor[f32]:
+    return (x.argmax(1) == y).mean()
+"""
+    assert tessera.compile(mended(text)).share(np.eye(4, dtype="f4"), np.array([0, 1, 2, 0])) == np.float32(0.75)
+
+
+def test_a_result_of_wider_arguments_is_declared_so() -> None:
+    text = "def f(x: Tensor[N, f64]) -> Tensor[f32]:\n    return sum(x)\n"
+    assert offered(text)[0].fixes[0].title == "declare the result as f64"
+
+
+def test_what_is_done_when_a_file_runs() -> None:
+    text = 'if __name__ == "__main__":\n    print(ones(3))\n'
+    assert mended(text) == "def main():\n    print(ones(3))\n"
+
+
+def test_a_network_of_any_kind() -> None:
+    text = "def f({}, x: Tensor[B, D, f32]):\n    return model(x)\n"
+    assert mended(text.format("model: nn.Module")) == text.format("model")
+
+
+def test_labels_that_are_floats() -> None:
+    text = "def f(x: Tensor[B, C, f32], y: Tensor[B, f32]):\n    return mean(cross_entropy(x, {}))\n"
+    assert mended(text.format("y")) == text.format("cast(y, i32)")
+
+
+def test_a_step_gives_weights_and_a_state() -> None:
+    text = """def f(w: Tensor[D, f32], g: Tensor[D, f32]) -> Tensor[D, f32]:
+    state = adam_init(w)
+    for i in range(9):
+        {} = adam(w, g, state, lr=0.1)
+    return w
+"""
+    assert mended(text.format("w")) == text.format("w, state")
+
+
+def test_rows_that_are_counted() -> None:
+    text = """def f(xs: Tensor[N, D, f32], ys: Tensor[N, f32], w: Tensor[D, f32]) -> Tensor[f32]:
+    total = 0.0
+    for i, (x, y) in enumerate(zip(xs, ys)):
+        total += (x @ w - y) ** 2
+    return total
+"""
+    xs, ys, w = np.arange(6, dtype="f4").reshape(3, 2), np.ones(3, "f4"), np.array([1, 2], "f4")
+    assert len(offered(text)) == 1
+    assert tessera.compile(mended(text)).f(xs, ys, w) == ((xs @ w - ys) ** 2).sum()
+
+
+def test_words_of_triton() -> None:
+    text = """@kernel
+def f(x: KTile[M, N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    row = tile.load(x, rows=T.m)
+    e = tl.exp(row - tl.max(row, axis=1))
+    return e / tl.sum(e, axis=1)
+
+def g(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
+    return f[(ceil_div(M, 64),)](x)
+"""
+    x = np.random.default_rng(0).normal(size=(5, 70)).astype("f4")
+    expected = np.exp(x - x.max(1, keepdims=True))
+    got = tessera.compile(mended(text, steps=9)).g(x)
+    np.testing.assert_allclose(got, expected / expected.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_a_float_for_the_bits_of_a_generator_is_told() -> None:
+    assert [d.code for d in offered("def f(k: Key):\n    return random_bits(8, 5)\n")]
+
+
+@pytest.mark.parametrize("product", ["2 @ 3", "2.0 @ 0.5"])
+def test_a_product_of_matrices_of_two_numbers(product: str) -> None:
+    text = "def f(x: Tensor[N, f32]):\n    return x * ({})\n"
+    assert mended(text.format(product)) == text.format(product.replace("@", "*"))
+
+
+def test_what_needs_dims_is_given_a_number() -> None:
+    assert [d.code for d in offered("def f(x: Tensor[N, f32]):\n    return x * diagonal(2.0)\n")] == ["E0311"]
