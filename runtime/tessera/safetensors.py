@@ -26,6 +26,18 @@ _DTYPES = {
     "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool", "C64": "complex64",
 }  # fmt: skip
 
+_PICKLED = (
+    "PyTorch or NumPy wrote it, as an archive",
+    "of PyTorch: `safetensors.torch.save_file(net.state_dict(), path)`; of NumPy: `m.params = dict(numpy.load(path))`",
+)
+_OTHER_FILES = {
+    b"\x93NUMPY": ("it is one array of NumPy", "`m.params = {\"w\": numpy.load(path)}` sets one param"),
+    b"PK\x03\x04": _PICKLED,
+    b"\x80": ("it is a pickle", "of PyTorch: `safetensors.torch.save_file(torch.load(path), path)`"),
+    b"\x89HDF": ("it is an HDF5 file", "`m.params = {\"w\": numpy.asarray(file[\"w\"])}` sets params"),
+}
+"""Other files of weights, by how they begin: what they are, and how their arrays come here."""
+
 
 def read_safetensors(path: str) -> dict[str, Array]:
     try:
@@ -35,12 +47,14 @@ def read_safetensors(path: str) -> dict[str, Array]:
     try:
         return _tensors(data)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _unreadable(path, str(error)) from None
+        raise _unreadable(path, data, str(error)) from None
 
 
-def _unreadable(path: str, reason: str) -> TesseraError:
-    message = f"cannot read the weights in `{path}`: {reason}"
-    return failure(UNREADABLE_WEIGHTS, message, ("it is not a safetensors file, or it is damaged",))
+def _unreadable(path: str, data: bytes, reason: str) -> TesseraError:
+    others = _OTHER_FILES if data[8:9] != b"{" else {}
+    made = next((words for begin, words in others.items() if data.startswith(begin)), None)
+    reason, note = made or (reason, "it is not a safetensors file, or it is damaged")
+    return failure(UNREADABLE_WEIGHTS, f"cannot read the weights in `{path}`: {reason}", (note,))
 
 
 def _tensors(data: bytes) -> dict[str, Array]:

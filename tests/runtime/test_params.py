@@ -173,3 +173,15 @@ def test_how_long_a_list_of_params_is_has_to_be_said() -> None:
     with pytest.raises(tessera.TesseraError, match="the number of items of a list, `L`") as error:
         tessera.compile(TOWER.format(sizes='"L", "D"', init=""))
     assert str(error.value).count("error[") == 1
+
+
+@pytest.mark.parametrize(
+    ("begin", "advice"),
+    [(b"\x93NUMPY\x01", "numpy.load"), (b"PK\x03\x04", "save_file"), (b"\x80\x02", "save_file"), (b"\x89HDF", "file[")],
+)
+def test_weights_in_another_kind_of_file(tmp_path: Path, begin: bytes, advice: str) -> None:
+    path = tmp_path / "weights"
+    path.write_bytes(begin + b"\xff" * 60)
+    with pytest.raises(tessera.TesseraError, match="E0929") as caught:
+        tessera.compile("param w: Tensor[4, f32]\n\ndef f() -> Tensor[4, f32]:\n    return w\n").load(str(path))
+    assert advice in str(caught.value)
