@@ -69,10 +69,11 @@ def suggest_other_units(draft: Draft, first: Side, second: Side) -> None:
 
 
 def suggest_first(draft: Draft, short: Side, long: Side) -> None:
-    """A table with room for more than there is, `[L, D]` beside `[B, S, D]`: its first S rows."""
+    """A table with room for more than there is, `[L, D]` beside `[B, S, D]`: its first S rows; of features none is
+    left out."""
     dims = long.dims[len(long.dims) - len(short.dims) :]
     apart = [axis for axis, pair in enumerate(zip(short.dims, dims, strict=True)) if pair[0] != pair[1]]
-    if len(short.dims) < 2 or len(apart) != 1 or not re.fullmatch(r"[\w.]+", short.text):
+    if len(apart) != 1 or apart[0] == len(dims) - 1 or not re.fullmatch(r"[\w.]+", short.text):
         return
     own, other = short.dims[apart[0]], dims[apart[0]]
     if own.symbol is not None and other.symbol is not None and own not in long.dims and other not in short.dims:
