@@ -31,8 +31,10 @@ from benchmarks.dealing import Lost, Row, add_options, deal, report, run_share  
 
 SMALL = {"B": 2, "M": 3, "N": 5, "K": 4}
 """Of the library's examples."""
+PRODUCTS = [{"N": n, "K": k, "D": d} for n, k, d in ((1, 1, 1), (67, 4100, 90), (300, 515, 517), (1100, 129, 1300))]
+BEYOND = [{"N": 300, "D": 40, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2000, "D": 1500, "K": 3000}]
 SIZES: dict[str, list[dict[str, int]]] = {
-    "": [{"N": 300, "D": 40, "K": 7}, {"N": 1, "D": 1, "K": 1}, {"N": 2000, "D": 1500, "K": 3000}],
+    "": BEYOND,
     "running": [{"N": n} for n in (0, 1, 511, 512, 513, 5000, 100_001)],
     "running_pairs": [{"N": n} for n in (0, 1, 511, 513, 5000)],
     "factored": [{"N": 70, "D": 40}, {"N": 40, "D": 70}],
@@ -46,6 +48,20 @@ SIZES: dict[str, list[dict[str, int]]] = {
     "solved": [{}],
     "embedded": [{"N": 50, "D": 30, "K": 200}],
     "losses": [{"N": 300, "D": 40}, {"N": 3, "D": 5000}],
+    "add_to": [*BEYOND, {"N": 9000, "D": 600, "K": 9000}],
+    "put": [*BEYOND, {"N": 9000, "D": 600, "K": 9000}],
+    "words": [*PRODUCTS, {"N": 2500, "K": 70, "D": 3001}, {"N": 3072, "K": 33, "D": 3072}],
+    "words_turned": [*PRODUCTS, {"N": 2500, "K": 70, "D": 3001}],
+    "words_of_batches": PRODUCTS,
+    "words_known": [{}],
+    "words_bent": [*PRODUCTS, {"N": 2304, "K": 40, "D": 3300}],
+    "words_gated": [*PRODUCTS, {"N": 1537, "K": 50, "D": 2050}],
+    "words_and_rows": PRODUCTS,
+    "spelled": PRODUCTS,
+    "neighbours": [{"N": n, "D": d} for n, d in ((2, 2), (3, 40), (300, 517))],
+    "eliminated": [{"N": n} for n in (1, 2, 77)],
+    "chosen": [{"N": n, "D": d} for n, d in ((1, 1), (33, 600), (700, 40))],
+    "shortest": [{"N": n} for n in (1, 45, 130)],
 }
 
 
