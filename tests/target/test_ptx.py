@@ -7,6 +7,7 @@ import re
 import pytest
 
 from tesserac.base.source import SourceFile
+from tesserac.target.nvptx import ptx as ptx_module
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx, find_ptxas
 from tesserac.tile.gpu.errors import NotSelectableError
@@ -65,6 +66,19 @@ def test_wgmma_kernel() -> None:
     assert len(re.findall(r"setmaxnreg\.(?:inc|dec)", code)) == 2
     assert len(re.findall(r"mbarrier\.init", code)) == 8
     assert "mma.sync" not in code
+
+
+@pytest.mark.one_in(12)
+def test_few_passes_leave_as_little_of_a_product_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of groups of warps have their own, and without them as many instructions; other kernels have all."""
+    few, many = ptx("matmul_bf16", "sm_90a", "$1"), ptx("softmax_rows", "sm_80", "$0")
+    monkeypatch.setattr(ptx_module, "_simplify", lambda module, machine: None)
+    assert emit_ptx(text("matmul_bf16", "sm_90a", "$1").llvm, "sm_90a") == few
+    assert len(emit_ptx(text("softmax_rows", "sm_80", "$0").llvm, "sm_80")) > len(many)
+    monkeypatch.undo()
+    monkeypatch.setattr(ptx_module, "MATRIX_UNIT", "none")
+    whole = emit_ptx(text("matmul_bf16", "sm_90a", "$1").llvm, "sm_90a")
+    assert abs(whole.count("\n") - few.count("\n")) < whole.count("\n") / 100
 
 
 @pytest.mark.one_in(4)
