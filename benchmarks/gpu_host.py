@@ -25,10 +25,10 @@ import numpy as np  # noqa: E402
 
 import tessera  # noqa: E402
 from benchmarks.gpu_commands import check_commands  # noqa: E402, F401
-from benchmarks.gpu_graphs import check_graphs  # noqa: E402, F401
+from benchmarks.gpu_graphs import SHARED, check_graphs  # noqa: E402, F401
 
 TIME_LIMIT = 170
-PROGRAM = """
+PROGRAM = SHARED + """
 struct Layer[I, O]:
     w: Tensor[I, O, f32] = normal(I, O) * 0.1
     b: Tensor[O, f32] = zeros(O)
@@ -41,12 +41,8 @@ struct Net[I, H, O]:
     def apply(self, x: Tensor[B, I, f32]) -> Tensor[B, O, f32]:
         return self.c(self.a(x))
 
-def double(x: Tensor[N, f32]): return x + x
 def halved(x: Tensor[N, f32]): return x * 0.5
-def rows(x: Tensor[M, N, f32]): return softmax(x)
 def product(a: Tensor[M, K, f32], b: Tensor[K, N, f32]): return a @ b
-def half(a: Tensor[M, K, bf16 @accum(f32)], b: Tensor[K, N, bf16 @accum(f32)]): return a @ b
-def scaled(x: Tensor[N, f32], s: f32): return x * s
 def two(x: Tensor[N, f32]): return x + 1.0, sum(x)
 def loss(m: Net[I, H, O], x: Tensor[B, I, f32], y: Tensor[B, O, f32]): return mean((m(x) - y) ** 2)
 
@@ -61,17 +57,6 @@ def many(x: Tensor[N, f32]):
         x = x * 0.5 + 1.0
     return x
 
-def chain(x: Tensor[M, M, f32]):
-    for i in range(20):
-        x = softmax(x @ x)
-    return x
-
-def until(x: Tensor[N, f32]):
-    while sum(x) > 1.0:
-        x = x * 0.5
-    return x
-
-def picked(x: Tensor[N, f32], i: Tensor[K, i32]): return x[i]
 def noisy(x: Tensor[N, f32]): return x + normal(N)
 
 def checked(x: Tensor[N, f32]):
