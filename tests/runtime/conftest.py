@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.fake_cuda import FakeCuda, fake_cuda
+import tessera
+from tests.support.fake_cuda import FakeCuda, emulated_cuda, fake_cuda
 
 
 @pytest.fixture(params=[0, 1], ids=["stub", "careful"])
@@ -19,3 +20,16 @@ def way(request: pytest.FixtureRequest) -> int:
 def fake() -> Iterator[FakeCuda]:
     with fake_cuda() as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCuda]:
+    """One whose kernels compute, for all tests of a file."""
+    with emulated_cuda(tmp_path_factory.mktemp("code")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def module(device: FakeCuda, request: pytest.FixtureRequest) -> tessera.module.Module:
+    """A file's `PROGRAM` for that device."""
+    return tessera.compile(request.module.PROGRAM, device="cuda")

@@ -12,7 +12,7 @@ import pytest
 import tessera
 from tessera import TesseraError
 from tessera.device_array import DeviceArray
-from tests.support.fake_cuda import FakeCuda, emulated_cuda
+from tests.support.fake_cuda import FakeCuda
 
 PROGRAM = """
 def picked(x: Tensor[N, f32], i: Tensor[K, i32]): return x[i]
@@ -25,17 +25,6 @@ X = np.arange(4, dtype=np.float32)
 GOOD, BAD = np.array([3, 0, 1, 2], np.int32), np.array([3, 9, 1, 2], np.int32)
 NOT_READY = 600
 pytestmark = pytest.mark.one_in(8)
-
-
-@pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCuda]:
-    with emulated_cuda(tmp_path_factory.mktemp("code")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def module(device: FakeCuda):  # type: ignore[no-untyped-def]
-    return tessera.compile(PROGRAM, device="cuda")
 
 
 @pytest.fixture

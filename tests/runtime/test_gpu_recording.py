@@ -13,7 +13,7 @@ import pytest
 import tessera
 from tessera import TesseraError
 from tessera.device_array import DeviceArray
-from tests.support.fake_cuda import FakeCuda, emulated_cuda, fake_cuda
+from tests.support.fake_cuda import FakeCuda, fake_cuda
 
 PROGRAM = """
 def double(x: Tensor[N, f32]): return x + x
@@ -31,17 +31,6 @@ def step(x: Tensor[N, f32], g: Tensor[N, f32]): return x - g
 """
 X = np.arange(6, dtype=np.float32)
 pytestmark = pytest.mark.one_in(4)
-
-
-@pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeCuda]:
-    with emulated_cuda(tmp_path_factory.mktemp("code")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def module(device: FakeCuda):  # type: ignore[no-untyped-def]
-    return tessera.compile(PROGRAM, device="cuda")
 
 
 class Recorder:
