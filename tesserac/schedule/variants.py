@@ -52,15 +52,18 @@ from tesserac.schedule.tiles import (
     LONG_RUN,
     MOST_ROWS,
     PASSING_ROWS,
+    SMALL_IN_A_ROUND,
+    SMALL_WORD_BLOCK,
     VERY_FEW_ROWS,
     WIDE,
-    WIDEST_BLOCK,
+    WORD_BLOCKS,
     Block,
     Problem,
     candidates,
     enough_programs,
     few_rows,
     packs_long_runs,
+    words_at_once,
 )
 from tesserac.schedule.views import is_copy, permuted
 from tesserac.types.dims import Dim, product
@@ -102,7 +105,7 @@ def _variants_for_few_programs(launch: Op, plain: Op, machine: Machine) -> None:
         return
     choices, block_launch = _very_few_rows(plain, problem, machine), launch
     for block in smaller:
-        useful = _useful_programs(block_launch, smaller, machine)
+        useful = _useful_programs(block_launch, smaller, problem, machine)
         enough = Predicate("at_least", useful, Dim.const(enough_programs(machine)))
         choices.append((enough, [block_launch]))
         block_launch = plain if block is smaller[-1] else clone_op(plain, {})
@@ -135,26 +138,39 @@ def _variant_for_few_channels(launch: Op, plain: Op, problem: Problem, machine: 
     select([(Predicate("at_least", enough * LOW_BLOCK.rows, rows), [low])], [launch], launch)
 
 
-def _useful_programs(launch: Op, able: Sequence[Block], machine: Machine) -> Dim:
+def _useful_programs(launch: Op, able: Sequence[Block], problem: Problem, machine: Machine) -> Dim:
     """The programs of a launch; none where others do the same sooner: blocks of half the height and twice the width, if
-    there would be fewer, since rows end in the first half of a block, and of the widest blocks halves, if they keep all
-    multiprocessors for less than twice as many rounds."""
+    there would be fewer, since rows end in the first half of a block, and of words what `_is_soon_in_words` says."""
     rows, columns, terms = launch_loops(launch)[-3:]
     blocks, count = [(b.rows, b.columns) for b in able], _programs(launch)
-    if (rows.block, columns.block, terms.block) == WIDEST_BLOCK:
-        halves = _programs(launch, columns.block // 2).ceil_div(machine.cores)
-        return count * (halves - 2 * count.ceil_div(machine.cores) + 1)
+    if problem.in_words and (rows.block, columns.block, terms.block) in WORD_BLOCKS:
+        return count * _is_soon_in_words(launch, Block(rows.block, columns.block, terms.block), machine)
     if (rows.block // 2, 2 * columns.block) not in blocks:
         return count
     halves = rows.size.ceil_div(rows.block // 2)
     return count * (halves - 2 * rows.size.ceil_div(rows.block) + 1)
 
 
-def _programs(launch: Op, width: int | None = None) -> Dim:
-    """Those of its blocks, or of others with this many columns."""
+def _is_soon_in_words(launch: Op, block: Block, machine: Machine) -> Dim:
+    """One, or less where other blocks of words take fewer rounds: see Note [Rounds of words] of `tiles`. In a round a
+    multiprocessor has a block of the widest, or the halves of one, and takes as long as for seven small ones."""
+    widest, half, small = (Block(*shape) for shape in (*WORD_BLOCKS, SMALL_WORD_BLOCK))
+    wide, halves = (
+        _programs(launch, chosen).ceil_div(machine.cores * words_at_once(chosen)) for chosen in (widest, half)
+    )
+    mine = wide if block == widest else halves
+    smaller = _programs(launch, small).ceil_div(machine.cores)
+    soon = (smaller - SMALL_IN_A_ROUND * mine + 2).min(1)
+    return soon.min(halves - wide + 1) if block == widest else soon
+
+
+def _programs(launch: Op, block: Block | None = None) -> Dim:
+    """Those of its blocks, or of others."""
     *leads, rows, columns, _ = launch_loops(launch)
-    parallel = [loop.size.ceil_div(loop.block) for loop in (*leads, rows) if loop.kind == "parallel"]
-    return product([*parallel, columns.size.ceil_div(width or columns.block)])
+    high, wide = (rows.block, columns.block) if block is None else (block.rows, block.columns)
+    blocks = [*((loop, loop.block) for loop in leads), (rows, high)]
+    parallel = [loop.size.ceil_div(size) for loop, size in blocks if loop.kind == "parallel"]
+    return product([*parallel, columns.size.ceil_div(wide)])
 
 
 def _variants_of_rows(launch: Op, plain: Op, machine: Machine) -> None:
