@@ -49,4 +49,4 @@ def test_a_column_without_ratios_has_none() -> None:
 
 def test_the_first_sentence_and_the_newest_day() -> None:
     assert made("compile-time-aarch64").endswith("NumPy 2.4.6.")
-    assert day("gpu-rows-h200") == "2026-11-18", "of two that the head names"
+    assert day("gpu-rows-h200") == "2026-11-19", "of three that the head names"
