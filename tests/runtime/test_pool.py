@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -125,6 +126,45 @@ def test_sleeping_workers_wake() -> None:
     for pause in (0.0, 0.001, 0.03, 0.1):
         time.sleep(pause)
         assert (counts(100, 1, 3, 20) == 20).all()
+
+
+def times_slept() -> dict[str, int]:
+    """Of each other thread of this process, how often it has gone to sleep."""
+    found = {}
+    for task in set(Path("/proc/self/task").iterdir()) - {Path(f"/proc/self/task/{threading.get_native_id()}")}:
+        lines = (task / "status").read_text(encoding="ascii").splitlines()
+        found[task.name] = next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
+    return found
+
+
+def settled() -> dict[str, int]:
+    """The same, once all have been asleep for a while."""
+    before, now = None, times_slept()
+    while now != before:
+        time.sleep(0.2)
+        before, now = now, times_slept()
+    return now
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the system how often threads have slept")
+def test_a_job_of_few_threads_leaves_the_others_asleep() -> None:
+    def check() -> bool:
+        counts(6400, 1, 12)
+        before = settled()
+        for _ in range(20):
+            counts(64, 1, 2)
+            time.sleep(0.005)
+        after = times_slept()
+        return len(before) == 11 and sum(after[name] != times for name, times in before.items()) == 1
+
+    assert in_child(check)
+
+
+@pytest.mark.parametrize("threads", [33, 70])
+def test_more_workers_than_have_bits_of_their_own(threads: int) -> None:
+    for pause in (0.0, 0.05):
+        assert in_child(lambda: bool((counts(500, 1, threads, 20) == 20).all()))
+        time.sleep(pause)
 
 
 def test_two_callers_at_once() -> None:

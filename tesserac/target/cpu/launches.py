@@ -53,6 +53,9 @@ def _launcher(module: Module) -> Function:
     if_return(b, is_stopped(b, status), lambda: b.ret())
     if_return(b, b.icmp("sle", programs, const_i64(0)), lambda: b.ret())
     if_return(b, b.icmp("ult", touched, const_i64(INLINE_ELEMENTS)), run_here)
+    # Of two programs others take over one at most: as many elements as are worth waking them are to be in those.
+    theirs = b.sub(touched, b.binary("udiv", touched, programs))
+    if_return(b, b.icmp("ult", theirs, const_i64(INLINE_ELEMENTS)), run_here)
     few, many = b.mul(most, const_i64(CHUNKS_PER_THREAD)), b.binary("lshr", touched, const_i64(CHUNK_BITS))
     chunk = ceil_div(b, programs, b.maximum_int(few, many))
     call_imported(b, "pool.pool_run", [kernel, context, programs, chunk, most, status])

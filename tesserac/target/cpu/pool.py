@@ -61,7 +61,7 @@ from tesserac.target.cpu.pool_words import (
     threads_of,
     wait_until,
     wake,
-    wake_sleepers,
+    wake_for_job,
 )
 from tesserac.target.cpu.system import call_imported, default_float_state, write_float_state
 from tesserac.target.emit import Function, Module
@@ -130,11 +130,19 @@ def _emit_drain(module: Module, poll: Function) -> Function:
         return b.icmp("ugt", left, const_i64(2)), [following, b.sub(left, const_i64(1))]
 
     own = b.binary("urem", worker, ranges)
+    begins = b.binary("and", b.icmp("eq", status, zero(PTR)), _is_unbegun(b, word, own))
+    if_then(b, begins, lambda: wake_for_job(b, threads_of(b, word)))
     run(own)
     if_return(b, _is_over_soon(b, word, status), lambda: b.ret(word))
     do_while(b, [own, ranges], one_range)
     b.ret(word)
     return function
+
+
+def _is_unbegun(b: Builder, word: Value, number: Value) -> Value:
+    """Whether nobody has claimed from a range of this job: it is not over then."""
+    state = b.load_atomic(I64, line_of(b, RANGES, number), "monotonic")
+    return b.icmp("sgt", b.sub(generation_of(b, word), generation_of(b, state)), const_i64(0))
 
 
 def _is_over_soon(b: Builder, word: Value, status: Value) -> Value:
@@ -270,7 +278,7 @@ def _emit_worker(module: Module, drain: Function, take_task: Function) -> Functi
             return b.binary("or", job, has_task(b, worker))
 
         found = spin_until(b, finds_work)
-        if_then(b, b.icmp("eq", found, const_int(I1, 0)), lambda: fall_asleep(b, finds_work))
+        if_then(b, b.icmp("eq", found, const_int(I1, 0)), lambda: fall_asleep(b, worker, finds_work))
         b.call(take_task, [worker])
         return const_int(I1, 1), [b.call(drain, [worker, zero(PTR)])]
 
@@ -341,7 +349,7 @@ def _ceil_div(b: Builder, value: Value, divisor: Value) -> Value:
 def _publish(b: Builder, chunks: Value, threads: Value) -> None:
     last = b.load_atomic(I64, at(b, WORD), "monotonic")
     b.store_atomic(next_word(b, last, threads, chunks), at(b, WORD), "seq_cst")
-    wake_sleepers(b)
+    wake_for_job(b, threads)
 
 
 # Note [Claims]
@@ -366,6 +374,12 @@ def _publish(b: Builder, chunks: Value, threads: Value) -> None:
 # counts in a line of its own, and the caller adds them up: it asks for all lines at once. It sleeps on FINISHED, which
 # a worker advances where it finds, after its count, that somebody waits; the caller looks at the counts after it said
 # so.
+
+# Note [Waking]
+# To wake a thread takes the one who wakes it a microsecond or more. A caller who woke all of many would spend on that
+# what the job takes, and for a job of few threads it would wake those that have no part in it. So it wakes two of those
+# that are asked for, and each worker that begins with its range wakes two more: all are awake after a few steps. Of a
+# job that is over nobody wakes anyone, since its ranges are begun: a worker that comes late does not call others.
 
 # Note [Moments]
 # Threads of one speed end at about the same time. Who then took from the ranges of others would fetch their lines for

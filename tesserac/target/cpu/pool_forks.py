@@ -92,6 +92,7 @@ def _reset(b: Builder, owner: Value, here: Value) -> None:
     if_return(b, b.icmp("eq", first, const_int(I1, 0)), lambda: b.ret(const_int(I1, 0)))
     last = b.load_atomic(I64, at(b, WORD), "monotonic")
     b.store_atomic(generation_of(b, last), at(b, WORD), "monotonic")
-    for field in (BUSY, CREATED, SLEEPERS, WAITING, TASK, TASK_WAITS):
+    for field in (BUSY, CREATED, WAITING, TASK, TASK_WAITS):
         b.store_atomic(i32(0), at(b, field), "monotonic")
+    b.store_atomic(const_i64(0), at(b, SLEEPERS), "monotonic")
     b.store_atomic(here, at(b, OWNER), "release")

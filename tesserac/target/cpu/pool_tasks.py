@@ -25,7 +25,7 @@ from tesserac.target.cpu.pool_words import (
     internal,
     wait_until,
     wake,
-    wake_sleepers,
+    wake_for_task,
 )
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import if_else, if_return, if_then
@@ -75,7 +75,7 @@ def emit_begin(module: Module, acquire: Function, create: Function) -> None:
         b.store(context, at(b, TASK_CONTEXT), 8)
         b.store_atomic(last, at(b, TASK_WORKER), "monotonic")
         b.store_atomic(i32(_OFFERED), at(b, TASK), "seq_cst")
-        wake_sleepers(b)
+        wake_for_task(b, last)
 
     if_then(b, held, offer)
     b.store_atomic(i32(0), at(b, BUSY), "release")

@@ -1,7 +1,7 @@
 """The words that the threads of the pool share, and how they wait for each other on them.
 
-    void tell()  { write what there is (seq_cst); if SLEEPERS: EVENT += 1, wake all }
-    void look()  { spin; else { SLEEPERS += 1; look once more; sleep while EVENT is what it was; SLEEPERS -= 1 } }
+    void tell()  { write what there is (seq_cst); if one of SLEEPERS is asked for: EVENT += 1, wake some of them }
+    void look()  { spin; else { add to SLEEPERS; look once more; sleep while EVENT is what it was; take it back } }
 
 Either the one who looks sees what was written, or the one who writes sees a sleeper: both are `seq_cst`. One state for
 a process, in lines of a cache apart (`pool.py`, `pool_tasks.py`, `pool_forks.py`).
@@ -9,13 +9,14 @@ a process, in lines of a cache apart (`pool.py`, `pool_tasks.py`, `pool_forks.py
     WORD      generation 35 | threads 10 | chunks 19     written once for a job, behind its other fields in one line
     RANGE i   generation 35 | next chunk 29              a line each; advanced by claims, the first of a job included
     COUNT i   generation 35 | chunks that were run 29    a line each; advanced by worker i when it leaves a range
+    SLEEPERS  workers from 32 on 32 | a bit for each of the others 32
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tesserac.target.cpu.system import futex_wait, futex_wake, has_futex, nap, pause
+from tesserac.target.cpu.system import futex_wait, futex_wait_as, futex_wake, futex_wake_some, has_futex, nap, pause
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import do_while, if_then
 from tesserac.target.instructions import Builder
@@ -24,6 +25,9 @@ from tesserac.target.llvm_types import I1, I32, I64, PTR, LType, Value, const_i6
 _SPINS = const_i64(5000)
 """About ten microseconds: longer than the gap between two launches, shorter than a time slice of the scheduler."""
 _NAP_NANOSECONDS = 50_000
+_NAMED = 32
+"""Workers that have a bit of SLEEPERS for themselves, the caller with them; those beyond are counted."""
+_ALL = 0x7FFFFFFF
 
 CHUNK_BITS, THREAD_BITS = 19, 10
 MAX_CHUNKS, MAX_THREADS = (1 << CHUNK_BITS) - 1, (1 << THREAD_BITS) - 1
@@ -107,7 +111,7 @@ def sleep(b: Builder, address: Value, expected: Value) -> None:
 
 def wake(b: Builder, address: Value) -> None:
     if has_futex(b.module.triple):
-        futex_wake(b, address, 0x7FFFFFFF)
+        futex_wake(b, address, _ALL)
 
 
 def spin_until(b: Builder, condition: Callable[[], Value], spins: Value = _SPINS) -> Value:
@@ -123,24 +127,51 @@ def spin_until(b: Builder, condition: Callable[[], Value], spins: Value = _SPINS
     return do_while(b, [spins, const_int(I1, 0)], test)[1]
 
 
-def fall_asleep(b: Builder, finds_work: Callable[[], Value]) -> None:
-    """Sleeps until the next event. The test after announcing the sleep pairs with the one in `wake_sleepers`."""
+def fall_asleep(b: Builder, worker: Value, finds_work: Callable[[], Value]) -> None:
+    """Sleeps until an event. The test after announcing the sleep pairs with the one in `_announce`."""
     event = b.load_atomic(I32, at(b, EVENT), "seq_cst")
-    b.atomic_rmw("add", at(b, SLEEPERS), i32(1), "seq_cst")
-    idle = b.icmp("eq", finds_work(), const_int(I1, 0))
-    if_then(b, idle, lambda: sleep(b, at(b, EVENT), event))
-    b.atomic_rmw("sub", at(b, SLEEPERS), i32(1), "seq_cst")
+    own = b.binary("shl", const_i64(1), b.minimum_int(worker, const_i64(_NAMED)))
+    b.atomic_rmw("add", at(b, SLEEPERS), own, "seq_cst")
+
+    def sleep_as() -> None:
+        if has_futex(b.module.triple):
+            futex_wait_as(b, at(b, EVENT), event, _bit_of(b, worker))
+        else:
+            nap(b, _NAP_NANOSECONDS)
+
+    if_then(b, b.icmp("eq", finds_work(), const_int(I1, 0)), sleep_as)
+    b.atomic_rmw("sub", at(b, SLEEPERS), own, "seq_cst")
 
 
-def wake_sleepers(b: Builder) -> None:
-    """Behind what they look for, which was written with `seq_cst`."""
-    sleepers = b.load_atomic(I32, at(b, SLEEPERS), "seq_cst")
+def wake_for_job(b: Builder, threads: Value) -> None:
+    """Two of the workers that a job of so many threads is for, if any of them sleeps; behind what they look for, which
+    was written with `seq_cst`. See Note [Waking] of the pool."""
+    few = b.binary("sub", b.binary("shl", const_i64(1), b.minimum_int(threads, const_i64(_NAMED))), const_i64(1))
+    asked = b.select(b.icmp("ule", threads, const_i64(_NAMED)), few, const_i64(-1))
+    _announce(b, asked, b.cast("trunc", asked, I32), i32(2))
 
-    def announce() -> None:
+
+def wake_for_task(b: Builder, worker: Value) -> None:
+    """The one worker that a task is for; behind what it looks for."""
+    own = b.binary("shl", const_i64(1), worker)
+    asked = b.select(b.icmp("ult", worker, const_i64(_NAMED)), own, const_i64(-(1 << _NAMED)))
+    _announce(b, asked, _bit_of(b, worker), i32(_ALL))
+
+
+def _announce(b: Builder, asked: Value, bits: Value, count: Value) -> None:
+    sleepers = b.load_atomic(I64, at(b, SLEEPERS), "seq_cst")
+
+    def wake_some() -> None:
         b.atomic_rmw("add", at(b, EVENT), i32(1), "seq_cst")
-        wake(b, at(b, EVENT))
+        if has_futex(b.module.triple):
+            futex_wake_some(b, at(b, EVENT), count, bits)
 
-    if_then(b, b.icmp("ne", sleepers, i32(0)), announce)
+    if_then(b, b.icmp("ne", b.binary("and", sleepers, asked), const_i64(0)), wake_some)
+
+
+def _bit_of(b: Builder, worker: Value) -> Value:
+    """As what a worker sleeps: a futex has 32 bits, the last one is that of all others."""
+    return b.cast("trunc", b.binary("shl", const_i64(1), b.minimum_int(worker, const_i64(_NAMED - 1))), I32)
 
 
 def wait_until(b: Builder, done: Callable[[], Value], word: int, waits: int) -> None:

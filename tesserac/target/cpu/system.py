@@ -17,7 +17,7 @@ HOST_ATTRIBUTES = ("nounwind", "noinline", "optnone")
 twenty nanoseconds."""
 
 _FUTEX_NUMBER = {"x86_64": 202, "aarch64": 98}
-_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE = 128, 129
+_FUTEX_WAIT_PRIVATE, _FUTEX_WAKE_PRIVATE, _FUTEX_WAIT_BITS_PRIVATE, _FUTEX_WAKE_BITS_PRIVATE = 128, 129, 137, 138
 _DEFAULT_STATE = {"x86_64": 0x1F80, "aarch64": 0}
 """Round to nearest, subnormals kept, no exception traps: MXCSR and FPCR as a process starts with."""
 _MXCSR_FLAGS = 0x3F
@@ -61,6 +61,16 @@ def futex_wait(b: Builder, address: Value, expected: Value) -> None:
 
 def futex_wake(b: Builder, address: Value, count: int) -> None:
     _futex(b, [address, const_int(I32, _FUTEX_WAKE_PRIVATE), const_int(I32, count)])
+
+
+def futex_wait_as(b: Builder, address: Value, expected: Value, bits: Value) -> None:
+    """As `futex_wait`, for those who wake some of these bits."""
+    _futex(b, [address, const_int(I32, _FUTEX_WAIT_BITS_PRIVATE), expected, zero(PTR), zero(PTR), bits])
+
+
+def futex_wake_some(b: Builder, address: Value, count: Value, bits: Value) -> None:
+    """Wakes so many at most of those who wait as one of these bits, the first to come first."""
+    _futex(b, [address, const_int(I32, _FUTEX_WAKE_BITS_PRIVATE), count, zero(PTR), zero(PTR), bits])
 
 
 def _futex(b: Builder, arguments: Sequence[Value]) -> None:
