@@ -188,7 +188,8 @@ class _Iterations(Mapping):
             folded = self._sum_of_products(write, term.value)
         else:
             folded = write(term.fold, self._all_terms(term.value, like), axes=(0,))
-        folded = write.reshape(write.stored(folded, like), tensor_type(total).dims)
+        folded = write.expand(write.stored(folded, like), like.dims)  # a term may lack dims of what it is added to
+        folded = write.reshape(folded, tensor_type(total).dims)
         name = {"sum": "sub" if term.negative else "add", "max": "maximum", "min": "minimum"}[term.fold]
         return write(name, total, folded)
 
@@ -207,13 +208,11 @@ class _Iterations(Mapping):
         dims = tensor_type(value).dims
         rows = [self._letters(v, dims) for v in factors]
         (left, a), (right, b) = rows
-        if "z" not in a or "z" not in b:  # what is the same in all iterations is a factor of the sum
-            sums = [write("sum", v, axes=(0,)) if v in self.mapped else v for v in factors]
-            if len(self.mapped.intersection(factors)) == 1:
-                return write("mul", *sums)
+        if ("z" in a) != ("z" in b):  # what is the same in all iterations is a factor of the sum
+            return write("mul", *(write("sum", v, axes=(0,)) if v in self.mapped else v for v in factors))
         if a == b == "z":
             return write("matmul", left, right)
-        if set(a) == set(b):
+        if set(a) == set(b) or "z" not in a:
             return write("sum", self.whole(self.values.get(value, value)), axes=(0,))
         out = "".join(letter for letter in ascii_lowercase[: len(dims)] if letter in a + b)
         total = write("einsum", left, right, equation=f"{a},{b}->{out}")
