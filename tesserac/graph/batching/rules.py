@@ -28,6 +28,8 @@ from tesserac.ops.elementwise import Where
 from tesserac.types.dims import Dim
 from tesserac.types.ty import TensorType
 
+FULL = "graph.full"
+
 
 class Mapping:
     """`values` says what stands for a value of the original, `mapped` are those of the copies that have the dim of this
@@ -99,13 +101,27 @@ class Mapping:
 
     def _operator(self, op: Op) -> None:
         assert is_operator(op), f"{op.name} has no rule for mapped operands"
-        operands = self._all(op.operands)
-        result = operator_of(op).batched(self.writer(op), operands, [v in self.mapped for v in operands])
+        operator, operands = operator_of(op), self._all(op.operands)
+        if self.active is not None and bends(op):
+            operands = [self._only_here(v, pointwise=operator.batching == "aligned") for v in operands]
+        result = operator.batched(self.writer(op), operands, [v in self.mapped for v in operands])
         expected = self.mapped_type(op.result.type)
         assert result.type == expected, f"{op.name} of mapped operands gives {result.type}, not {expected}"
         result.name = result.name or op.result.name
         self.values[op.result] = result
         self.mapped.add(result)
+
+    def _only_here(self, value: Value, *, pointwise: bool) -> Value:
+        """A value through which gradients flow only for elements that go here. What is the same for all stays so,
+        but for operators of single elements."""
+        made = value.defining_op
+        is_number = made is not None and made.name == FULL
+        if tensor_type(value).dtype.kind not in "fc" or is_number or not (pointwise or value in self.mapped):
+            return value
+        assert self.active is not None
+        held = self.writer()("stop_gradient", value)
+        self.mapped.update({held} if value in self.mapped else ())
+        return self._select(self.active, value, held)
 
     def _collective(self, op: Op) -> None:
         """Its devices are the elements, and all of them are here."""
@@ -316,9 +332,23 @@ class Mapping:
         self.mapped.update(new.results[place] for place in places)
 
 
+def bends(op: Op) -> bool:
+    """Whether the derivative of an operator may be infinite or no number somewhere, because it depends on operands."""
+    operator = operator_of(op)
+    if tensor_type(op.result).dtype.kind not in "fc" or operator.linear == "jointly" or operator.differential == "0":
+        return False
+    numbers = [v.defining_op is not None and v.defining_op.name == FULL for v in op.operands]
+    return not (any(numbers) if operator.name == "mul" else operator.name == "div" and numbers[1])
+
+
 # Note [Conditions that are mapped]
 # Where each element has a condition of its own there is no one way to go. A branch becomes both branches, and each
 # result is selected; so both must be pure, and what fails for an element that does not go there (an index out of range)
 # fails. Assertions are asked only of elements that go there. A branch that is `sized` runs only if an element goes
 # there: sizes are the same for all, so what its condition says of them holds by then. A while loop takes as many
 # iterations as the element that needs most; the others keep what they carried.
+#
+# What an element computes in the branch that it does not take may have no derivative there: `if x > 0: y = sqrt(x)`.
+# Its cotangent is zero, but zero times infinity is not a number. So operators in a branch take
+# `where(taken, x, stop_gradient(x))` for x, through which nothing flows where the branch is not taken; once derivatives
+# have been here, that is x again.
