@@ -29,9 +29,8 @@ from tesserac.graph.passes.forget_operators import forget_operators
 from tesserac.graph.passes.forget_stops import forget_stops
 from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.hoist import hoist
-from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.known_places import known_places
-from tesserac.graph.passes.map_loops import map_loops
+from tesserac.graph.passes.map_loops import inline_with_maps
 from tesserac.graph.passes.match_kernels import match_kernels
 from tesserac.graph.passes.mean_kernels import kernels_as_meant
 from tesserac.graph.passes.narrow_operands import narrow_operands
@@ -75,10 +74,9 @@ from tesserac.tile.trial import tiles_of
 
 CALL_PASSES: tuple[Pass, ...] = (
     apply_rules,  # algebra first, while library calls still have their names
-    inline,  # calls become bodies; from here on a function is whole
+    inline_with_maps,  # calls become bodies, loops that are maps or sums no loops; from here on a function is whole
     choose_forms,  # functions of a matrix whose structure is known, before its parts are all that is left of it
     choose_rewrites,  # kernels with other bits than what they implement, before any target has a say
-    map_loops,  # loops that are maps or sums, before laws look for what they spell and before derivatives are taken
     apply_laws,  # what the library computes in another way than a program writes it, so that derivatives are of that
     hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
     algebra,  # linear algebra in its cheapest form, so that derivatives are of that

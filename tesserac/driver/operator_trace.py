@@ -57,8 +57,8 @@ def without_transforms(module: Module) -> Module:
     has_some = any(op.name in TRANSFORMED for op in module.walk())
     if not has_some and not any(way.rewrite for function in module.ops for way in alternatives_of(function)):
         return module
-    passes = chosen(CALL_PASSES, inline, choose_forms, choose_rewrites, hoist, transforms)
-    return run_passes(module, [*passes, kernels_as_meant], verify=False)
+    passes = chosen(CALL_PASSES, choose_forms, choose_rewrites, hoist, transforms)
+    return run_passes(module, [inline, *passes, kernels_as_meant], verify=False)
 
 
 def run_traced(

@@ -22,7 +22,7 @@ from tesserac.ops.elementary import Rsqrt
 from tesserac.ops.elementwise import Add, Mul
 from tesserac.ops.reduce import Sum
 from tesserac.ops.shape import Slice
-from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES
+from tesserac.pipeline import GRAPH_PASSES
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import BOOL, F32
 from tesserac.types.ty import FloatType, IntType, TensorType, TupleType, Type
@@ -32,7 +32,8 @@ VECTOR = TensorType((N,), F32)
 NUMBER = TensorType((), F32)
 FLAG = TensorType((), BOOL)
 PASSES = [
-    *chosen(CALL_PASSES, apply_rules, inline),
+    apply_rules,
+    inline,
     *chosen(GRAPH_PASSES, fold, cse, generalize, split_complex, fold_views),
 ]
 

@@ -21,26 +21,13 @@ from tesserac.types.policy import NO_POLICY
 
 SIZE = "graph.size"
 FEW = 16
-"""Iterations, if their number is known, that are as well done in turn."""
+"""Iterations, if their number is known, that are as well done in turn, where that does not change the order of sums."""
 SUMMED = ("f32", "f64", "c64", "c128", "i32", "i64", "u32", "u64")
 """Types in which a sum over iterations is that of the loop but for its order: narrower ones round each step."""
 _PLAIN = {
-    *("cut", "insert", "reshape", "permute", "expand", "where", "cast", "full", "zeros", "ones", "zeros_like"),
-    *(
-        "sum",
-        "mean",
-        "max",
-        "min",
-        "prod",
-        "matmul",
-        "einsum",
-        "complex",
-        "real",
-        "imag",
-        "conj",
-        "squeeze",
-        "unsqueeze",
-    ),
+    *("cut", "insert", "reshape", "permute", "expand", "flip", "squeeze", "unsqueeze", "where", "cast"),
+    *("full", "zeros", "ones", "zeros_like", "arange", "complex", "real", "imag", "conj"),
+    *("sum", "mean", "max", "min", "prod", "matmul", "einsum"),
 }
 """Operators besides those of single elements that a map may have in it: cheap ones, or contractions."""
 _FOLDS = {"add": "sum", "sub": "sum", "maximum": "max", "minimum": "min"}
@@ -83,8 +70,11 @@ class Plan:
 
     @property
     def is_short(self) -> bool:
-        """Whether all that comes out of it are single numbers, folded over more and more iterations, or fewer and
-        fewer: inside a loop that stays, a launch for each costs more than to fold them in turn."""
+        """Whether it is as well done in turn, unless the loop around it is mapped too: a few iterations only write, or
+        all that comes out of it are single numbers, folded over more and more iterations, or fewer and fewer, for
+        each of which a launch costs more."""
+        if not self.folds and (self.trips.constant or FEW) < FEW:
+            return True
         numbers = all(set(tensor_type(self.loop.results[number]).dims) <= {ONE} for number in self.folds)
         return numbers and not any(self.owned.values()) and not self.trips.symbols().isdisjoint(self.around)
 
@@ -94,7 +84,7 @@ def plan_of(loop: Op, around: Bounds) -> Plan | None:
     if any(made is None or "dim" not in made.attrs for made in bounds):
         return None
     low, high = loop_bounds(loop)
-    if ((high - low).constant or FEW) < FEW or not _is_straight(loop):
+    if not _is_straight(loop):
         return None
     trips = high - low if around.never_negative(high - low) else ZERO.max(high - low)
     plan = Plan(loop, str(loop.attrs["counter"]), low, trips, {}, {}, {}, frozenset(around.loops), set())
@@ -242,7 +232,10 @@ class _Finder:
         if op.name == INSERT:
             number = self._carrier(op.operands[0])
             return number is not None or not _mentions(op, self.counter)
-        return self._cut_is_good(op) if op.name == CUT else not self._whole_is_read(op)
+        if op.name == CUT:
+            return self._cut_is_good(op)
+        counted = any(self.counter in dim.symbols() for value in op.attrs.values() for dim in _dims(value))
+        return not counted and not self._whole_is_read(op)
 
     def _whole_is_read(self, op: Op) -> bool:
         """Whether something that iterations write, or fold into, is read as a whole."""

@@ -25,7 +25,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 
 from tesserac.graph.assert_attribution import attribute, library_name
@@ -65,6 +65,8 @@ MEANING = ".meaning"
 """What is added to the symbol of a kernel that is an entry, for what it calls."""
 ALONE = ".alone"
 """What is added to the symbol of a kernel that a debug build compares with what it implements."""
+Change = Callable[[Module, Op], None]
+"""What is done with a function once there are no calls in it any more, before it is copied to where it is called."""
 
 
 def written_symbol(symbol: str) -> str:
@@ -75,12 +77,17 @@ def written_symbol(symbol: str) -> str:
 @pass_(GRAPH, GRAPH, "inline")
 def inline(module: Module) -> Module:
     """Raises TooManyOperators."""
+    return inlined(module, lambda module, function: None)
+
+
+def inlined(module: Module, change: Change) -> Module:
+    """Raises TooManyOperators."""
     called = limit_calls(module)
     finished: set[str] = set()
     for function in [f for f in module.ops if f.attrs["entry"] is True and is_chosen(f)]:
         _call_kernel(module, function)
     for function in list(module.ops):
-        _inline_calls(module, function, finished, called, ())
+        _inline_calls(module, function, finished, called, change, ())
     for function in module.ops:
         if function.symbol in called:
             function.attrs |= {CALLED: called[function.symbol], "guards": ()}  # each call has made sure of them
@@ -112,7 +119,12 @@ def custom_symbols(op: Op) -> list[str]:
 
 
 def _inline_calls(
-    module: Module, function: Op, finished: set[str], called: Mapping[str, str], callers: tuple[str, ...]
+    module: Module,
+    function: Op,
+    finished: set[str],
+    called: Mapping[str, str],
+    change: Change,
+    callers: tuple[str, ...],
 ) -> None:
     """Inlines callees first, so that what is copied has no calls left."""
     name = function.symbol
@@ -123,13 +135,14 @@ def _inline_calls(
     for op in list(function.walk()):
         if op.name == CALL and FORMS not in op.attrs:  # those that have forms keep their names until one is chosen
             callee = module.lookup(str(op.attrs["callee"]))
-            _inline_calls(module, callee, finished, called, (*callers, name))
+            _inline_calls(module, callee, finished, called, change, (*callers, name))
             if callee.symbol in called:
                 replace_op(op, CUSTOM, {**op.attrs, CALLED: True})
             elif stays(op, callee):
                 replace_op(op, CUSTOM, op.attrs)
             else:
                 inline_call(op, callee, function, attr(op, AS, str) if AS in op.attrs else None)
+    change(module, function)
     finished.add(name)
 
 

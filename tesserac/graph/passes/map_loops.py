@@ -5,6 +5,10 @@ Enters: functions without calls. Leaves: the same, where loops of the program it
 as they are to run) are mapped from the inside out. A loop that folds numbers over a part of a row stays where the loop
 around it does: so few iterations are not worth a launch. Sums over iterations have the order of sums.
 
+`inline_with_maps` looks at the loops of a function before its body is copied to where it is called: what becomes of
+them depends on the sizes that the function itself speaks of. So it has the same bits wherever it is called or mapped,
+also where the caller knows those sizes.
+
 Before:
     graph.func @f {entry = true, guards = [], params = ["x", "y"]} {
       ^(%x: tensor<[N], f32>, %y: tensor<[N], f32>):
@@ -42,6 +46,7 @@ from tesserac.graph.loops.independent import plan_of
 from tesserac.graph.loops.mapped import map_loop
 from tesserac.graph.loops.narrow import narrow_branches, narrow_carried
 from tesserac.graph.loops.places import Bounds
+from tesserac.graph.passes.inline import inlined
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Module, Op
@@ -55,16 +60,37 @@ LARGEST = 400
 """Operations in loops within each other that are looked at: more are seldom maps, and each is looked at often."""
 
 
+SEEN = "seen"
+"""Says of a loop that it stays one, whoever calls the function that it is of."""
+
+
 @pass_(GRAPH, GRAPH, "map_loops")
 def map_loops(module: Module) -> Module:
-    for function in module.ops:
-        if runs(function) and program_of(function) is None:
-            sizes = frozenset(
-                name for arg in function.body.args for dim in tensor_type(arg).dims for name in dim.symbols()
-            )
-            names = Functions(module, counters(function))
-            for loop in list(_outermost(function)):
-                _map_nest(loop, Bounds({}, sizes), names)
+    for function in list(module.ops):
+        _map_function(module, function)
+    return _forget_seen(module)
+
+
+@pass_(GRAPH, GRAPH, "inline_with_maps")
+def inline_with_maps(module: Module) -> Module:
+    """Raises TooManyOperators."""
+    return _forget_seen(inlined(module, _map_function))
+
+
+def _map_function(module: Module, function: Op) -> None:
+    if not runs(function) or program_of(function) is not None:
+        return
+    sizes = frozenset(name for arg in function.body.args for dim in tensor_type(arg).dims for name in dim.symbols())
+    names = Functions(module, counters(function))
+    for loop in list(_outermost(function)):
+        _map_nest(loop, Bounds({}, sizes), names)
+    for op in function.walk():
+        op.attrs |= {SEEN: True} if op.name == LOOP else {}
+
+
+def _forget_seen(module: Module) -> Module:
+    for op in module.walk():
+        op.attrs.pop(SEEN, None)
     return module
 
 
@@ -80,13 +106,16 @@ def _outermost(op: Op) -> Iterator[Op]:
 
 def _map_nest(loop: Op, around: Bounds, functions: Functions) -> None:
     """Maps what can be, on a copy: which loops stay is known in the end, and then what is not worth it inside them."""
-    is_library = loop.span.file.startswith("stdlib/")
-    if is_library or sum(1 for _ in loop.walk()) > LARGEST or any(block_loop(op) for op in loop.walk()):
+    if SEEN in loop.attrs or loop.span.file.startswith("stdlib/"):
+        return
+    inside = list(loop.walk())
+    if len(inside) > LARGEST or any(block_loop(op) for op in inside):
         return
     left: set[int] = set()
     while True:
         nest = _Nest(loop, functions, left)
-        nest.convert(nest.copy, around)
+        if nest.convert(nest.copy, around):
+            nest.not_worth_it.add(0)
         if not nest.changed or not nest.not_worth_it:
             break
         left |= nest.not_worth_it
@@ -115,7 +144,7 @@ class _Nest:
         short = [self._numbers[inner] for inner in list(_outermost(loop)) if self.convert(inner, inside)]
         branches = narrow_branches(loop.body, inside)
         narrow = narrow_carried(loop, around)
-        plan = plan_of(narrow, around) if number not in self._left else None
+        plan = plan_of(narrow, around) if number not in self._left and SEEN not in loop.attrs else None
         self.changed |= branches or narrow is not loop or plan is not None
         if plan is None:
             self.not_worth_it.update(short)
