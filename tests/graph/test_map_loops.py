@@ -15,6 +15,7 @@ from tesserac.graph.passes.map_loops import inline_with_maps
 from tesserac.ir.core import Module
 from tesserac.ir.passes import before, run_passes
 from tesserac.pipeline import CALL_PASSES
+from tesserac.schedule.access import is_view
 from tests.support.loop_gen import loop_program
 from tests.support.loop_runs import both_forms, check_loops
 from tests.support.native_runs import compiled_equals_oracle
@@ -76,6 +77,8 @@ MAPPED = {
                        "      a[i, j] += b[i, k] * b[k, j]"),
     "vector, turned": ("for i in range(N):", "  for j in range(N):", "    x[i] += a[j, i] * y[j]"),
     "both": ("for i in range(N):", "  for j in range(N):", "    x[i] += a[i, j] * 2.0", "    s += a[i, j]"),
+    "outer products": ("for k in range(N):", "    a += 2.0 * outer(b[:, k], b[k, :])"),
+    "three factors": ("for i in range(N):", "  for j in range(N):", "    x[i] += y[i] * b[j, i] * (y[j] * 0.5)"),
     "the same for a row": ("for i in range(N):", "  for j in range(N):", "    a[i, :] -= float(i) * y[j]"),
     "a product for all": ("for i in range(N):", "  for j in range(N):", "    a[i, :] += y[i] * x"),
     "scratch": ("for i in range(N):", "  for j in range(N):", "    y[j] = a[i, j] * x[j]", "  for j in range(N):",
@@ -165,6 +168,14 @@ def mapped(x: Tensor[4, 8, f32]) -> Tensor[4, f32]:
     rows = 1e3 * np.random.default_rng(0).random((4, 8), np.float32)
     alone = [module.s(row) for row in rows]
     assert [module.called(row) for row in rows] == alone == list(module.mapped(rows))
+
+
+def test_what_is_the_same_in_all_iterations_leaves_the_product() -> None:
+    """A contraction of the two others, not of a scaled copy of one of them."""
+    text = program(("for i in range(N):", "  for j in range(N):", "    x[i] += 0.5 * b[j, i] * y[j]"))
+    forms, _ = both_forms(text, "f")
+    [product] = [op for op in forms.walk() if op.name == "form.contract"]
+    assert all(is_view(v.defining_op) or v.defining_op is None for v in product.operands)
 
 
 def test_few_iterations_are_mapped_with_the_loop_around_them() -> None:

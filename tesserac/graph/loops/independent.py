@@ -6,7 +6,7 @@ iteration waits for another one, or where all iterations at once would take more
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.autodiff.linear import loop_bounds
@@ -305,15 +305,53 @@ class _Finder:
         """Whether this folds, gives the products that a contraction adds up, or is another view of memory."""
         if any(op is term.step for terms in self.plan.folds.values() for term in terms):
             return True
-        summed = {term.value for terms in self.plan.folds.values() for term in terms if contracts(term)}
-        return op.name in ("graph.reshape", "graph.permute", "graph.expand") or any(v in summed for v in op.results)
+        terms = [term for terms in self.plan.folds.values() for term in terms if contracts(term)]
+        products = {v for term in terms for v in product_of(term.value, self.varying.__contains__).steps}
+        return op.name in ("graph.reshape", "graph.permute", "graph.expand") or any(v in products for v in op.results)
 
 
 def contracts(term: Term) -> bool:
     """Whether a term is a product, so that its sum is a contraction."""
-    made = term.value.defining_op
     smooth = tensor_type(term.value).dtype.kind in "fc"
-    return smooth and term.fold == "sum" and made is not None and made.name == "graph.mul" and len(term.value.uses) == 1
+    return smooth and term.fold == "sum" and _is_product(term.value)
+
+
+@dataclass(frozen=True)
+class Product:
+    """One or two factors that differ from one iteration to the next, and those that do not, which are factors of the
+    sum. `steps` are the products that need not be computed then."""
+
+    moving: list[Value]
+    fixed: list[Value]
+    steps: list[Value]
+
+
+def product_of(value: Value, moves: Callable[[Value], bool]) -> Product:
+    """What a term is a product of: `c * (a * b)` and `(c * a) * b` alike."""
+    fixed, steps = list[Value](), list[Value]()
+    core = _without_fixed(value, moves, fixed, steps)
+    made = core.defining_op
+    if made is None or not _is_product(core):
+        return Product([core], fixed, steps)
+    steps.append(core)
+    return Product([_without_fixed(v, moves, fixed, steps) for v in made.operands], fixed, steps)
+
+
+def _without_fixed(value: Value, moves: Callable[[Value], bool], fixed: list[Value], steps: list[Value]) -> Value:
+    while (made := value.defining_op) is not None and _is_product(value):
+        left, right = made.operands
+        if moves(left) == moves(right):
+            break
+        steps.append(value)
+        fixed.append(right if moves(left) else left)
+        value = left if moves(left) else right
+    return value
+
+
+def _is_product(value: Value) -> bool:
+    """Whether a value is only there to be read once, as a product."""
+    made = value.defining_op
+    return made is not None and made.name == "graph.mul" and len(value.uses) == 1
 
 
 def is_forgotten(value: Value) -> bool:

@@ -15,7 +15,7 @@ from string import ascii_lowercase
 
 from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.batching.rules import Mapping
-from tesserac.graph.loops.independent import SIZE, Own, Plan, Term, contracts
+from tesserac.graph.loops.independent import SIZE, Own, Plan, Term, contracts, product_of
 from tesserac.graph.loops.narrow import CUT, INSERT
 from tesserac.graph.loops.places import Place, movement, moving_axis, place_of
 from tesserac.ir.builder import Builder
@@ -201,22 +201,31 @@ class _Iterations(Mapping):
         return write.expand(write.reshape(whole, (self.size, *ones, *dims)), (self.size, *like.dims))
 
     def _sum_of_products(self, write: Writer, value: Value) -> Value:
-        """The sum over iterations of a product, as a contraction where one factor has dims that the other has not."""
-        made = value.defining_op
-        assert made is not None
-        factors = [self.values.get(v, v) for v in made.operands]
-        dims = tensor_type(value).dims
-        rows = [self._letters(v, dims) for v in factors]
-        (left, a), (right, b) = rows
-        if ("z" in a) != ("z" in b):  # what is the same in all iterations is a factor of the sum
-            return write("mul", *(write("sum", v, axes=(0,)) if v in self.mapped else v for v in factors))
+        """The sum over iterations of a product: what is the same in all of them is a factor of the sum, and of the
+        others, where one has dims that the other has not, it is a contraction."""
+        found = product_of(value, lambda v: self.values.get(v, v) in self.mapped)
+        moving, fixed = ([self.values.get(v, v) for v in factors] for factors in (found.moving, found.fixed))
+        if not self.mapped.issuperset(moving):
+            return write("sum", self.whole(self.values.get(value, value)), axes=(0,))
+        total = self._contracted(write, *moving, dims=tensor_type(value).dims)
+        for factor in fixed:
+            total = write("mul", factor, total)
+        return total
+
+    def _contracted(self, write: Writer, first: Value, second: Value | None = None, *, dims: tuple[Dim, ...]) -> Value:
+        """The sum over iterations of one factor, or of a product of two."""
+        if second is None:
+            return write("sum", first, axes=(0,))
+        (left, a), (right, b) = (self._letters(v, dims) for v in (first, second))
         if a == b == "z":
             return write("matmul", left, right)
-        if set(a) == set(b) or "z" not in a:
-            return write("sum", self.whole(self.values.get(value, value)), axes=(0,))
-        out = "".join(letter for letter in ascii_lowercase[: len(dims)] if letter in a + b)
-        total = write("einsum", left, right, equation=f"{a},{b}->{out}")
-        return write.reshape(total, dims)
+        letters = [letter for letter in ascii_lowercase[: len(dims)] if letter in a + b]
+        if set(a) == set(b):
+            total = write("sum", write("mul", left, right), axes=(0,))
+        else:
+            total = write("einsum", left, right, equation=f"{a},{b}->{''.join(letters)}")
+        kept = zip(ascii_lowercase, dims, strict=False)
+        return write.reshape(total, [dim if letter in letters else ONE for letter, dim in kept])
 
     def _letters(self, value: Value, dims: tuple[Dim, ...]) -> tuple[Value, str]:
         """A factor without the dims that stretch, and a letter for each of the others."""
