@@ -109,6 +109,7 @@ FILES = {
         "operators-x86_64": "functions of the library beside PyTorch, one thread",
         "operators-x86_64-16": "functions of the library beside PyTorch, 16 threads",
         "npbench-two-cores-x86_64": "the programs of NPBench on two cores each, beside NumPy, Numba and JAX",
+        "npbench-written-x86_64": "programs of NPBench as several authors write them, on one thread",
         "npbench-x86_64": "the programs of NPBench on four cores each, two days earlier",
         "gradients-x86_64": "functions and gradients beside JAX and PyTorch",
         "kernels-x86_64": "kernels of the library beside what they mean, PyTorch and JAX",
