@@ -51,6 +51,8 @@ def test_the_mutated_line_is_shown_and_errors_do_not_cascade(outcomes: list[Outc
 def test_first_fixes_mend(outcomes: list[Outcome]) -> None:
     fixed = [outcome for outcome in outcomes if outcome.fix is not None]
     assert sum(o.mended for o in fixed) >= 0.8 * len(fixed)
+    found = [outcome for outcome in outcomes if outcome.verdict == REJECTED and outcome.found]
+    assert sum(o.mended for o in found) >= 0.5 * len(found)
 
 
 @pytest.mark.one_in(48)

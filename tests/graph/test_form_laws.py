@@ -70,7 +70,8 @@ WORDS: dict[str, Any] = {
     "triu": lambda a: tril(a.T).T, "diag": on_diagonal, "kron": np.kron, "outer": np.outer, "dot": np.dot,
     "diagonal": np.diagonal, "product": product, "power": power, "sum": np.sum, "one": identity((K, K)), "I": Number(1),
     "H": lambda a: conjugated(a).T, "conj": conjugated, "flip": lambda a: a[::-1, ::-1], "M": M, "P": P,
-    "grid": lambda x: x.reshape(M, P), "flat": np.ravel,
+    "grid": lambda x: x.reshape(M, P), "flat": np.ravel, "together": lambda x, y: np.column_stack([x, y]),
+    "eye": identity((N, N)), "N": N,
 }  # fmt: skip
 SHAPES = {
     "A": (N, N), "B": (N, N), "Y": (N, R), "X": (R, K), "Z": (N, K), "x": (N,), "d": (N,), "u": (N,), "v": (N,),
@@ -115,6 +116,8 @@ EQUATIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("solve", "inverse"): ("solve(inv(A), x)", "dot(A, x)"),
     ("det", "inverse"): ("det(inv(A))", "quotient(I, det(A))"),
     ("slogdet", "inverse"): ("det(inv(A))", "quotient(I, det(A))"),
+    ("solve", "together"): ("solve(A, x)", "solve(A, together(x, Y))[:, 0]"),
+    ("inv", "together"): ("inv(A)", "solve(A, together(eye, Y))[:, :N]"),
     ("det", "beside"): ("det(A)", "det(A, b)"),
     ("slogdet", "beside"): ("det(A)", "det(A, b)"),
 }
@@ -129,6 +132,7 @@ FALSE_EQUATIONS = {
     "column and row exchanged": ("solve(diag(d) + outer(v, u), x)", SHERMAN),
     "a transpose for an adjoint": ("inv(U)", "U.T"),
     "a triangle for a matrix": ("solve(A, x)", "substituted(A, x)"),
+    "a column of another system": ("solve(A, x)", "solve(A, together(x, Y))[:, 1]"),
     "signs of exchanges forgotten": ("det(A[[1, 0, 2, 3]])", "det(A)"),
 }
 

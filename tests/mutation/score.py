@@ -1,7 +1,7 @@
 """Mutants judged by the oracle and by the checker, and the figures of the comparison.
 
 Scored are the mutants that the oracle rejects: whether the checker has an error for each, only one, where it points,
-and whether its first fix mends it. The others are counted.
+and whether the first fix that is offered mends it. The others are counted.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tesserac.base.source import SourceFile
 from tesserac.diag.diagnostic import Applicability, Diagnostic, Fix, Severity
 from tesserac.diag.render import apply_edits
+from tesserac.driver.mending import with_mending_fixes
 from tesserac.syntax.parse import parse_module
 from tests.mutation.evaluate import judge
 from tests.mutation.mutate import Mutant
@@ -45,7 +46,8 @@ def examine(mutant: Mutant) -> Outcome:
     verdict, reason = _verdict(source)
     errors = errors_of(source)
     spans = [span for d in errors for span in _spans(d)]
-    fix = next((fix for d in errors[:1] for fix in d.fixes if fix.edits), None)
+    offered = with_mending_fixes(errors[:1], source, diagnose, errors)
+    fix = next((fix for d in offered for fix in d.fixes if fix.edits), None)
     return Outcome(
         mutant,
         verdict,
@@ -116,6 +118,7 @@ def figures(outcomes: Iterable[Outcome]) -> list[Figure]:
         Figure("the mutated line is the primary span", sum(o.primary for o in found), len(found), 0.70),
         Figure("the mutated line is a span or step", sum(o.shown for o in found), len(found), 0.95),
         Figure("one error only", sum(len(o.codes) == 1 for o in found), len(found), 0.95),
+        Figure("a fix is offered", sum(o.fix is not None for o in found), len(found), 0.60),
         Figure("fix 1 leaves no error, `safe`", sum(o.mended for o in safe), len(safe), 1.0),
         Figure("fix 1 leaves no error, `maybe`", sum(o.mended for o in maybe), len(maybe), 0.80),
     ]
