@@ -10,6 +10,7 @@ from tesserac.ir.forms import contract_dims, contracted, tensor_type
 from tesserac.ir.lines import LINES, codelet_of
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
+from tesserac.numerics.program import Program
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.near_functions import near_work
 from tesserac.types.dims import Dim, DimError, product
@@ -56,7 +57,13 @@ def primitive_work(name: str, dtype: DType) -> int:
     """The work of one scalar primitive on a register of its type."""
     if name not in PROGRAMS:
         return WEIGHTS.get(name, 1)
-    return sum(WEIGHTS.get(step.op, 1) for step in program(name, program_dtype(dtype)).steps)
+    return _weight(program(name, program_dtype(dtype)))
+
+
+def _weight(steps: Program) -> int:
+    """Parts count as what they are made of: few machines have an instruction for one."""
+    parts = (_weight(s.program) if s.op == "part" and s.program else WEIGHTS.get(s.op, 1) for s in steps.steps)
+    return sum(parts)
 
 
 NOMINAL_COUNT = 16
