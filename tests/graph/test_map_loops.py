@@ -98,7 +98,7 @@ STAYING = {
 def test_maps(name: str) -> None:
     text = program(MAPPED[name])
     assert loops(text) == 0
-    same(text, 0, 1, 2, 5, 33)
+    same(text, 0, 1, 2, 5, 9)
 
 
 @pytest.mark.parametrize("name", STAYING)
@@ -197,6 +197,7 @@ def test_compiled() -> None:
 # ---------------------------------------------------------------------------------------------- random loops
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("seed", range(24))
 def test_random(seed: int) -> None:
     """Of one in three derivatives too, of another one in three of two at once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tessera.returned import VALUE
 from tessera.sizes import Size
 from tesserac.target.compile import CodegenError
 from tesserac.target.nvptx import plan
+from tests.support.caches import new_cache
 from tests.support.fake_cuda import FakeCuda
 
 PROGRAM = "def twice(x: Tensor[N, f32]):\n    return softmax(x @ reshape(x, (N, 1)) * softmax(x))\n"
@@ -47,7 +49,11 @@ def test_a_first_call_finds_its_kernels_loaded(fake: FakeCuda, loads: list[str])
     assert len(loads) == before, "other sizes that choose the same kernels load nothing"
 
 
-def test_what_has_no_code_is_said_by_the_call(fake: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_no_code_is_said_by_the_call(
+    fake: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a cache of its own: another run may have kept code."""
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path))
     def fails(text: str, arch: str) -> str:
         raise CodegenError("it has none")
 

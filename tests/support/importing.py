@@ -24,9 +24,9 @@ from tests.support.paths import ROOT
 def share_bytecode(config: pytest.Config) -> None:
     """Where the environment forbids to keep bytecode beside the code, the processes that tests start (and the workers
     of a parallel run) keep it in a folder of this run: each would compile all of the compiler for itself, which takes
-    four times as long as importing it."""
+    four times as long as importing it. One that is still starting when all is over may write there meanwhile."""
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", ""):
-        folder = tempfile.TemporaryDirectory(prefix="tessera-bytecode-")
+        folder = tempfile.TemporaryDirectory(prefix="tessera-bytecode-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
         os.environ["PYTHONPYCACHEPREFIX"] = folder.name
         _take_along(folder.name)
