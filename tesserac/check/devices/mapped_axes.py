@@ -19,6 +19,7 @@ from tesserac.check.state.body import Body, is_static
 from tesserac.check.state.settings import setting_span
 from tesserac.diag.codes.differentiation import E0720, E0721, E0723
 from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
 from tesserac.types.dims import ZERO, Dim, DimError, parse_dim
 from tesserac.types.leaves import leaf_types, run_time_type
 from tesserac.types.ty import (
@@ -51,11 +52,13 @@ class NoAxis(Exception):
 
 
 class MappedAxes:
-    """Takes the mapped dim off one argument after the other. `size` is what all of them have, known from the first."""
+    """Takes the mapped dim off one argument after the other. `size` is what all of them have, known from the first;
+    `positional` are the arguments where none has a name."""
 
-    def __init__(self, body: Body, callee: Callee) -> None:
+    def __init__(self, body: Body, callee: Callee, positional: Sequence[typed.Expr] = ()) -> None:
         self._body = body
         self._callee = callee
+        self._positional = positional
         self._first: typed.Expr | None = None
         self.size: Dim | None = None
 
@@ -138,15 +141,19 @@ class MappedAxes:
         draft = body.sink.error(E0721, at=self._callee.at, left=dim_text(self.size), right=dim_text(dim))
         draft.note(first.span, f"the mapped dim of this is {dim_text(self.size)}")
         draft.note(value.span, f"the mapped dim of this is {dim_text(dim)}")
-        title = "give what is the same for all elements the axis None: `in_axes=(0, None)`"
-        text, at = body.rules.text(self._callee.at), self._callee.at
-        if text.startswith("vmap(") and IN_AXES not in text and text.endswith(")"):
-            end = Span(at.file, at.end - 1, at.end - 1)
-            for axes in ("(0, None)", "(None, 0)", "(0, 0, None)", "(0, None, None)"):
-                draft.fix(title, Edit(end, f", {IN_AXES}={axes}"))
-        else:
-            draft.fix(title)
+        self._suggest_axes(draft, value, first)
         raise NoAxis
+
+    def _suggest_axes(self, draft: Draft, *values: typed.Expr) -> None:
+        """One of the arguments is the same for all elements."""
+        text, at = self._body.rules.text(self._callee.at), self._callee.at
+        if text.startswith("vmap(") and IN_AXES not in text and self._positional:
+            for value in values:
+                axes = ", ".join("None" if other is value else "0" for other in self._positional)
+                title = f"{self._body.rules.text(value.span)} is the same for all elements"
+                draft.fix(title, Edit(Span(at.file, at.end - 1, at.end - 1), f", {IN_AXES}=({axes})"))
+        else:
+            draft.fix("give what is the same for all elements the axis None: `in_axes=(0, None)`")
 
     def _refuse(self, value: typed.Expr, problem: str, axis: Type, instead: str = "") -> NoReturn:
         at = setting_span(self._body, self._callee, IN_AXES, axis)

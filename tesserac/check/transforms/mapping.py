@@ -167,7 +167,7 @@ def call_mapped(
         problem = f"`in_axes` has an axis for each argument: {len(in_axes.items)} axes, {len(args)} arguments"
         body.sink.error(E0720, at=callee.at, problem=problem).fix("give one axis for all, or one for each argument")
         return body.error(callee.span)
-    mapped = MappedAxes(body, callee)
+    mapped = MappedAxes(body, callee, () if by_name else [arg.value for arg in args])
     params, values, places, named = list[typed.Param](), list[typed.Expr](), list[Places](), list[Arg]()
     try:
         for position, (arg, axis) in enumerate(zip(args, axes, strict=True)):
