@@ -104,8 +104,11 @@ def require_fit(
     right: typed.Expr,
     what: str,
     meaning: str = "",
+    *,
+    may_turn: bool = True,
 ) -> bool:
-    """Whether two sizes are one; `what` says of the second operand what the first should be, `meaning` why."""
+    """Whether two sizes are one; `what` says of the second operand what the first should be, `meaning` why. The adjoint
+    of the left one is proposed where it has that size, if it may turn."""
     wanted, found = sizes
     if wanted is None or found is None or body.facts.same(wanted, found):
         return True
@@ -114,7 +117,8 @@ def require_fit(
     note_operands(body, draft, left, right)
     if meaning:
         draft.remark(meaning)
-    _suggest_adjoint(body, draft, wanted, found, left)
+    if may_turn:
+        _suggest_adjoint(body, draft, wanted, found, left)
     if isinstance(left.type, OperatorType) and _has_rows_of(body, right, wanted):
         draft.remark("its rows have that size: `x @ A.T` takes them, and so does `apply(A, x, axis=-1)`")
     return False
@@ -134,6 +138,19 @@ def note_operands(body: Body, draft: Draft, *values: typed.Expr) -> None:
     named = {one.span: one.name for one in found if one is not None and one.name.isidentifier()}
     for span, name in named.items():
         draft.note(span, f"`{name}` is from here")
+
+
+Shape = tuple[Dim | None, Dim | None]
+
+
+def require_same_shape(
+    body: Body, callee: Callee, shapes: tuple[Shape, Shape], left: typed.Expr, right: typed.Expr, done: str
+) -> bool:
+    """Whether two operators take and give the same; `done` says what is done with such."""
+    (a, b), (c, d) = shapes
+    what = f"operators that are {done} take and give the same; here {{wanted}} meets {{found}}"
+    turns = all(x is not None and y is not None and body.facts.same(x, y) for x, y in ((a, d), (b, c)))
+    return all(require_fit(body, callee, pair, left, right, what, may_turn=turns) for pair in ((a, c), (b, d)))
 
 
 def _suggest_adjoint(body: Body, draft: Draft, wanted: Dim, found: Dim, left: typed.Expr) -> None:

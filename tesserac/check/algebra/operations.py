@@ -18,6 +18,7 @@ from tesserac.check.algebra.operands import (
     read_both,
     refuse_operand,
     require_fit,
+    require_same_shape,
     require_size,
     require_square,
 )
@@ -184,9 +185,8 @@ def _added(body: Body, callee: Callee, given: Given, sign: float) -> typed.Expr:
     both = read_both(pool, left, right, callee)
     if both is None:
         return body.error(callee.span)
-    (a, b), (c, d) = (tree.shape(pool.types) for tree in both)
-    what = "operators that are added take and give the same; here {wanted} meets {found}"
-    if not all(require_fit(body, callee, sizes, left, right, what) for sizes in ((a, c), (b, d))):
+    shapes = (both[0].shape(pool.types), both[1].shape(pool.types))
+    if not require_same_shape(body, callee, shapes, left, right, "added"):
         return body.error(callee.span)
     return pool.value(added(pool, [both[0], scaled(pool, sign, (), both[1])]), callee.span)
 

@@ -15,7 +15,7 @@ from tesserac.check.algebra.base import Kind, Use
 from tesserac.check.algebra.combined import Eye, Scaled, Zero, added, canonical, inverse, scaled
 from tesserac.check.algebra.constructors import Given
 from tesserac.check.algebra.flags import CHECKS, OF_SQUARES, proven, refuted
-from tesserac.check.algebra.operands import lacks_size, read_both, refuse, require_fit
+from tesserac.check.algebra.operands import lacks_size, read_both, refuse, require_same_shape
 from tesserac.check.algebra.operations import applied
 from tesserac.check.algebra.pool import Pool
 from tesserac.check.algebra.products import is_square
@@ -104,9 +104,8 @@ def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> ty
     both = read_both(pool, left, right, callee)
     if both is None:
         return body.error(callee.span)
-    (a, b), (c, d) = (tree.shape(pool.types) for tree in both)
-    what = "operators that are compared take and give the same; here {wanted} meets {found}"
-    if not all(require_fit(body, callee, sizes, left, right, what) for sizes in ((a, c), (b, d))):
+    shapes = (both[0].shape(pool.types), both[1].shape(pool.types))
+    if not require_same_shape(body, callee, shapes, left, right, "compared"):
         return body.error(callee.span)
     known = _known_equal(pool, *both)
     if known is not None:

@@ -254,7 +254,8 @@ def _explain_broadcast(body: Body, use: Use, first: Side, second: Side) -> None:
     if len(short.dims) == len(long.dims):
         _suggest_padding(draft, short, long)
         suggest_cut(body, draft, short, long)
-        suggest_pairs(draft, first, second)
+        if use.op.batching == "aligned":
+            suggest_pairs(draft, first, second)
         suggest_other_units(draft, first, second)
         suggest_other_axes(body, draft, first.operand, second.operand)
         suggest_renaming(body, draft, short, long)
