@@ -142,10 +142,10 @@ class _Nest:
         """Maps a loop and those inside it. Says whether it was only worth it if the one around it is mapped too."""
         number, inside = self._numbers[loop], around.inside(loop)
         short = [self._numbers[inner] for inner in list(_outermost(loop)) if self.convert(inner, inside)]
-        branches = narrow_branches(loop.body, inside)
+        narrow_branches(loop.body, inside)  # alone no reason to change a loop: what stays one has them in place
         narrow = narrow_carried(loop, around)
         plan = plan_of(narrow, around) if number not in self._left and SEEN not in loop.attrs else None
-        self.changed |= branches or narrow is not loop or plan is not None
+        self.changed |= narrow is not loop or plan is not None
         if plan is None:
             self.not_worth_it.update(short)
             return False
