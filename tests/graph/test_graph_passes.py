@@ -47,7 +47,7 @@ PASSES = {
     "choose_rewrites": (choose_rewrites.choose_rewrites, choose_rewrites.__doc__),
     "choose_kernels": (choose_kernels.choose_kernels(NO_TILES), choose_kernels.__doc__),
     "hoist": (hoist.hoist, hoist.__doc__),
-    "map_loops": (map_loops.map_loops, map_loops.__doc__),
+    "map_loops": (map_loops.inline_with_maps, map_loops.__doc__),
     "algebra": (algebra.algebra, algebra.__doc__),
     "forget_operators": (forget_operators.forget_operators, forget_operators.__doc__),
     "forget_stops": (forget_stops.forget_stops, forget_stops.__doc__),

@@ -14,11 +14,10 @@ from tesserac.ir.passes import run_passes
 from tesserac.schedule.dialect import launch_kind, launch_loops, memory
 from tesserac.schedule.machine import SM_90A
 from tesserac.schedule.shifted import WHOLE_DIGITS
-from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
+from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tests.support.cpu_kernels import same_bits
-from tests.support.gpu_emulator import Emulated
-from tests.support.gpu_kernels import SESSION, tile_of
+from tests.support.gpu_kernels import SESSION, emulated, tile_of
 from tests.support.source_support import compile_to_forms
 
 ARCH = "sm_90a"
@@ -44,14 +43,6 @@ RUN = {
 }  # fmt: skip
 
 
-def emulated(text: str) -> Emulated:
-    file = SourceFile("m.tess", text)
-    module = run_passes(tile_of(file, "f", ARCH), [gpu_pass(PLATFORMS[ARCH].schedule)], verify=True)
-    symbol = SESSION.function(file, "f").symbol
-    program = gpu_program(module, symbol, PLATFORMS[ARCH], SESSION.locate, name="f", returns_tuple=True)
-    return Emulated(program, kernels_of(module))
-
-
 @pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", RUN)
 def test_windows_read_where_they_lie_give_the_same_bits(name: str) -> None:
@@ -59,7 +50,7 @@ def test_windows_read_where_they_lie_give_the_same_bits(name: str) -> None:
     rng = np.random.default_rng(3)
     arrays = [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
     forms = compile_to_forms(text)
-    same_bits(emulated(text)(*arrays)[0], run_function(forms, "m.f", arrays)[0])
+    same_bits(emulated(text, ARCH)(*arrays)[0], run_function(forms, "m.f", arrays)[0])
 
 
 @cache
@@ -120,7 +111,7 @@ TURNED = "def f(x: Tensor[A, B, C, f32]):\n    return permute(x, (0, 2, 1)) * 2.
 
 @pytest.mark.one_in(6)
 def test_maps_across_memory_exchange_their_blocks() -> None:
-    run, rng = emulated(TURNED), np.random.default_rng(4)
+    run, rng = emulated(TURNED, ARCH), np.random.default_rng(4)
     for shape in ((2, 70, 90), (1, 3, 5), (1, 64, 128), (1, 66, 4), (2, 32, 70), (1, 33, 3)):
         x = rng.standard_normal(shape).astype(np.float32)
         same_bits(run(x)[0], x.transpose(0, 2, 1) * np.float32(2))
@@ -131,7 +122,7 @@ def test_maps_across_memory_exchange_their_blocks() -> None:
 
 @pytest.mark.one_in(6)
 def test_lines_that_end_with_a_vector_move_in_vectors() -> None:
-    run = emulated("def f(x: Tensor[A, B, C, f32]):\n    return x[:, 1:, : C - 4] * 2.0\n")
+    run = emulated("def f(x: Tensor[A, B, C, f32]):\n    return x[:, 1:, : C - 4] * 2.0\n", ARCH)
     for columns in (36, 37, 8):
         x = np.random.default_rng(5).standard_normal((5, 7, columns)).astype(np.float32)
         same_bits(run(x)[0], x[:, 1:, : columns - 4] * np.float32(2))

@@ -9,9 +9,10 @@ from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
 from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import run_passes
-from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
+from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import KernelText, emit_kernel
 from tesserac.target.nvptx.ptx import Assembled, assemble, emit_ptx
+from tests.support.gpu_emulator import Emulated
 from tests.support.paths import ROOT
 
 FILES = {"add": "vector_add", "softmax_rows": "softmax", "matmul_f32": "matmul", "matmul_bf16": "matmul"}
@@ -68,6 +69,15 @@ def program_of(file: SourceFile, name: str, arch: str) -> GpuProgram:
 @cache
 def program(name: str, arch: str) -> GpuProgram:
     return program_of(source(f"examples/{FILES[name]}.tess"), name, arch)
+
+
+def emulated(text: str, arch: str) -> Emulated:
+    """The function `f` of a program, run by the emulator."""
+    file = SourceFile("m.tess", text)
+    module = run_passes(tile_of(file, "f", arch), [gpu_pass(PLATFORMS[arch].schedule)], verify=True)
+    symbol = SESSION.function(file, "f").symbol
+    program = gpu_program(module, symbol, PLATFORMS[arch], SESSION.locate, name="f", returns_tuple=True)
+    return Emulated(program, kernels_of(module))
 
 
 def count(kernel: Op, name: str) -> int:

@@ -11,18 +11,15 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module, Op
-from tesserac.ir.passes import run_passes
 from tesserac.schedule.machine import SM_90A
 from tesserac.schedule.tiles import WIDEST_BLOCK, Block, Problem, best_block, candidates
-from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.tile.gpu.banks import accesses
 from tesserac.tile.gpu.layout import LANE_BITS
 from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, is_turned, operand_layout
 from tesserac.tile.gpu.values import fragment, kernel_threads, matrix_unit_of
 from tesserac.types.dtype import BF16, F32, F64
-from tests.support.gpu_emulator import Emulated
-from tests.support.gpu_kernels import SESSION, tile_of, variants_of
+from tests.support.gpu_kernels import emulated, tile_of, variants_of
 
 ARCH = "sm_90a"
 FORMS = {
@@ -145,14 +142,6 @@ def _block(kernel: Op) -> tuple[int, ...]:
     return next(fragment(op.results[0]).shape for op in kernel.walk() if op.name == "gpu.multiply")
 
 
-def emulated(text: str) -> Emulated:
-    file = SourceFile("m.tess", text)
-    module = run_passes(tile_of(file, "f", ARCH), [gpu_pass(PLATFORMS[ARCH].schedule)], verify=True)
-    symbol = SESSION.function(file, "f").symbol
-    program = gpu_program(module, symbol, PLATFORMS[ARCH], SESSION.locate, name="f", returns_tuple=True)
-    return Emulated(program, kernels_of(module))
-
-
 @pytest.mark.one_in(8)
 @pytest.mark.parametrize("block", [(64, 64, 16), WIDEST_BLOCK])
 @pytest.mark.parametrize("dtype", ["f32", "i32"])
@@ -161,8 +150,9 @@ def test_they_have_the_bits_of_the_cpu(name: str, dtype: str, block: tuple[int, 
     """Edges, no terms, one block of them, more than a segment."""
     taken, value = FORMS[name]
     left, right = value.split(" @ ")
-    on_gpu = emulated(f"def f({taken.format(dtype)}):\n    return op.matmul({left}, {right}, tile_shape={block})\n")
-    on_cpu = tessera.compile(f"def f({taken.format(dtype)}):\n    return {value}\n").f
+    head = f"def f({taken.format(dtype)}):\n"
+    on_gpu = emulated(f"{head}    return op.matmul({left}, {right}, tile_shape={block})\n", ARCH)
+    on_cpu = tessera.compile(f"{head}    return {value}\n").f
     rng = np.random.default_rng(3)
     small = ((5, 1, 3), (64, 32, 64), (0, 3, 4), (3, 4100, 5)) if block != WIDEST_BLOCK else ()
     for m, k, n in ((70, 37, 66), (3, 0, 4), *small):

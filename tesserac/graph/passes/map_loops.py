@@ -58,23 +58,17 @@ from tesserac.ir.rewrite import is_pure
 LOOP = "form.loop"
 LARGEST = 400
 """Operations in loops within each other that are looked at: more are seldom maps, and each is looked at often."""
-
-
 SEEN = "seen"
 """Says of a loop that it stays one, whoever calls the function that it is of."""
-
-
-@pass_(GRAPH, GRAPH, "map_loops")
-def map_loops(module: Module) -> Module:
-    for function in list(module.ops):
-        _map_function(module, function)
-    return _forget_seen(module)
 
 
 @pass_(GRAPH, GRAPH, "inline_with_maps")
 def inline_with_maps(module: Module) -> Module:
     """Raises TooManyOperators."""
-    return _forget_seen(inlined(module, _map_function))
+    inlined(module, _map_function)
+    for op in module.walk():
+        op.attrs.pop(SEEN, None)
+    return module
 
 
 def _map_function(module: Module, function: Op) -> None:
@@ -86,12 +80,6 @@ def _map_function(module: Module, function: Op) -> None:
         _map_nest(loop, Bounds({}, sizes), names)
     for op in function.walk():
         op.attrs |= {SEEN: True} if op.name == LOOP else {}
-
-
-def _forget_seen(module: Module) -> Module:
-    for op in module.walk():
-        op.attrs.pop(SEEN, None)
-    return module
 
 
 def _outermost(op: Op) -> Iterator[Op]:

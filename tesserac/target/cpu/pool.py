@@ -16,7 +16,7 @@ ranges, one for each thread, and a word for each range has the generation and th
 job, the caller included, claims chunks by advancing words: of its own range first, which nobody else touches as long as
 threads are of one speed, then of those behind it. So a worker that comes late or never costs nothing, and the caller
 waits only for chunks that somebody has claimed. `pool_words.py` has the bits of all words. See Notes [Claims],
-[Ranges], [Counts] and [Moments].
+[Ranges], [Counts], [Waking] and [Moments].
 """
 
 from __future__ import annotations
