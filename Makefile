@@ -40,8 +40,10 @@ types: .venv/tools
 	$(BIN)/mypy
 
 # PART=N asks for one of the 48 parts of what takes turns; without, the commit chooses. To rewrite the assertions of all
-# files takes as long as a hundred tests; what fails runs again with them rewritten, so that its values are shown.
+# files takes as long as a hundred tests; what fails runs again with them rewritten, so that its values are shown. The
+# library is checked and kept first: all workers would do it at once.
 tests: .venv/tools
+	$(BIN)/python -c 'from tesserac.modules.library import load_library; load_library()'
 	$(PYTEST) --assert plain $(if $(PART),--part $(PART)) || \
 	    { $(PYTEST) --last-failed --last-failed-no-failures none $(if $(PART),--part $(PART)); exit 1; }
 

@@ -357,5 +357,5 @@ def enough_programs(machine: Machine) -> int:
 # a multiprocessor holds one, 2.75 in four rounds and 0.181 in one; 128x128, two, 2.83 in four and 0.184 in one that is
 # not full, so that a block alone takes as long as two; 64x64, four, 3.07 and 0.065. So a round of the larger ones takes
 # 0.69 at 4096 terms, as long as seven blocks of 64x64 for each multiprocessor, though it has eight times as many sums:
-# they are right where their rounds are full. Chosen so, and (where small ones never come first), ms: 1280 0.123 (0.228),
-# 2304 0.653 (0.775), 3072 1.43 (1.54); 1536 0.280 (0.274) and 1792, 0.327, are the same in both, PyTorch 0.189 and 0.273.
+# they are right where their rounds are full. Chosen so, and in brackets where small ones never come first, ms: 1280
+# 0.123 (0.228), 2304 0.653 (0.775), 3072 1.43 (1.54); 1536 0.280 (0.274) and 1792 0.327 stay (PyTorch 0.189, 0.273).

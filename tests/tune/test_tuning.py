@@ -223,7 +223,10 @@ def test_a_planted_slow_default_is_found_once_and_taken_by_all(tmp_path: Path) -
     path.write_text(PROGRAM.format(how=SPACE[:-1] + f", cache='{own}')"))
     sizes, shown = read_tuning_sizes(["S=192,K=96", "L=96"]), list[tuple[int, int]]()
     wanted = Wanted(str(path), sizes, None, None, str(out))
-    text = tune(Session(), wanted, lambda done, count: shown.append((done, count))).output
+    for _ in range(5):  # on a busy machine twelve times as fast can be within the noise, and then nothing is taken
+        text = tune(Session(), wanted, lambda done, count: shown.append((done, count))).output
+        if "beyond noise" not in text:
+            break
     assert "taken: m=260 n=48" in text and "2 of 2 schedules measured" in text and shown[-1] == (3, 3), text
     found = read_schedules(out)
     assert read_schedules(own / "schedules.json") == found == read_schedules(default_path())
