@@ -13,8 +13,10 @@ from typing import TypeVar
 import numpy as np
 
 import tessera
+from tesserac.base.long_work import telling
 from tesserac.base.source import SourceFile
 from tesserac.commands import names
+from tesserac.commands.counting_bar import CountingBar
 from tesserac.commands.levels import FunctionLevels
 from tesserac.commands.select import read, select_one
 from tesserac.commands.targets import find_target
@@ -187,9 +189,18 @@ def half_block(upper: np.ndarray, lower: np.ndarray) -> str:
     return f"\x1b[38;2;{front};48;2;{back}m▀"
 
 
+def keep_library(session: Session) -> None:
+    """A wheel brings the library checked; a checkout checks and keeps it once for each state of the compiler."""
+    with CountingBar("files of the library checked, once") as bar, telling(bar.show):
+        _, took = timed(lambda: session.library)
+    if took > 2000:
+        print(f"    The library is checked and kept, once for this compiler.  {DIM}{took / 1000:.0f} s{END}")
+
+
 def main() -> None:
-    start = time.perf_counter()
     session = Session()
+    keep_library(session)
+    start = time.perf_counter()
     show_mistake(session)
     show_levels(session)
     show_speed()

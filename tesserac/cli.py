@@ -20,9 +20,11 @@ from tessera.errors import TesseraError
 from tessera.version import __version__
 from tesserac.base.collecting import collect_seldom, keep_to_the_end
 from tesserac.base.interrupts import interrupts_kept
+from tesserac.base.long_work import telling
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.targets import TARGETS
 from tesserac.commands import names
+from tesserac.commands.counting_bar import CountingBar
 from tesserac.commands.fault_reports import report_fault
 from tesserac.commands.options import Targets, device_option, materialize_option, target_option
 from tesserac.commands.outcome import BAD_USAGE, INTERRUPTED, MISTAKES, OK, Outcome, UsageMistake
@@ -42,6 +44,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 EMITTED = (names.BUNDLE, *(level.name for level in names.LEVELS))
 LEVEL_HELP = "\n".join(f"{level.name:9} {level.title}" for level in names.LEVELS)
+ONCE = "files of the library checked, once for this compiler"
 RELEASE_HELP = "Leave out the checks at run time that `assert` makes."
 
 
@@ -378,7 +381,7 @@ def finish(outcome: Outcome) -> int:
 def main(program: click.Group, name: str, arguments: Sequence[str]) -> int:
     """Runs a command line and gives its exit status, whatever goes wrong."""
     try:
-        with interrupts_kept(), deep_recursion():
+        with interrupts_kept(), deep_recursion(), CountingBar(ONCE) as bar, telling(bar.show):
             status = _invoke(program, name, arguments)
         sys.stdout.flush()
         return status

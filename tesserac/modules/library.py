@@ -17,6 +17,7 @@ from tessera.version import __version__
 from tesserac.base.codec import Codec
 from tesserac.base.collecting import collection_paused
 from tesserac.base.late import Fields, Late
+from tesserac.base.long_work import tell
 from tesserac.base.resources import shipped_library, stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.infer import CheckResult, check_module
@@ -45,6 +46,7 @@ def _loaded(key: str) -> Library:
         return restored
     library = check_library(stdlib_files())
     write_entry(default_directory(), library_name(), key, _encoded(library))
+    tell(len(library) + 1, len(library) + 1)
     return library
 
 
@@ -67,6 +69,7 @@ def check_library(files: Mapping[str, str]) -> Library:
     with collection_paused():
         for path in sorted(files, key=place_of):
             modules += (_check(_source(path, files[path]), modules),)
+            tell(len(modules), len(files) + 1)
     for result in modules:  # each of which those behind it have asked for instances
         result.checker.types.clear()  # an editor asks for them, of the file that it shows
     return modules
