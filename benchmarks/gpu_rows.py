@@ -1,6 +1,7 @@
 """Rows on a GPU whose length only a run knows, beside rows of the same length that is known, and PyTorch.
 
     python -m benchmarks.gpu_rows [--out DIR] [--dtype bf16 f32] [--lengths 64 512 768]
+                                  [--only softmax layernorm_scaled losses]
 
 For each length as many rows as make 32 M elements; all three take turns in one process. `copy` is the share of the time
 in which a copy moves as much, of the same run. The report goes to DIR/gpu_rows.md.
@@ -27,18 +28,32 @@ def softmax_(x: Tensor[{rows}, {length}, {t}]): return softmax(x)
 def layernorm_(x: Tensor[{rows}, {length}, {t}]): return layernorm(x)
 def rmsnorm_(x: Tensor[{rows}, {length}, {t}]): return rmsnorm(x)
 def sum_(x: Tensor[{rows}, {length}, {t}]): return sum(x, axis=-1)
+def layernorm_scaled_(x: Tensor[{rows}, {length}, {t}], w: Tensor[{length}, {t}], b: Tensor[{length}, {t}]):
+    return layernorm(x, w, b)
+def rmsnorm_scaled_(x: Tensor[{rows}, {length}, {t}], w: Tensor[{length}, {t}]): return rmsnorm(x, w)
+def losses_(x: Tensor[{rows}, {length}, {t}], y: Tensor[{rows}, i32]): return cross_entropy_rows(x, y)
 """
+VECTORS = {"layernorm_scaled": 2, "rmsnorm_scaled": 1}
+"""How many vectors a function reads that all rows share."""
 
 
-def peers(name: str, length: int) -> Callable[[Any], Any]:
+def peers(name: str, length: int) -> Callable[..., Any]:
     import torch
     from torch.nn import functional
+
+    def slopes(x: Any, y: Any) -> Any:
+        given = x.detach().requires_grad_()
+        functional.cross_entropy(given, y.long(), reduction="sum").backward()
+        return given.grad
 
     return {
         "softmax": lambda x: torch.softmax(x, -1),
         "layernorm": lambda x: functional.layer_norm(x, (length,)),
         "rmsnorm": lambda x: functional.rms_norm(x, (length,), eps=1e-5),
         "sum": lambda x: torch.sum(x, -1),
+        "layernorm_scaled": lambda x, w, b: functional.layer_norm(x, (length,), w, b),
+        "rmsnorm_scaled": lambda x, w: functional.rms_norm(x, (length,), w, eps=1e-5),
+        "losses": slopes,
     }[name]
 
 
@@ -70,16 +85,20 @@ def line(at_run: Any, name: str, dtype: str, length: int) -> str:
     import torch
 
     rows = ELEMENTS // length
-    x = torch.randn(rows, length, device="cuda", dtype=torch.bfloat16 if dtype == "bf16" else torch.float32)
+    kind = torch.bfloat16 if dtype == "bf16" else torch.float32
+    x = torch.randn(rows, length, device="cuda", dtype=kind)
+    more = [torch.randn(length, device="cuda", dtype=kind) for _ in range(VECTORS.get(name, 0))]
+    if name == "losses":
+        more = [torch.randint(0, length, (rows,), device="cuda", dtype=torch.int32)]
     fixed = tessera.compile(PROGRAM.format(rows="M", length=length, t=dtype), device="cuda")
-    given, theirs = tessera.to_device(x), peers(name, length)
+    given, theirs = [tessera.to_device(array) for array in (x, *more)], peers(name, length)
     calls = {
-        "ours": lambda: getattr(at_run, f"{name}_")(given),
-        "known": lambda: getattr(fixed, f"{name}_")(given),
-        "torch": lambda: theirs(x),
+        "ours": lambda: getattr(at_run, f"{name}_")(*given),
+        "known": lambda: getattr(fixed, f"{name}_")(*given),
+        "torch": lambda: theirs(x, *more),
         "copy": lambda: x.clone(),
     }
-    error, times = difference(calls["ours"](), theirs(x)), in_turns(calls)
+    error, times = difference(calls["ours"](), theirs(x, *more)), in_turns(calls)
     moved = times["copy"] / (2.0 if name == "sum" else 1.0)  # a sum writes next to nothing
     ours = times["ours"]
     shown = " | ".join(f"{1e3 * times[who]:.1f}" for who in ("ours", "known", "torch"))
