@@ -102,6 +102,7 @@ def translated(text: str) -> str:
     # What keeps branches of loads apart: an address that is another value, and an instruction that is none.
     text = re.sub(r'call ptr asm "mov\.b64 \$0, \$1;", "=l,l"\(ptr (\S+)\)', r"getelementptr i8, ptr \1, i64 0", text)
     text = re.sub(r'call i32 asm sideeffect "mov\.b32 \$0, \$1;", "=r,r"\(i32 (\S+)\)', r"add i32 \1, 0", text)
+    text = re.sub(r'call i32 asm "mov\.b32 \$0, \$1; // places \d+", "=r,r"\(i32 (\S+)\)', r"add i32 \1, 0", text)
     text = re.sub(r'call i64 asm sideeffect "mov\.b64 \$0, \$1;", "=l,l"\(i64 (\S+)\)', r"add i64 \1, 0", text)
     text = re.sub(r'.*call void asm sideeffect "", ""\(\)\n', "", text)
     text = re.sub(r'.*call void asm sideeffect "prefetch[^"]*", "l"\(.*\n', "", text)

@@ -1,7 +1,9 @@
-"""Vectors that all rows read are read in vectors, however long rows are."""
+"""Vectors that all rows read are read in vectors, however long rows are; places are compared with constants."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from functools import cache
 
 import ml_dtypes
@@ -21,6 +23,7 @@ from tests.support.gpu_kernels import SESSION, tile_of
 from tests.support.source_support import compile_to_forms
 
 SCALED = "def f(x: Tensor[M, N, {0}], w: Tensor[N, {0}], b: Tensor[N, {0}]): return layernorm(x, w, b)\n"
+LOSSES = "def f(x: Tensor[M, {0}, {1}], y: Tensor[M, i32]): return cross_entropy_rows(x, y)\n"
 ROWS = 4
 TYPES = {"f32": np.float32, "bf16 @accum(f32)": ml_dtypes.bfloat16}
 
@@ -46,6 +49,30 @@ def text_of(program: str, blocks: int, warps: int) -> str:
 def test_vectors_of_rows_of_any_length_are_read_in_vectors() -> None:
     """Eight of each of three; of a scale and a bias once more, for rows that end inside one."""
     assert text_of(SCALED.format("f32"), 2, 2).count("ld.global.nc.v2.b32") == 8 * (3 + 2)
+
+
+def test_places_are_compared_with_constants_wherever_they_are() -> None:
+    """Sixteen of a thread, in two maps: no answers are kept from the first to the second."""
+    compared = re.findall(r"setp\.eq\.b32 \t%p\d+, (%r\d+), \d+;", text_of(LOSSES.format("N", "bf16"), 1, 1))
+    assert sorted(Counter(compared).values())[-2:] == [15, 15]
+
+
+def test_one_number_of_a_row_does_not_spread_rows_over_warps() -> None:
+    (kernel,) = kernels_of(lowered(LOSSES.format(512, "bf16")))
+    assert not any(op.name in ("gpu.barrier", "gpu.alloc") for op in kernel.walk())
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("length", [7, 130, 512, 513])
+@pytest.mark.parametrize("known", [True, False])
+def test_losses_have_the_bits_of_the_meaning(length: int, known: bool) -> None:
+    """Labels are of all kinds: of none, of some place in each register of a thread, of no class."""
+    whole = LOSSES.format(length if known else "N", "f32")
+    x = np.random.default_rng(length).standard_normal((6, length)).astype(np.float32) * 9
+    labels = np.array([-1, 0, 1, length // 2, length - 1, length], np.int32)
+    meant = run_function(compile_to_forms(whole), "m.f", [x, labels])
+    for got, value in zip(results(whole, [x, labels]), meant, strict=True):
+        same_bits(got, value)
 
 
 @pytest.mark.one_in(6)

@@ -120,6 +120,8 @@ class Context:
         self.flags: dict[IRValue, Value] = {}
         self.arriving: list[Callable[[], None]] = []
         """What makes fragments of what was asked for, when the first of them is read: until then more is asked for."""
+        self.steps: dict[Value, tuple[Value, int]] = {}
+        """Places that many registers have, as an i32 that is the same for all of these and how far on they are."""
         self.late: dict[Op, Beside] = {}
         """The factors of the last term of a product, which the next round of its loop multiplies."""
         self.shared: dict[IRValue, Value] = {}

@@ -53,12 +53,21 @@ def emit_iota(ctx: Context, op: Op, apart: bool = False) -> None:
     ty, axis = fragment(op.result), ctx.axes[op.operands[0]]
     start = ctx.b.asm(I64, "mov.b64 $0, $1;", "=l,l", [axis.start]) if apart else axis.start
     mine = ctx.b.add(start, ctx.coordinates(ty.layout).get(0, const_i64(0)))
-    places = [ctx.b.add(mine, const_i64(offset.get(0, 0))) for offset in ty.layout.offsets]
+    steps = [offset.get(0, 0) for offset in ty.layout.offsets]
+    places = [ctx.b.add(mine, const_i64(step)) for step in steps]
     element = register_type(ty.dtype)
     if ty.dtype.is_float:
         ctx.fragments[op.result] = [ctx.b.cast("sitofp", p, element) for p in places]
     else:
         ctx.fragments[op.result] = [ctx.b.cast("trunc", p, element) for p in places]
+        _know_steps(ctx, mine, dict(zip(ctx.fragments[op.result], steps, strict=True)))
+
+
+def _know_steps(ctx: Context, mine: Value, places: dict[Value, int]) -> None:
+    """What all places of a thread have in common, as a value of these alone: the remark keeps LLVM from taking that of
+    others, and with it the answers of comparisons, of which it would keep more than there are predicates."""
+    first = ctx.b.asm(I32, f"mov.b32 $0, $1; // places {len(ctx.steps)}", "=r,r", [ctx.i32(mine)], pure=True)
+    ctx.steps.update({place: (first, step) for place, step in places.items() if step})
 
 
 def emit_map(ctx: Context, op: Op) -> None:

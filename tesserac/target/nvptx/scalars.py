@@ -21,7 +21,7 @@ from tesserac.target.cpu.registers import narrow_fma, wrap_nibble
 from tesserac.target.flow import choose
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F32 as SINGLE
-from tesserac.target.llvm_types import I1, I8, LType, Value, const_float, const_int, integer
+from tesserac.target.llvm_types import I1, I8, I32, LType, Value, const_float, const_int, integer
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.conversions import bitcast, constant, convert
 from tesserac.target.nvptx.near import near_value
@@ -31,6 +31,7 @@ from tesserac.tile.bodies import constant_scalar, is_plus_zero
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, F16, F32, F64, I64, DType
+from tesserac.types.dtype import I32 as I32_TYPE
 from tesserac.types.policy import Policy
 
 Rare = list[Value] | None
@@ -72,6 +73,8 @@ def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, 
     operands = [values[v] for v in op.operands]
     if (near := near_value(ctx.b, op, operands)) is not None:
         return near
+    if (found := _compared_place(ctx, op, operands)) is not None:
+        return found
     if op.name == "scalar.div" and "narrow" in op.attrs:
         total = _before_plus_zero(op.operands[0])
         before = None if total is None else values[total]
@@ -87,6 +90,23 @@ def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, 
     if (plain := _scaled_sum(op)) is not None:
         return ctx.b.fma(values[plain[0]], values[plain[1]], constant(_dtype(op.result), 0.0))
     return emit_scalar(ctx, op, operands, how.rare)
+
+
+def _compared_place(ctx: Context, op: Op, operands: Sequence[Value]) -> Value | None:
+    """Whether a number is the place of an element: the number less what all registers of a thread have in common is
+    compared with a constant, which takes one instruction and no register for any of them. Made again where it is asked
+    for again: LLVM would keep more answers than there are predicates."""
+    if op.name == "scalar.cast" and operands[0] in ctx.steps and _dtype(op.result) == I32_TYPE:
+        place = emit_scalar(ctx, op, operands, None)
+        ctx.steps[place] = ctx.steps[operands[0]]
+        return place
+    if op.name != "scalar.eq" or operands[0].type != I32:
+        return None
+    for place, number in (operands, operands[::-1]):
+        if place in ctx.steps and number not in ctx.steps:
+            first, step = ctx.steps[place]
+            return ctx.b.icmp("eq", ctx.b.sub(number, first), const_int(I32, step))
+    return None
 
 
 def _scaled_sum(op: Op) -> tuple[IRValue, IRValue] | None:

@@ -244,6 +244,7 @@ def folds_neighbours(kernel: Op) -> bool:
     ops = list(kernel.walk())
     folded = {op.operands[1] for op in ops if op.name == "tile.reduce"}
     loads = [op for op in ops if op.name == "tile.load" and len(tile_type(op.result).shape) > 1]
+    loads = [op for op in loads if tile_type(op.result).shape[-1] > 1]  # what a row has one of lies along none
     along = [op.operands[-1] in folded and memref_type(op.operands[0]).strides[-1] == ONE for op in loads]
     return bool(along) and all(along) and not any(op.name == "tile.dot" for op in ops)
 
