@@ -46,6 +46,12 @@ def f(a: KTile[M, K, {0}], b: KTile[K, N, {0}]) -> Tile[M, N, {0}]:
         acc += tile.dot(tile.load(a, None, k, rows=T.m), tile.load(b, k, None, cols=T.n))
     return tile.cast(acc, {1})
 """
+ELEMENTS = """
+@kernel
+def f(x: KTile[M, N, f32], b: KTile[N, f32]) -> Tile[M, N, f32]:
+    T = tile.context()
+    return tile.cast(exp(tile.load(x, rows=T.m, cols=T.n)) + tile.load(b, cols=T.n), f32)
+"""
 NARROW = "bf16 @accum(f32)"
 CPU_CASES = {
     "product 256": (PRODUCT.format("f32"), "M=256,N=256,K=256"),
@@ -59,6 +65,7 @@ CPU_CASES = {
     "sum of columns": (ACROSS.format("sum"), "M=4096,N=1024"),
     "max of columns": (ACROSS.format("max"), "M=1024,N=8192"),
     "kernel product 512": (KERNEL.format("f32", "f32"), "M=512,N=512,K=512"),
+    "kernel of elements": (ELEMENTS, "M=2048,N=2048"),
     "attention 8 x 1024 x 64": (ATTENTION.format("f32", 64), "B=8,S=1024"),
     "attention 8 x 512 x 128": (ATTENTION.format("f32", 128), "B=8,S=512"),
 }
@@ -74,6 +81,7 @@ GPU_CASES = {
     "attention 16 x 1024 x 64 f32": (ATTENTION.format("f32", 64), "B=16,S=1024"),
     "product 256 x 4096 x 4096 bf16": (PRODUCT.format(NARROW), "M=256,N=4096,K=4096"),
     "kernel product 2048 f32": (KERNEL.format("f32", "f32"), "M=2048,N=2048,K=2048"),
+    "kernel of elements": (ELEMENTS, "M=8192,N=4096"),
     "attention 32 x 2048 x 64 bf16": (ATTENTION.format(NARROW, 64), "B=32,S=2048"),
     "product 4096 f32": (PRODUCT.format("f32"), "M=4096,N=4096,K=4096"),
 }
