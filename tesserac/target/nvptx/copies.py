@@ -14,8 +14,9 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.target import flow
 from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, Value, const_i64, const_int, zero
 from tesserac.target.nvptx.context import Context, Ring
-from tesserac.target.nvptx.memory import Place, all_of, shared_offset
+from tesserac.target.nvptx.memory import Place, all_of
 from tesserac.target.nvptx.mma import ONES
+from tesserac.target.nvptx.stages import shared_offset
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import VECTOR_BYTES
 from tesserac.tile.gpu.shared import ATOM_BYTES, CHUNK_BYTES

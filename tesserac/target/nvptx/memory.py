@@ -1,4 +1,4 @@
-"""Loads and stores of fragments, and shared-memory addresses.
+"""Loads and stores of fragments.
 
 A block inside its axes at an aligned place is read and written in whole vectors. Elsewhere each element is tested.
 Which of the two it is, all threads that share the block agree on.
@@ -15,7 +15,7 @@ from tesserac.schedule.row_lengths import row_blocks, row_parts
 from tesserac.target import flow
 from tesserac.target.cpu.registers import wrap_nibble
 from tesserac.target.instructions import Builder
-from tesserac.target.llvm_types import I1, I8, I32, I64, VOID, LType, Value, const_i64, const_int, vector, zero
+from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, const_i64, const_int, vector, zero
 from tesserac.target.nvptx import control
 from tesserac.target.nvptx.ahead import emit_ahead
 from tesserac.target.nvptx.arrivals import come_later, load_words
@@ -23,7 +23,6 @@ from tesserac.target.nvptx.context import Axis, Context, Memory, memory_type
 from tesserac.target.nvptx.fragments import shuffle, word_of
 from tesserac.tile.gpu.held_rows import LOOPS
 from tesserac.tile.gpu.layout import VECTOR_BYTES, Layout
-from tesserac.tile.gpu.shared import SharedLayout
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import fragment
 from tesserac.types.dtype import BOOL, DType
@@ -442,49 +441,3 @@ def owner(ctx: Context, layout: Layout, team: object) -> Value:
     if not copies:
         return const_int(I1, 1)
     return ctx.b.icmp("eq", ctx.b.binary("and", ctx.thread, const_int(I32, copies)), const_int(I32, 0))
-
-
-def shared_offset(ctx: Context, layout: SharedLayout, row: Value, column: Value) -> Value:
-    """The byte, in a stage, of an element at i32 coordinates."""
-    b = ctx.b
-    if layout.transposed:
-        return shared_offset(ctx, layout.stored, column, row)
-    plain = b.mul(row, const_int(I32, layout.row_bytes))
-    if layout.panel != layout.shape[1]:
-        shift = const_int(I32, layout.panel.bit_length() - 1)
-        panel = b.binary("lshr", column, shift)
-        plain = b.add(plain, b.mul(panel, const_int(I32, layout.panel_bytes)))
-        column = b.binary("and", column, const_int(I32, layout.panel - 1))
-    plain = b.add(plain, b.mul(column, const_int(I32, layout.element)))
-    return swizzled(ctx, plain, layout.swizzle_bits) if layout.swizzled else plain
-
-
-def swizzled(ctx: Context, offset: Value, bits: int) -> Value:
-    """Address bits 4 to 6 ^= bits 7 to 9, or as many as `bits` says."""
-    high = ctx.b.binary("lshr", offset, const_int(I32, 3))
-    return ctx.b.binary("xor", offset, ctx.b.binary("and", high, const_int(I32, bits)))
-
-
-def emit_put(ctx: Context, op: Op) -> None:
-    """Each thread its elements, neighbours in vectors where they lie side by side. Copies write the same."""
-    source, room = op.operands
-    ty, ring, values = fragment(source), ctx.rings[room], ctx.fragments[source]
-    layout = ring.type.layout
-    mine = ctx.coordinates(ty.layout)
-    row, column = (ctx.i32(mine.get(dim, const_i64(0))) for dim in (0, 1))
-    start = shared_offset(ctx, layout, row, column)
-    along = 0 if layout.transposed else 1
-    width = min(ty.layout.vector(along), VECTOR_BYTES // layout.element)
-    for register in range(0, ty.layout.count, width):
-        step = ty.layout.offsets[register]
-        offset = moved_offset(ctx, layout, start, step.get(0, 0), step.get(1, 0))
-        address = ctx.b.gep(I8, ring.pointer, ctx.b.cast("zext", offset, I64))
-        group = [to_memory(ctx, v, ty.dtype) for v in values[register : register + width]]
-        store_vector(ctx, group, address, layout.element)
-
-
-def moved_offset(ctx: Context, layout: SharedLayout, offset: Value, rows: int, columns: int) -> Value:
-    """The byte of an element some rows and columns on, whose steps share no bits with those to `offset`: a swizzle of
-    both is that of each."""
-    moved = const_int(I32, layout.offset(rows, columns))
-    return ctx.b.binary("xor", offset, moved) if layout.swizzled else ctx.b.add(offset, moved)

@@ -30,7 +30,7 @@ from tesserac.target.llvm_types import (
 )
 from tesserac.target.nvptx.context import Context, Ring, warps_only
 from tesserac.target.nvptx.fragments import word_of
-from tesserac.target.nvptx.memory import moved_offset, shared_offset
+from tesserac.target.nvptx.stages import moved_offset, shared_offset
 from tesserac.tile.gpu.matrix import TERM_BYTES
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import fragment

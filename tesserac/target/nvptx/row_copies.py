@@ -18,7 +18,8 @@ from tesserac.target.nvptx.context import Axis, Context, memory_type
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import either, stage_pointer
 from tesserac.target.nvptx.gathers import Table, table_of
-from tesserac.target.nvptx.memory import all_of, shared_offset
+from tesserac.target.nvptx.memory import all_of
+from tesserac.target.nvptx.stages import shared_offset
 from tesserac.tile.gpu.gathers import coordinates, cut_axes
 from tesserac.tile.gpu.row_copies import row_side
 from tesserac.tile.gpu.shared import ATOM_ROWS, CHUNK_BYTES, PANEL_BYTES
