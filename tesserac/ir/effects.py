@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from tesserac.ir.core import Op, define_op
+from tesserac.ir.core import Module, Op, define_op
 from tesserac.ir.forms import Guard
 from tesserac.ir.ordering import IO
 from tesserac.ir.types import TensorType
@@ -25,6 +25,28 @@ STANDARD_OUTPUT, NOTE = "output", "note"
 COMPLEX = "complex"
 COMPARES = "compares"
 EFFECTS = ("form.assert", "form.require", "form.print")
+
+
+def asserting_symbols(module: Module) -> frozenset[str]:
+    """Of functions that only compute, but for what they, or what they call, assert."""
+    functions = {function.symbol: function for function in module.ops}
+    known: dict[str, bool] = {}
+
+    def asserts(symbol: str) -> bool:
+        if symbol not in known:
+            known[symbol] = False  # of one that calls itself, which inlining refuses
+            known[symbol] = symbol in functions and all(only(op) for op in functions[symbol].body.ops)
+        return known[symbol]
+
+    def only(op: Op) -> bool:
+        callee = op.attrs.get("callee")
+        if isinstance(callee, str):
+            return asserts(callee)
+        claims = op.name in ("form.assert", "form.require") or op.attrs.get("to") == NOTE
+        computes = op.opdef.pure or op.opdef.terminator or claims
+        return computes and all(only(inner) for region in op.regions for inner in region.block.ops)
+
+    return frozenset(symbol for symbol in functions if asserts(symbol))
 
 
 def _verify_assert(op: Op) -> None:

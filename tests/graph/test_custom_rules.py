@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -372,3 +374,17 @@ def slope(x: Tensor[N, f32]) -> Tensor[N, f32]:
 def test_a_counter_that_is_renamed_is_none_of_the_rule_itself() -> None:
     (found,) = run_function(compile_to_forms(COUNTED), "m.slope", (np.zeros(4, np.float32),))
     assert found.tolist() == [104.0, 103.0, 102.0, 101.0]
+
+
+def test_equal_calls_that_assert_are_one_and_have_one_cotangent() -> None:
+    """A rule that sees all uses of a value knows more than of each alone. What prints does so as often as written."""
+    positive = PROGRAM[PROGRAM.index("def positive") : PROGRAM.index("@vjp_of(positive)")]
+    back = PROGRAM[PROGRAM.index("@vjp_of(positive)") : PROGRAM.index("struct Box")]
+    use = "def f(x: Tensor[N, f64]):\n    return {}\n"
+    once = use.format("grad(lambda v: sum(positive(v) * positive(v)))(x)")
+    aloud = positive.replace("    return log", '    print("log")\n    return log') + back
+    twice = use.format("positive(x) * positive(x)")
+    both = {"form.assert": 2, "form.print": 2}
+    for text, count in ((positive + back + once, {"form.assert": 1}), (aloud + twice, both)):
+        f = next(function for function in compile_to_forms(text).ops if function.symbol.endswith("f"))
+        assert Counter(op.name for op in f.walk() if op.opdef.effect) == count, text

@@ -287,6 +287,7 @@ def test_structure_is_seen() -> None:
         ("slogdet(a), det(a)", "logdet(a)"),
         ("logdet(a), solve(a, v), solve(a, w)", "solve(a, v)"),
         ("inv(a), solve(a, v), det(a)", "inv(a)"),
+        ("w @ solve(a, v), v @ solve(a, v)", "solve(a, v)"),
         ("grad(lambda m: v @ solve(m, v) + w @ solve(m, w))(a)", "grad(lambda m: v @ solve(m, v))(a)"),
     ],
 )

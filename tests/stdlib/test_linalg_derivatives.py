@@ -198,6 +198,8 @@ EQUAL += "".join(
     for name in names.split()
 )
 EQUAL += """
+def d_called_thrice(a: Tensor[M, N, f64], g: Tensor[M, N, f64]):
+    return grad(lambda b: sum(g * ((svd(b)[0] * svd(b)[1][None, :]) @ svd(b)[2])))(a)
 def factors(a: Tensor[M, N, f64]):
     return svd(a)
 def axes(a: Tensor[N, N, f64]):
@@ -244,6 +246,7 @@ def test_gradients_that_no_choice_of_basis_shows_are_right_at_equal_values(value
 def test_the_identity_rebuilt_has_a_gradient_of_ones() -> None:
     module, one = tessera.compile(EQUAL), np.ones((3, 3))
     np.testing.assert_allclose(module.d_rebuilt(np.eye(3), one), one, atol=1e-14)
+    np.testing.assert_allclose(module.d_called_thrice(np.eye(3), one), one, atol=1e-14)
     np.testing.assert_allclose(module.d_symmetric(np.eye(3), one), 2 * np.tril(one) - np.eye(3), atol=1e-14)
 
 

@@ -54,7 +54,8 @@ def joint_systems(systems: Sequence[Op], readers: Sequence[Op], alike: Sequence[
     for group in groups.values():
         first = group[0]
         ready = [op for op in group if all(stands_before(side, first) for side in op.operands[1:])]
-        if len(ready) < 2 or ready[0] is not first:
+        sides = {tuple(op.operands) for op in ready}  # a system that is written twice is merged with itself later
+        if len(sides) < 2 or ready[0] is not first:
             continue
         earlier = (op for op in readers if op.operands[0] is first.operands[0] and op.parent is first.parent)
         at = next(earlier, first)

@@ -25,11 +25,14 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Hashable
+from functools import cached_property
 
 from tesserac.graph.autodiff.dialect import CHECKPOINT
 from tesserac.ir.core import Block, Module, Op, Value
+from tesserac.ir.effects import asserting_symbols
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.meaning import part_meaning
+from tesserac.ir.ordering import IO
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.printer import print_attr
 from tesserac.ir.rewrite import is_pure
@@ -49,30 +52,43 @@ def cse(module: Module) -> Module:
 
 
 def merge_equal(module: Module) -> None:
-    keys: BodyKeys = {}
+    merger = _Merger(module)
     for function in module.ops:
         for region in function.regions:
-            _merge(region.block, ChainMap(), keys)
+            merger.merge(region.block, ChainMap())
 
 
-def _merge(block: Block, seen: Seen, keys: BodyKeys) -> None:
-    """`seen` has one map per block around: what is computed in one branch is not visible in the other, and what is to
-    be computed again is not taken from where it is kept."""
-    for op in list(block.ops):
-        for region in op.regions:
-            _merge(region.block, ChainMap() if op.name in APART else seen.new_child(), keys)
-        if not op.opdef.pure or op.opdef.terminator or op.name in APART:
-            continue
-        earlier = _earlier(op, seen, keys)
-        if earlier is not None:
-            for old, new in zip(op.results, earlier.results, strict=True):
-                old.replace_all_uses(new)
-            op.erase()
+class _Merger:
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._keys: BodyKeys = {}
+
+    @cached_property
+    def _asserting(self) -> frozenset[str]:
+        return asserting_symbols(self._module)
+
+    def merge(self, block: Block, seen: Seen) -> None:
+        """`seen` has one map per block around: what is computed in one branch is not visible in the other, and what is
+        to be computed again is not taken from where it is kept."""
+        for op in list(block.ops):
+            for region in op.regions:
+                self.merge(region.block, ChainMap() if op.name in APART else seen.new_child())
+            if not op.opdef.pure or op.opdef.terminator or op.name in APART:
+                continue
+            earlier = _earlier(op, self._key(op), seen, self._keys)
+            if earlier is not None:
+                for old, new in zip(op.results, earlier.results, strict=True):
+                    old.replace_all_uses(new)
+                op.erase()
+
+    def _key(self, op: Op) -> Hashable:
+        """Without the place of what only asserts: of the same operands that holds once and for all."""
+        only_asserts = IO in op.attrs and op.attrs.get("callee") in self._asserting
+        return expression_key(op, op.operands, (COUNTER, IO) if only_asserts else (COUNTER,))
 
 
-def _earlier(op: Op, seen: Seen, keys: BodyKeys) -> Op | None:
+def _earlier(op: Op, key: Hashable, seen: Seen, keys: BodyKeys) -> Op | None:
     """An equal operation that is visible; where there is none, this one is from here on."""
-    key = _key(op)
     alike = seen.get(key, ())
     for other in alike:
         if not op.regions or (_length(op) == _length(other) and is_pure(op) and _same_body(op, other, keys)):
@@ -93,14 +109,10 @@ def _same_body(op: Op, other: Op, keys: BodyKeys) -> bool:
     return keys[op] == keys[other]
 
 
-def _key(op: Op) -> Hashable:
-    return expression_key(op, op.operands)
-
-
-def expression_key(op: Op, operands: Hashable) -> Hashable:
+def expression_key(op: Op, operands: Hashable, without: tuple[str, ...] = (COUNTER,)) -> Hashable:
     """What an operation does with operands. Attributes by their text: `1`, `1.0` and `true` are equal in Python, `0.0`
     and `-0.0` too."""
-    attrs = tuple(sorted((name, print_attr(value)) for name, value in op.attrs.items() if name != COUNTER))
+    attrs = tuple(sorted((name, print_attr(value)) for name, value in op.attrs.items() if name not in without))
     return op.opdef.name, operands, attrs, tuple(v.type for v in op.results)
 
 
