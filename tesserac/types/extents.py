@@ -54,15 +54,19 @@ def _at_ends(dim: Dim, counter: str, loops: Sequence[tuple[Dim, Dim]]) -> Dim | 
 
 def _as_quotient(dim: Dim) -> tuple[Callable[[Dim, Dim], Dim], Dim, Dim] | None:
     """A quotient with other terms beside it as one of all of them: the normal form takes multiples of the divisor out
-    of it, so that `(N - 32 t) / 4096` is `(N + 4064 t) / 4096 - t`, whose parts grow and fall by much more than it."""
+    of it, so that `(N - 32 t) / 4096` is `(N + 4064 t) / 4096 - t`, whose parts grow and fall by much more than it. So
+    is a multiple of one, where the other terms are such multiples: a size in whole units."""
     quotients = [term for term in dim.terms if _is_quotient(term[0])]
-    if len(quotients) != 1 or len(dim.terms) < 2 or quotients[0][1] != 1:
+    if len(quotients) != 1 or len(dim.terms) < 2:
         return None
-    (((atom, _),), _) = quotients[0]
+    [(((atom, _),), times)] = quotients
+    if times <= 0 or any(coefficient % times for _, coefficient in dim.terms):
+        return None
     assert isinstance(atom, Opaque)
     inside, divisor = atom.args
-    whole = inside + (dim - of_atom(atom)) * divisor
-    return (Dim.floor_div if atom.function == "floor_div" else Dim.ceil_div), whole, divisor
+    whole = inside + (dim - of_atom(atom) * times).exact_div(times) * divisor
+    quotient = Dim.floor_div if atom.function == "floor_div" else Dim.ceil_div
+    return (lambda most, by: quotient(most, by) * times), whole, divisor
 
 
 def _is_quotient(monomial: Monomial) -> bool:

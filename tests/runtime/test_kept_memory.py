@@ -7,10 +7,10 @@ from functools import cache
 from itertools import pairwise
 
 from tessera.loader import LoadedImage
-from tessera.threads import load_pool
+from tessera.threads import get_num_threads, load_pool, set_num_threads
 from tesserac.target.artifact import begun_pool
 from tesserac.target.compile import host_machine
-from tesserac.target.cpu.kept_memory import LEAST, MOST
+from tesserac.target.cpu.kept_memory import LEAST, MOST, MOST_OF_THREAD
 
 
 @cache
@@ -57,8 +57,20 @@ def test_two_calls_at_once_have_different_memory() -> None:
         give(start)
 
 
+def test_scratch_of_many_threads_is_kept() -> None:
+    before = get_num_threads()
+    try:
+        set_num_threads(16)
+        first = take(MOST + 12 * MOST_OF_THREAD)
+        give(first)
+        assert take(MOST + 10 * MOST_OF_THREAD) == first
+        give(first)
+    finally:
+        set_num_threads(before)
+
+
 def test_what_is_too_large_goes_back_and_what_there_is_not_is_told() -> None:
-    give(take(MOST + 1))
+    give(take(MOST + get_num_threads() * MOST_OF_THREAD + 1))
     assert take(2**63 - 1) == 0
     small = take(LEAST)
     fill(small, LEAST)

@@ -44,6 +44,7 @@ def test_no_iteration_needs_more(text: str, n: int, m: int) -> None:
         ("min(32, N - 32*t) - c - 1", 31),
         ("32*t*(N - 32*t)", 96 * 100),
         ("ceil_div(N - 32*t, 4096)", 1),  # as sum of a quotient that grows and of -t
+        ("12*ceil_div(N + 11*min(32*t + 32, N), 12) - 12*min(32*t + 32, N)", 72),  # N - min(32*t + 32, N) in whole 12
         ("min(5, ceil_div(min(32*t + 32, N) - 32*t, 4096))", 1),
         ("(ceil_div(min(32*t + 32, N) - 32*t, 4096)) // 32", 0),
         ("min(floor_div(N, t + 1) - c*t, N)", 100),  # of the first nothing is known
