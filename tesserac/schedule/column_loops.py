@@ -1,6 +1,6 @@
 """Loops over rows of a matrix whose columns never meet: a thread takes some columns through all iterations.
 
-    schedule.loop(%lo, %hi) { ^(%c):  launch contract over 1 x N x c;  launch map over N }
+    schedule.loop(%lo, %hi) { ^(%c):  launch contract over 1 x N x c }
 becomes
     schedule.loop(%lo, %hi) {rows = `ceil_div(N, 64)`} { ... the same, in blocks of 64 columns ... }
 

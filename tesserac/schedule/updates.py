@@ -32,7 +32,7 @@ from tesserac.schedule.dialect import Copied
 from tesserac.schedule.nested import nested_updates, work_on_part
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.views import copy_of, is_copy, real_dims, squeeze
-from tesserac.types.dims import product
+from tesserac.types.dims import ONE, product
 
 FLOW = ("form.loop", "form.while", "form.cond")
 HELD = (*FLOW, INVOKE)
@@ -366,11 +366,12 @@ def box_in(value: Value, memory: Value) -> Box | None:
 
 
 def _is_same_place(value: Value, dim_map: tuple[int | None, ...], box: Slice | None, part: Op) -> bool:
-    """Whether a map that writes a box of the old tensor reads it there, element by element; one that is put into a part
-    of it has no box of its own."""
+    """Whether a map that writes a box of the old tensor reads it there, element by element, whatever dims of size 1 it
+    leaves out; one that is put into a part of it has no box of its own."""
     _, views = view_source(value)
-    dims = tensor_type(part.result).dims
-    if not views or views[0].attrs["view"] != box or dim_map != tuple(range(len(dims))):
+    dims, read = tensor_type(part.result).dims, tensor_type(value).dims
+    named = tuple(axis for axis, size in zip(dim_map, read, strict=True) if axis is not None or size != ONE)
+    if not views or views[0].attrs["view"] != box or named != tuple(range(len(dims))):
         return False
     renamed = all(isinstance(view.attrs["view"], Reshape) for view in views[1:])
     return renamed and real_dims(tensor_type(views[0].result).dims) == real_dims(dims)

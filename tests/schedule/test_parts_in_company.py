@@ -47,3 +47,40 @@ def test_rows_have_the_bits_of_one_after_the_other() -> None:
     z, s = random.standard_normal((9, 5)), random.standard_normal(9)
     for name in ("apart", "near"):
         run(name, z, s)
+
+
+PRODUCTS = """
+def apart(d: Tensor[P, P, f64], z: Tensor[P, R, f64]) -> Tensor[P, R, f64]:
+    for c in range(P):
+        z[c : c + 1, :] -= d[c : c + 1, :c] @ z[:c, :]
+    return z
+
+def all_rows(d: Tensor[P, P, f64], z: Tensor[P, R, f64]) -> Tensor[P, R, f64]:
+    for c in range(P):
+        z[c : c + 1, :] -= d[c : c + 1, :] @ z
+    return z
+
+def own_row(d: Tensor[R, R, f64], z: Tensor[P, R, f64]) -> Tensor[P, R, f64]:
+    for c in range(P):
+        z[c : c + 1, :] -= z[c : c + 1, :] @ d
+    return z
+"""
+
+
+@pytest.mark.parametrize("arch", ["aarch64", "x86-64-v4"])
+def test_a_row_less_a_product_of_others_is_one_launch(arch: str) -> None:
+    def of_an_iteration(name: str) -> int:
+        around = [op.parent.parent_op for op in launches(PRODUCTS, name, arch) if op.parent is not None]
+        return sum(op is not None and op.name == "schedule.loop" for op in around)
+
+    assert of_an_iteration("apart") == 1
+    assert of_an_iteration("all_rows") == 2  # the product reads the row that is written
+
+
+def test_a_row_less_a_product_has_the_bits_of_one_after_the_other() -> None:
+    run = compiled_equals_oracle(PRODUCTS)
+    random = np.random.default_rng(0)
+    z = random.standard_normal((9, 200))
+    run("apart", random.standard_normal((9, 9)), z)
+    run("all_rows", random.standard_normal((9, 9)), z)
+    run("own_row", random.standard_normal((200, 200)), z)
