@@ -60,7 +60,7 @@ def _as_quotient(dim: Dim) -> tuple[Callable[[Dim, Dim], Dim], Dim, Dim] | None:
     if len(quotients) != 1 or len(dim.terms) < 2:
         return None
     [(((atom, _),), times)] = quotients
-    if times <= 0 or any(coefficient % times for _, coefficient in dim.terms):
+    if not isinstance(times, int) or times <= 0 or any(coefficient % times for _, coefficient in dim.terms):
         return None
     assert isinstance(atom, Opaque)
     inside, divisor = atom.args

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 import tessera
 from tesserac.numerics.order import chain_contract
-from tesserac.schedule.cuts import PARAMETERS, block_rule
+from tesserac.schedule.cuts import MANY_THREADS, PARAMETERS, PRODUCT_TURNS, block_rule, cut_of
+from tesserac.schedule.dialect import launch_stages
 from tesserac.schedule.machine import MACHINES
 from tesserac.tile.cpu.target import BY_ARCH
 from tesserac.types.dtype import F32
+from tests.schedule.test_horizontal import launches
 from tests.support.sampling import examples
 
 SOURCE = """
@@ -61,6 +63,13 @@ def test_blocks_are_cut_where_register_blocks_are(arch: str) -> None:
     assert machine.register_block == (micro.rows, micro.columns)
     rest, columns = machine.product_units(F32, F32)
     assert micro.rows % rest == 0 and rest < micro.rows and columns == micro.columns
+
+
+def test_many_threads_have_two_blocks_of_what_programs_pack() -> None:
+    found = [(op, cut) for op in launches(SOURCE, "product", "x86-64-v4") if (cut := cut_of(op)) is not None]
+    turns = {tuple(stage.operand for stage in launch_stages(op) if "panel" in stage.layout): cut for op, cut in found}
+    assert (turns[0, 1].turns, turns[0, 1].turns_from) == (PRODUCT_TURNS, MANY_THREADS)
+    assert turns[0,].turns == 1, "the right operand is laid out for all"
 
 
 @pytest.mark.one_in(6)

@@ -107,7 +107,8 @@ def emit_blocks(b: Builder, launch: Op, symbols: Mapping[str, Value], threads: V
     first, second = (
         (emit_dim(b, size, symbols), const_i64(most), emit_dim(b, unit, symbols)) for size, most, unit in cut.sides()
     )
-    blocks = find_blocks(b, emit_dim(b, cut.leads, symbols), first, second, in_turns(b, threads, cut.turns))
+    wanted = in_turns(b, threads, cut.turns, cut.turns_from)
+    blocks = find_blocks(b, emit_dim(b, cut.leads, symbols), first, second, wanted)
     return dict(zip((ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS), blocks, strict=True))
 
 
@@ -115,11 +116,11 @@ Side = tuple[Value, Value, Value]
 """Its size, its largest block and its unit."""
 
 
-def in_turns(b: Builder, threads: Value, turns: int) -> Value:
-    """How many blocks there are to be at least: `turns` for each of several threads."""
+def in_turns(b: Builder, threads: Value, turns: int, turns_from: int) -> Value:
+    """How many blocks there are to be at least: `turns` for each of so many threads and more."""
     if turns == 1:
         return threads
-    return b.select(b.icmp("sgt", threads, const_i64(1)), b.mul(threads, const_i64(turns)), threads)
+    return b.select(b.icmp("sge", threads, const_i64(turns_from)), b.mul(threads, const_i64(turns)), threads)
 
 
 def find_blocks(b: Builder, leads: Value, first: Side, second: Side, threads: Value) -> list[Value]:
