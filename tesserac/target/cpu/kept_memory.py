@@ -27,8 +27,8 @@ from tesserac.target.llvm_types import I32, I64, PTR, VOID, Value, const_i64, co
 LEAST, MOST, MOST_OF_THREAD = 64 * 1024, 128 * 1024 * 1024, 64 * 1024 * 1024
 """Bytes of a block that is kept: less the C library keeps itself, more is not left lying. A thread has scratch for the
 largest blocks of products, which is up to 35 MB; of that it touches what a product needs, and no more is kept in fact.
-On 16 threads the scratch alone is more than the first limit: to clear it anew took 1.5 of 3.5 ms that a system of 512
-equations took, and a third of a product of 2048."""
+On 16 threads the scratch alone may be more than the first limit: to clear it anew took 1.4 of the 3.1 ms of a system of
+512 equations on 4."""
 LARGE = 4 * 1024 * 1024
 """Bytes from which a block starts at a huge page, and asks for such."""
 _LINE, _HUGE_PAGE = 64, 2 * 1024 * 1024
