@@ -12,7 +12,7 @@ from functools import cached_property
 from tesserac.base.dataclass import dataclass
 from tesserac.base.late import Late
 from tesserac.base.recursion import deep_recursion
-from tesserac.base.source import SourceFile
+from tesserac.base.source import SourceFile, Span
 from tesserac.check.analysis.reach import computed, reachable, transforms
 from tesserac.check.instances.binding import substitute_type
 from tesserac.check.instances.entry import entry_types
@@ -81,6 +81,16 @@ class Earlier:
     changed: frozenset[str]
 
 
+@dataclass(frozen=True)
+class EarlierPart:
+    """A module with some of the same items, checked: `kept` are their places in both. They mention each other only, and
+    what is wrong with them is `said`."""
+
+    result: CheckResult
+    kept: tuple[Span, ...]
+    said: tuple[Diagnostic, ...]
+
+
 def check_module(
     module: ast.Module,
     source: SourceFile,
@@ -88,15 +98,17 @@ def check_module(
     libraries: Sequence[CheckResult] = (),
     imports: Mapping[ImportPath, Imported] | None = None,
     qualifier: str = "",
-    earlier: Earlier | None = None,
+    earlier: Earlier | EarlierPart | None = None,
 ) -> CheckResult:
     """Checks one module. `name` is what its functions' symbols start with; `libraries` are in scope everywhere.
     `imports` has every other file that it imports; None where nobody looks for files. `qualifier` stands before the
     names of its params where another module imports it. Of what is `earlier` only the rest is checked."""
     with deep_recursion():
         checker = _checker(module, source, name, libraries, imports, qualifier)
-        if earlier is not None:
+        if isinstance(earlier, Earlier):
             checker.inherit(earlier.result.checker, earlier.changed)
+        elif earlier is not None:
+            checker.inherit_part(earlier.result.checker, earlier.kept, earlier.said)
         found, diagnostics = checker.run()
         return CheckResult(found, checker.types, diagnostics, checker)
 

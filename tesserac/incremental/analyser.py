@@ -7,8 +7,10 @@ to them, so that the line under the cursor never waits for the rest of the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import NO_SPAN, SourceFile, Span
@@ -18,7 +20,8 @@ from tesserac.check.names.lint import Piece, lint
 from tesserac.check.names.resolve import ImportPath
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.incremental.findings import Finding, Key, key_of
-from tesserac.incremental.outline import Outline, OutlineItem, defined_names, usage
+from tesserac.incremental.grounds import Contexts, Ground, Layout, ground_of, laid_out, nodes_of
+from tesserac.incremental.outline import Named, Outline, OutlineItem, defined_names, usage
 from tesserac.syntax import ast
 from tesserac.syntax.parse import ParsedItem, moved_item, stray_docs, too_large
 from tesserac.types.ty import Type
@@ -31,6 +34,9 @@ AT_ONCE = 4
 
 KEPT_FINDINGS = 128
 """Findings kept beyond those in use, so that undoing an edit finds them again."""
+
+KEPT_GROUNDS = 6
+"""Checks that later ones may build on, beyond those of which findings are in use."""
 
 Reads = tuple[tuple[str, str], ...]
 ImportsOf = Callable[[ast.Module, str], tuple[Mapping[ImportPath, Imported], Reads]]
@@ -80,6 +86,7 @@ class Analyser:
         self._findings: dict[Key, Finding] = {}
         self._latest: dict[ParsedItem, Finding] = {}
         self._wrong: set[tuple[str, ...]] = set()  # items, by what they define, that had diagnostics the last time
+        self._grounds: deque[Ground] = deque(maxlen=KEPT_GROUNDS)  # the last used first
         self._state: _State | None = None
         self._has_failed = False
 
@@ -109,8 +116,7 @@ class Analyser:
         state = self._state
         assert state is not None, "nothing was read yet"
         batch = state.missing[:BATCH]
-        suspects = self._check_together(state, batch) if len(batch) > 1 else batch
-        for index in suspects:
+        for index in self._suspects(state, batch):
             self._check_alone(state, index)
         return state.analysis(self._latest)
 
@@ -138,7 +144,7 @@ class Analyser:
         """What is to be said of a file, after checking all that is new together; None where the checker failed, or so
         much is wrong that checking the whole file is cheaper than finding out which items are to blame."""
         state = self._state = self._read(source)
-        suspects = self._check_together(state, state.missing) if state.missing else []
+        suspects = self._suspects(state, state.missing)
         if len(suspects) > BATCH:
             return None
         for index in suspects:
@@ -154,7 +160,7 @@ class Analyser:
         state = self._state
         assert state is not None, "nothing was read yet"
         found = state.found.items()
-        return {state.keys[index]: replace(finding, nodes=(), result=None) for index, finding in found}
+        return {state.keys[index]: replace(finding, nodes=(), ground=None) for index, finding in found}
 
     def adopt(self, findings: Mapping[Key, Finding]) -> None:
         """Takes in what `known` gave in an earlier run, with the same imports."""
@@ -174,7 +180,7 @@ class Analyser:
     def _check_new(self, state: _State) -> None:
         new = [index for index in state.missing if state.outline.items[index].parsed not in self._latest]
         if len(new) <= AT_ONCE:
-            for index in new:
+            for index in state.callees_first(new):
                 self._check_alone(state, index)
 
     # ---------------------------------------------------------------------------------------------- checking
@@ -183,60 +189,113 @@ class Analyser:
         """Checks an item in its context; names outside it matter only once there is something to say."""
         context = state.contexts[index]
         item = defined_names(state.outline.items[index].parsed)
-        names = state.outline.names if item in self._wrong else frozenset()
-        result = self._check(state, context, names)
-        if result is not None and result.diagnostics and not names:
-            result = self._check(state, context, state.outline.names)
+        is_wrong = item in self._wrong or state.reads_wrong(index)
+        names = state.outline.names if is_wrong else frozenset()
+        checked = self._check(state, context, names)
+        if checked is not None and checked.said_of(state, index) and not names:
+            checked = self._check(state, context, state.outline.names)
+        said = checked.said_of(state, index) if checked is not None else ()
         self._wrong.discard(item)
-        if result is not None and result.diagnostics:
+        if said:
             self._wrong.add(item)
-        self._keep(state, index, result, result.diagnostics if result is not None else ())
+        self._keep(state, index, checked, said)
+
+    def _suspects(self, state: _State, indices: Sequence[int]) -> list[int]:
+        """Those that have to be checked alone, after checking together what is likely right."""
+        clear = [index for index in indices if not state.reads_wrong(index)]
+        wrong = set(indices).difference(clear)
+        wrong.update(self._check_together(state, clear) if len(clear) > 1 else clear)
+        return state.callees_first(wrong)
 
     def _check_together(self, state: _State, indices: Sequence[int]) -> list[int]:
         """Checks several items at once. Those whose context has anything wrong with it are left over."""
         union = sorted({used for index in indices for used in state.contexts[index]})
-        result = self._check(state, union)
-        if result is None:
+        checked = self._check(state, union)
+        if checked is None:
             return list(indices)
-        wrong = {state.outline.index_at(diagnostic.primary.span.start) for diagnostic in result.diagnostics}
-        suspects = [index for index in indices if not wrong.isdisjoint(state.contexts[index])]
+        suspects = [index for index in indices if state.outline.items[index].parsed not in checked.ground.clean]
         for index in set(indices) - set(suspects):
-            self._keep(state, index, result, ())
+            self._keep(state, index, checked, ())
         return suspects
 
-    def _check(
-        self, state: _State, indices: Sequence[int], names: frozenset[str] = frozenset()
-    ) -> CheckResult | None:
+    def _check(self, state: _State, indices: Sequence[int], names: frozenset[Named] = frozenset()) -> _Checked | None:
         """Checks some items of the file as a module; `names` are only there to be offered for misspelt ones."""
-        own = {name for index in indices for name in defined_names(state.outline.items[index].parsed)}
-        nodes = [node for index in indices for node in state.nodes(index)]
-        nodes += [_stand_in(name) for name in sorted(names - own) if name.isidentifier()]
-        module = ast.Module(state.source.span(0, len(state.source.text)), None, tuple(nodes))
+        wanted = {state.outline.items[index].parsed for index in indices}
+        found = state.to_check(indices)
+        items, contexts = [state.outline.items[index] for index in found], state.contexts_of(found)
+        grounds = self._known_grounds(state, indices) if state.is_distinct else ()
+        layout = laid_out(state.source, items, contexts, wanted, names, grounds)
         try:
-            imports, reads = self._imports_of(module, state.source.path)
-            self._reads.update(reads)
-            return check_module(module, state.source, self._module, self._library, imports)
+            result = self._result(layout)
+            if not all(map(layout.can_tell, result.diagnostics)):
+                layout = laid_out(state.source, items, contexts, wanted, names, ())
+                result = self._result(layout)
         except Exception:  # a fault of the checker spoils the item, not the editor
             _tell_log()
             self._has_failed = True
             return None
+        ground = ground_of(layout, result)
+        self._use(layout.ground)
+        self._use(ground)
+        return _Checked(layout, ground)
+
+    def _result(self, layout: Layout) -> CheckResult:
+        own = {name for item in layout.items for name in defined_names(item.parsed)}
+        others = (named for named in sorted(layout.names) if named.name not in own)
+        offered = [_stand_in(named) for named in others if named.name.isidentifier()]
+        nodes = [node for item in layout.items for node in nodes_of(item)]
+        source = layout.source
+        module = ast.Module(source.span(0, len(source.text)), None, (*nodes, *offered))
+        imports, reads = self._imports_of(module, source.path)
+        self._reads.update(reads)
+        return check_module(module, source, self._module, self._library, imports, earlier=layout.earlier())
+
+    def _known_grounds(self, state: _State, indices: Sequence[int]) -> Iterator[Ground]:
+        yield from self._grounds
+        findings = (state.found[index] for index in indices if index in state.found)
+        yield from (finding.ground for finding in findings if finding.ground is not None)
+
+    def _use(self, ground: Ground | None) -> None:
+        if ground is not None:
+            if ground in self._grounds:
+                self._grounds.remove(ground)
+            self._grounds.appendleft(ground)
 
     def _keep(
-        self, state: _State, index: int, result: CheckResult | None, diagnostics: tuple[Diagnostic, ...]
+        self, state: _State, index: int, checked: _Checked | None, diagnostics: tuple[Diagnostic, ...]
     ) -> None:
-        items = state.outline.items
-        context = tuple(items[used] for used in state.contexts[index])
+        places = checked.layout.places if checked is not None and checked.layout.ground is not None else {}
+        indices = (index, *state.contexts[index])
+        item, *context = (places.get(i.parsed, i) for i in (state.outline.items[each] for each in indices))
         lines = state.lines_of(index) if diagnostics else ()
-        finding = Finding(
-            items[index], state.nodes(index), context, lines, state.outline.names, diagnostics, result
-        )
+        ground = checked.ground if checked is not None else None
+        finding = Finding(item, nodes_of(item), tuple(context), lines, state.outline.names, diagnostics, ground)
         state.find(index, finding)
         self._findings[state.keys[index]] = finding
-        self._latest[items[index].parsed] = finding
+        self._latest[item.parsed] = finding
 
 
-def _stand_in(name: str) -> ast.Item:
-    """An item of that name, which nothing mentions: it stands for a type, since these are read only where used."""
+@dataclass(frozen=True, eq=False)
+class _Checked:
+    layout: Layout
+    ground: Ground
+
+    def said_of(self, state: _State, index: int) -> tuple[Diagnostic, ...]:
+        """What is wrong with the context of an item."""
+        others = self.layout.contexts.keys() - state.keys[index][1]
+        found = ((d, self.layout.item_at(d.primary.span)) for d in self.ground.result.diagnostics)
+        return tuple(d for d, item in found if item is None or item.parsed not in others)
+
+
+def _stand_in(named: Named) -> ast.Item:
+    """An item of that name and kind, which nothing mentions. There is nothing in it to check: a function waits for its
+    argument, and a value stands for a type, which is read where it is used."""
+    name, kind = named
+    if kind == "function":
+        argument = ast.Parameter(NO_SPAN, "x", NO_SPAN, None, None, keyword_only=False)
+        return ast.FunctionDef(NO_SPAN, (), name, NO_SPAN, (argument,), None, (), None, None, ())
+    if kind == "struct":
+        return ast.StructDef(NO_SPAN, name, NO_SPAN, (), None, (), ())
     return ast.ConstDef(NO_SPAN, (ast.Name(NO_SPAN, name),), None, ast.Name(NO_SPAN, "int"))
 
 
@@ -256,6 +315,14 @@ class _State:
         self.found[index] = finding
         self._analysis = None
 
+    def callees_first(self, indices: Iterable[int]) -> list[int]:
+        """What an item can read has a smaller context."""
+        return sorted(indices, key=lambda index: (len(self.contexts[index]), index))
+
+    def reads_wrong(self, index: int) -> bool:
+        """Whether something is known to be wrong with what an item can read."""
+        return any(used in self.found and self.found[used].diagnostics for used in self.contexts[index])
+
     @property
     def missing(self) -> list[int]:
         return [index for index in range(len(self.keys)) if index not in self.found]
@@ -267,8 +334,19 @@ class _State:
         items = self.outline.items
         return tuple(self.source.position(items[used].span.start)[0] for used in self.contexts[index])
 
-    def nodes(self, index: int) -> tuple[ast.Item, ...]:
-        return _piece(self.outline.items[index]).items
+    def contexts_of(self, indices: Sequence[int]) -> Contexts:
+        return {self.outline.items[index].parsed: self.keys[index][1] for index in indices}
+
+    @cached_property
+    def is_distinct(self) -> bool:
+        """Whether no two items are the same text."""
+        return len({item.parsed for item in self.outline.items}) == len(self.outline.items)
+
+    def to_check(self, indices: Sequence[int]) -> list[int]:
+        """These and what those can read that still wait: later checks build on this one."""
+        if not self.is_distinct:
+            return list(indices)
+        return sorted({*indices, *(used for index in self.missing for used in self.contexts[index])})
 
     # ------------------------------------------------------------------------------------------- what is known
 
@@ -304,12 +382,14 @@ class _State:
         return lint(pieces, self.source)
 
     def _checked(self, found: Mapping[int, Finding]) -> list[Diagnostic]:
-        said: list[Diagnostic] = []
+        """What the findings say, each thing once: an item tells what is wrong with its context too."""
+        said: dict[tuple[str, Span], Diagnostic] = {}
         for index, finding in sorted(found.items()):
             if finding.diagnostics:
                 placed = finding.placed([self.outline.items[used] for used in self.contexts[index]])
-                said += placed if index in self.found else self._own(index, placed)
-        return said
+                told = placed if index in self.found else self._own(index, placed)
+                said |= {(diagnostic.code, diagnostic.primary.span): diagnostic for diagnostic in told}
+        return list(said.values())
 
     def _own(self, index: int, diagnostics: Sequence[Diagnostic]) -> list[Diagnostic]:
         """Those that stand in the item itself: what was said of others may be mended by now."""

@@ -6,7 +6,6 @@ same texts stand later. See Note [When a finding still holds].
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
@@ -16,11 +15,10 @@ from tesserac.base.source import Span
 from tesserac.check.infer import CheckResult
 from tesserac.diag.diagnostic import Diagnostic
 from tesserac.diag.move import placed_diagnostic
-from tesserac.incremental.outline import Outline, OutlineItem
+from tesserac.incremental.grounds import Ground, quotes_lines
+from tesserac.incremental.outline import Named, Outline, OutlineItem
 from tesserac.syntax import ast
 from tesserac.syntax.parse import ParsedItem
-
-_LINE = re.compile(r"\bline \d")
 
 Key = tuple[int, tuple[ParsedItem, ...]]
 
@@ -32,35 +30,40 @@ def key_of(outline: Outline, index: int, context: Sequence[int]) -> Key:
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """`item`, its `nodes` and its `context` are where they stood when they were checked. `names` are those the module
-    defined then, and `lines` those on which the context began, where there are diagnostics.
+    """`item`, its `nodes` and its `context` are where they stood when checked, in the text of the `ground`. `names`
+    are those the module defined then, and `lines` those on which the context began, where there are diagnostics.
 
     Diagnostics are those of the whole context: another item that is wrong only because of this one is told here.
-    `result` is None where the checker failed.
+    There is no `ground` where the checker failed, or the whole file was checked.
     """
 
     item: OutlineItem
     nodes: tuple[ast.Item, ...]
     context: tuple[OutlineItem, ...]
     lines: tuple[int, ...]
-    names: frozenset[str]
+    names: frozenset[Named]
     diagnostics: tuple[Diagnostic, ...]
-    result: CheckResult | None
+    ground: Ground | None
 
-    def holds(self, lines: tuple[int, ...], names: frozenset[str]) -> bool:
+    @property
+    def result(self) -> CheckResult | None:
+        return self.ground.result if self.ground is not None else None
+
+    def holds(self, lines: tuple[int, ...], names: frozenset[Named]) -> bool:
         """Whether its messages are right where the context begins at these lines, in a module with these names."""
         return names == self.names and (lines == self.lines or not self._quotes_lines)
 
     @cached_property
     def _quotes_lines(self) -> bool:
-        return any(_LINE.search(text) for diagnostic in self.diagnostics for text in _texts(diagnostic))
+        return any(map(quotes_lines, self.diagnostics))
 
     def placed(self, context: Sequence[OutlineItem]) -> tuple[Diagnostic, ...]:
         """The diagnostics where the context stands now."""
-        moves = [now.span.start - then.span.start for now, then in zip(context, self.context, strict=True)]
+        pairs = sorted(zip(self.context, context, strict=True), key=lambda pair: pair[0].span.start)
+        moves = [now.span.start - then.span.start for then, now in pairs]
         if not any(moves):
             return self.diagnostics
-        starts = [item.span.start for item in self.context]
+        starts = [then.span.start for then, _ in pairs]
         file = self.item.span.file
 
         def place(span: Span) -> Span:
@@ -70,17 +73,6 @@ class Finding:
             return Span(file, span.start + by, span.end + by)
 
         return tuple(placed_diagnostic(diagnostic, place) for diagnostic in self.diagnostics)
-
-
-def _texts(diagnostic: Diagnostic) -> list[str]:
-    labels = [diagnostic.primary, *diagnostic.secondary]
-    return [
-        diagnostic.title,
-        *(label.text for label in labels),
-        *(step.text for step in diagnostic.because),
-        *diagnostic.notes,
-        *(fix.title for fix in diagnostic.fixes),
-    ]
 
 
 # Note [When a finding still holds]

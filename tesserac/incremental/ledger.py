@@ -14,7 +14,7 @@ from tesserac.diag.check_record import Reads
 from tesserac.diag.stored import NAMED
 from tesserac.incremental.analyser import Analyser
 from tesserac.incremental.findings import Finding, Key
-from tesserac.incremental.outline import OutlineItem
+from tesserac.incremental.outline import Named, OutlineItem
 from tesserac.syntax.parse import ParsedItem, remember
 from tesserac.syntax.stored import PARSED
 
@@ -31,7 +31,7 @@ class Ledger:
     findings: dict[Key, Finding]
 
 
-_CODEC = Codec((*PARSED, Ledger, Finding, OutlineItem), named=NAMED)
+_CODEC = Codec((*PARSED, Ledger, Finding, Named, OutlineItem), named=NAMED)
 
 
 def read_ledger(records: Records, path: str) -> Ledger | None:

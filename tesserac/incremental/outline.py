@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tesserac.base.source import SourceFile, Span
 from tesserac.check.names.decorated import rule_of
@@ -25,6 +25,14 @@ REMEMBERED = 4096
 """Items whose words are remembered."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
+
+
+class Named(NamedTuple):
+    """A name that an item gives a meaning, and what kind of item that is: what a misspelt name may have meant depends
+    on both."""
+
+    name: str
+    kind: Literal["function", "struct", "value"]
 
 
 class OutlineItem(NamedTuple):
@@ -51,8 +59,9 @@ class Outline:
                 self._definers.setdefault(name, []).append(index)
 
     @cached_property
-    def names(self) -> frozenset[str]:
-        return frozenset(self._definers)
+    def names(self) -> frozenset[Named]:
+        firsts = ((name, self.items[definers[0]].parsed) for name, definers in self._definers.items())
+        return frozenset(_named(name, item) for name, item in firsts)
 
     @cached_property
     def _uses(self) -> tuple[tuple[int, ...], ...]:
@@ -81,6 +90,13 @@ class Outline:
 
 def _place(source: SourceFile, parsed: ParsedItem, by: int) -> OutlineItem:
     return OutlineItem(parsed, source.span(parsed.span.start + by, parsed.span.end + by))
+
+
+def _named(name: str, item: ParsedItem) -> Named:
+    if any(isinstance(node, ast.FunctionDef) and node.name == name for node in item.items):
+        return Named(name, "function")
+    is_struct = any(isinstance(node, ast.StructDef) and node.name == name for node in item.items)
+    return Named(name, "struct" if is_struct else "value")
 
 
 @lru_cache(maxsize=REMEMBERED)

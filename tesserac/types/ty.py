@@ -353,10 +353,15 @@ def sizes_in(type_: Type) -> tuple[Dim, ...]:
 
 def modules_in(type_: Type) -> Iterator[str]:
     """The modules whose functions and structs a type mentions."""
+    return (module for module, _ in mentioned_in(type_))
+
+
+def mentioned_in(type_: Type) -> Iterator[tuple[str, str]]:
+    """The functions and structs that a type mentions, each with its module."""
     if isinstance(type_, FunctionType | StructType):
-        yield type_.module
+        yield type_.module, type_.name
     for inner in (type_.item,) if isinstance(type_, ListType) else parts(type_) or ():
-        yield from modules_in(inner)
+        yield from mentioned_in(inner)
 
 
 # Note [A compile-time kind carries its value]

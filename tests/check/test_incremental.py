@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from functools import cache
 from pathlib import Path
 
@@ -11,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tesserac.base.source import SourceFile
+from tesserac.check.module.checker import ModuleChecker
+from tesserac.check.state.rules import Instance
 from tesserac.driver.session import Session
 from tesserac.incremental.outline import Outline
 from tesserac.syntax import split
 from tesserac.syntax.split import split_items
+from tesserac.types.ty import Type
 from tests.support.paths import ROOT
 from tests.support.sampling import spread
 
@@ -149,6 +153,98 @@ def test_an_import_of_another_file_is_read_again_when_it_changes(tmp_path: Path)
     layers.write_text("def twice(x: Tensor[N, f64]) -> Tensor[N, f64]:\n    return x * 2.0\n", encoding="utf-8")
     agree(session, source)
     assert session.analyse(source).diagnostics
+
+
+LAYERS = """
+WIDTH = 4
+
+struct Layer[D]:
+    w: Tensor[D, D, f32]
+
+    def apply(self, x: Tensor[B, D, f32]) -> Tensor[B, D, f32]:
+        return x @ self.w
+
+def square(x: Tensor[N, f32]) -> Tensor[N, f32]:
+    return x * x
+
+def each(f, x: Tensor[N, f32]) -> Tensor[N, f32]:
+    return f(x) + square(x)
+
+def loss(layer: Layer[D], x: Tensor[B, D, f32]) -> Tensor[f32]:
+    y = layer(x)
+    return mean(y * y)
+
+@export
+def step(layer: Layer[WIDTH], x: Tensor[B, WIDTH, f32]) -> Tensor[f32]:
+    value, g = value_and_grad(loss)(layer, x)
+    w = tree_map(lambda a, b: a - 0.1 * b, layer, g).w
+    return value + mean(each(square, w[0]))
+
+def main() -> Tensor[f32]:
+    return step(Layer[WIDTH](seed=1), ones(3, WIDTH))
+
+test "a step":
+    assert main() >= 0.0
+"""
+
+
+def typed_in(text: str, place: str, added: str) -> list[str]:
+    """The texts while something is typed behind a place."""
+    at = text.index(place) + len(place)
+    return [text[:at] + added[:count] + text[at:] for count in range(1, len(added) + 1)]
+
+
+TYPED = {
+    "a body": ("    y = layer(x)", " + squar(x) * missing - x"),
+    "a method": ("return x @ self.w", " + self.v @ x - 1"),
+    "a signature": ("def square(x: Tensor[N, f32]", ", by: float = 2.0"),
+    "a result": ("def loss(layer: Layer[D], x: Tensor[B, D, f32]) -> Tensor[", "B, "),
+    "a constant": ("WIDTH = 4", " * 2 - one"),
+    "a lambda": ("a - 0.1 * b", " + y"),
+    "a field": ("w: Tensor[D, D, f32]", " = normal(D, E)"),
+    "a new function": ("    return x * x\n", "\ndef twice(y):\n    return y + squar(y) + each(twic, y)\n"),
+    "an argument that is a function": ("each(square", ".T"),
+    "at the end": ("    assert main() >= 0.0\n", "\ndef loss(z):\n    return z\n"),
+}
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("where", TYPED)
+def test_typing_says_what_a_fresh_check_says(where: str) -> None:
+    """Character by character, then backwards, as undoing goes."""
+    session = new_session()
+    texts = [LAYERS, *typed_in(LAYERS, *TYPED[where])]
+    for text in [*texts, *reversed(texts[:: max(len(texts) // 4, 1)])]:
+        agree(session, SourceFile("typed.tess", text))
+
+
+@pytest.mark.one_in(6)
+def test_renaming_says_what_a_fresh_check_says() -> None:
+    session = new_session()
+    for old, new in (("square", "squared"), ("loss", "step"), ("Layer", "Model"), ("WIDTH", "each"), ("x", "y")):
+        text = re.sub(rf"\b{old}\b", new, LAYERS)
+        halfway = text.replace(new, old, 1)
+        for each in (LAYERS, halfway, text, LAYERS):
+            agree(session, SourceFile("renamed.tess", each))
+
+
+@pytest.mark.parametrize("place", ["    y = layer(x)", "value, g = value_and_grad(loss)(layer, x)", "seed=1"])
+def test_a_keystroke_checks_what_it_changes(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the function reads was checked before, and what reads it waits."""
+    session = new_session()
+    session.analyse(SourceFile("typed.tess", LAYERS))
+    edited = next(name for name in ("main", "step", "loss") if LAYERS.index(f"def {name}(") < LAYERS.index(place))
+    checked: set[str] = set()
+    check = ModuleChecker._check
+
+    def noted(self: ModuleChecker, name: str, types: tuple[Type, ...]) -> Instance:
+        checked.update({name} if self.name == "main" else ())
+        return check(self, name, types)
+
+    monkeypatch.setattr(ModuleChecker, "_check", noted)
+    for text in typed_in(LAYERS, place, " + missing"):
+        session.check_visible(SourceFile("typed.tess", text))
+    assert {name for name in checked if not name.startswith("lambda$")} == {edited}
 
 
 # ------------------------------------------------------------------------------------------------------- cutting

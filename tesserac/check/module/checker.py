@@ -27,11 +27,12 @@ from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
 from tesserac.check.module.findings import Findings, RuleMisfit, Tables, as_promised
+from tesserac.check.module.kept import Kept
 from tesserac.check.module.scope import ModuleScope
 from tesserac.check.module.under_way import UnderWay
 from tesserac.check.names.cascades import without_cascades
 from tesserac.check.names.refs import ConstantRef, FunctionRef
-from tesserac.check.names.resolve import Exports, ImportPath, ImportProblem, ModuleNames
+from tesserac.check.names.resolve import ImportPath, ImportProblem, ModuleNames, exports_of
 from tesserac.check.names.struct_items import is_constructor, is_test
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.body import Body
@@ -78,7 +79,7 @@ class ModuleChecker(ModuleScope):
             self._modules.update(other._modules)
             self._sources.update(other._sources)
         self._modules[name] = self
-        exports = Exports([library.names for library in libraries])
+        exports = exports_of(tuple(library.names for library in libraries))
         files = {path: f.names if isinstance(f, ModuleChecker) else f for path, f in imported.items()}
         sink = Sink()
         names = ModuleNames(name, module, exports, None if imports is None else files, sink)
@@ -90,20 +91,24 @@ class ModuleChecker(ModuleScope):
         self._under_way = UnderWay()
         self._home = self
         self._guests: dict[str, ModuleChecker] = {}
+        self._settled_items: Set[str] = frozenset()
 
     def run(self) -> tuple[typed.TypedModule, tuple[Diagnostic, ...]]:
         """Checks every definition; what is wrong with the module, in the order of the text."""
-        for struct in self.names.structs:
+        def new(names: Iterable[str]) -> list[str]:
+            return [name for name in names if name not in self._settled_items]
+
+        for struct in new(self.names.structs):
             self._struct(struct)
         self.params()
-        for name in self.names.derivative_rules:
+        for name in new(self.names.derivative_rules):
             self._check_rules(name)
-        functions = [f for node in self.names.functions.values() if (f := self._define(node)) is not None]
-        hidden = [node for node in self.names.hidden.values() if not is_constructor(node.name)]
-        checked = {node.name: self._define(node) for node in hidden}
+        functions = [f for name in new(self.names.functions) if (f := self._define(self.names.functions[name]))]
+        hidden = [name for name in new(self.names.hidden) if not is_constructor(name)]
+        checked = {name: self._define(self.names.hidden[name]) for name in hidden}
         tests = [f for name, f in checked.items() if f is not None and is_test(name)]
         unpacked = [self._unpacks(target, value) for target, value in self.names.unpackings]
-        for name in self.names.constants if all(unpacked) else ():
+        for name in new(self.names.constants) if all(unpacked) else ():
             self._check_constant(name)
         return typed.TypedModule(self.name, tuple(functions), tuple(tests)), self._diagnostics()
 
@@ -124,10 +129,27 @@ class ModuleChecker(ModuleScope):
         )
         self.names.inner.update(earlier.names.inner)
         self._found += [*earlier.sink.diagnostics, *earlier._found]
+        self._take_guests(earlier, Tables.copied)
+
+    def inherit_part(self, earlier: ModuleChecker, places: Sequence[Span], said: Iterable[Diagnostic]) -> None:
+        """Takes over what another checker found out of some items that both have, at these places; what is wrong with
+        them is `said`. They are not looked at again."""
+        kept = Kept(earlier.names, places)
+        for name in ("_structs", "_signatures", "_settled_constants"):
+            getattr(self, name).update(kept.of(getattr(earlier, name)))
+        self.types.update(earlier.types)
+        self._params = earlier._params
+        self._known.take(kept.tables(earlier._known))
+        self.names.inner.update(kept.of(earlier.names.inner))
+        self._take_guests(earlier, kept.of_guest)
+        self._settled_items = kept.names
+        self._found += said
+
+    def _take_guests(self, earlier: ModuleChecker, known: Callable[[Tables], Tables]) -> None:
         for owner, guest in earlier._guests.items():
             self._guests[owner] = taken = copy(guest)
             taken._home, taken._modules = self, {**guest._modules, self.name: self}
-            taken._findings = Findings(guest.file, guest._known.copied())
+            taken._findings = Findings(guest.file, known(guest._known))
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         """In the order of the text, each once."""
