@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
 from functools import cache
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, main_thread
 from typing import Any, cast
 
 from llvmlite.binding import ModuleRef, create_context, create_pass_builder, create_pipeline_tuning_options, ffi
@@ -72,7 +72,8 @@ class Job:
 
 
 class Workers:
-    """Threads that take up jobs, as many at a time as there are cores beside the one that writes."""
+    """Threads that take up jobs, as many at a time as there are cores beside the one that writes. The process ends when
+    they have: LLVM cannot run on while what it has set for the whole process is destroyed."""
 
     def __init__(self) -> None:
         self._waiting: deque[Job] = deque()
@@ -82,12 +83,12 @@ class Workers:
         self._waiting.append(job)
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         if len(self._threads) < available_cores() - 1:
-            self._threads.append(Thread(target=self._run, name="tessera-llvm", daemon=True))
+            self._threads.append(Thread(target=self._run, name="tessera-llvm"))
             self._threads[-1].start()
         return job
 
     def _run(self) -> None:
-        while self._waiting:
+        while self._waiting and main_thread().is_alive():  # nobody waits for more once that is over
             with suppress(IndexError):  # where another thread was sooner
                 self._waiting.popleft().run()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from threading import Event, Thread
 
 import pytest
@@ -15,6 +17,7 @@ from tesserac.target.emit import Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, const_i64
 from tesserac.target.parallel import Job, Workers, emit_apart
+from tests.support.paths import ROOT
 
 
 def example() -> Module:
@@ -103,3 +106,33 @@ def test_who_wants_other_passes_waits() -> None:
     assert inside.wait(10)
     thread.join()
     assert seen == ["same", "first", "other"]
+
+
+ENDS_AT_ONCE = """
+from threading import Event
+from time import sleep
+from tesserac.target import parallel
+from tesserac.target.compile import host_machine
+
+begun = Event()
+
+def emitted(text, *_):
+    print("begun", text, flush=True)
+    begun.set()
+    sleep(0.5)
+    print("ended", text, flush=True)
+    return b""
+
+parallel.emit_apart, parallel.available_cores = emitted, lambda: 2
+workers = parallel.Workers()
+for text in ("first", "second"):
+    workers.start(parallel.Job(text, host_machine()))
+begun.wait()
+raise SystemExit("a mistake")
+"""
+
+
+def test_a_process_ends_after_what_llvm_has_begun_and_begins_no_more() -> None:
+    """LLVM aborts where the process takes down under it what belongs to all of it."""
+    done = subprocess.run([sys.executable, "-c", ENDS_AT_ONCE], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.split("\n")[:-1]) == (1, ["begun first", "ended first"]), done.stderr
