@@ -123,6 +123,7 @@ FILES = {
         "crossover-x86_64": "convolutions by windows and by transforms",
         "first-calls-x86_64": "the first call of Fourier transforms, with the code of their steps there and without",
         "compile-examples-x86_64": "compiling each example",
+        "editor-x86_64": "a keystroke in a file",
         "fast-x86_64": "`with numerics(fast):` beside the default: time and error",
         "tuned-x86_64": "the compiler's schedules beside tuned ones",
         "cpu-x86_64": "calls and first calls, an early state",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, chain
 
 from tesserac.base.resources import of_library
@@ -27,12 +27,11 @@ from tesserac.check.model import typed
 from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
 from tesserac.check.module.findings import Findings, RuleMisfit, Tables, as_promised
-from tesserac.check.module.kept import Kept
-from tesserac.check.module.scope import ModuleScope
+from tesserac.check.module.inheriting import Inheriting
 from tesserac.check.module.under_way import UnderWay
 from tesserac.check.names.cascades import without_cascades
 from tesserac.check.names.refs import ConstantRef, FunctionRef
-from tesserac.check.names.resolve import ImportPath, ImportProblem, ModuleNames, exports_of
+from tesserac.check.names.resolve import Exports, ImportPath, ImportProblem, ModuleNames
 from tesserac.check.names.struct_items import is_constructor, is_test
 from tesserac.check.places.assignment import assign
 from tesserac.check.state.body import Body
@@ -59,7 +58,14 @@ MAX_CALLS = 300
 """Instances of any functions within one another."""
 
 
-class ModuleChecker(ModuleScope):
+@lru_cache(maxsize=8)
+def _exports_of(libraries: tuple[ModuleNames, ...]) -> Exports:
+    """The same for every module above the same library: what a name means is found once, however often a file that is
+    being edited is checked."""
+    return Exports(libraries)
+
+
+class ModuleChecker(Inheriting):
     """Implements the rules that bodies call back, for one module."""
 
     def __init__(
@@ -79,7 +85,7 @@ class ModuleChecker(ModuleScope):
             self._modules.update(other._modules)
             self._sources.update(other._sources)
         self._modules[name] = self
-        exports = exports_of(tuple(library.names for library in libraries))
+        exports = _exports_of(tuple(library.names for library in libraries))
         files = {path: f.names if isinstance(f, ModuleChecker) else f for path, f in imported.items()}
         sink = Sink()
         names = ModuleNames(name, module, exports, None if imports is None else files, sink)
@@ -118,39 +124,6 @@ class ModuleChecker(ModuleScope):
             self._known.instances[name, types] = Instance(function)
             self._known.by_symbol[function.symbol] = function
 
-    def inherit(self, earlier: ModuleChecker, changed: Set[str]) -> None:
-        """Takes over what a checker of the same module with fewer items found out: nothing in those items mentions a
-        name that is `changed`, so that all of it holds."""
-        for name in ("_structs", "_signatures", "types"):
-            getattr(self, name).update(getattr(earlier, name))
-        self._known.take(earlier._known)
-        self._settled_constants.update(
-            (name, value) for name, value in earlier._settled_constants.items() if name not in changed
-        )
-        self.names.inner.update(earlier.names.inner)
-        self._found += [*earlier.sink.diagnostics, *earlier._found]
-        self._take_guests(earlier, Tables.copied)
-
-    def inherit_part(self, earlier: ModuleChecker, places: Sequence[Span], said: Iterable[Diagnostic]) -> None:
-        """Takes over what another checker found out of some items that both have, at these places; what is wrong with
-        them is `said`. They are not looked at again."""
-        kept = Kept(earlier.names, places)
-        for name in ("_structs", "_signatures", "_settled_constants"):
-            getattr(self, name).update(kept.of(getattr(earlier, name)))
-        self.types.update(earlier.types)
-        self._params = earlier._params
-        self._known.take(kept.tables(earlier._known))
-        self.names.inner.update(kept.of(earlier.names.inner))
-        self._take_guests(earlier, kept.of_guest)
-        self._settled_items = kept.names
-        self._found += said
-
-    def _take_guests(self, earlier: ModuleChecker, known: Callable[[Tables], Tables]) -> None:
-        for owner, guest in earlier._guests.items():
-            self._guests[owner] = taken = copy(guest)
-            taken._home, taken._modules = self, {**guest._modules, self.name: self}
-            taken._findings = Findings(guest.file, known(guest._known))
-
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         """In the order of the text, each once."""
         unique = {(d.code, d.primary.span): d for d in (*self.sink.diagnostics, *self._found)}
@@ -171,10 +144,6 @@ class ModuleChecker(ModuleScope):
         if symbol in self._known.promised and symbol not in self._known.by_symbol and self._under_way.is_free:
             return as_promised(self.own_instance(*self._known.promised[symbol]), symbol)
         return self._known.by_symbol.get(symbol)
-
-    @property
-    def _known(self) -> Tables:
-        return self._findings.tables
 
     # ------------------------------------------------------------------------------------------- definitions
 

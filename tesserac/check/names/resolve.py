@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import library_folder
@@ -104,13 +104,6 @@ class Exports:
         meanings, others = {**_built_in(), **public}, [dtype.name for dtype in dtypes.ALL]
         self._known.update({**dict.fromkeys(others), **meanings})
         return [*meanings, *others]
-
-
-@lru_cache(maxsize=8)
-def exports_of(libraries: tuple[ModuleNames, ...]) -> Exports:
-    """The same for every module above the same library: what a name means is found once, however often a file that is
-    being edited is checked."""
-    return Exports(libraries)
 
 
 @dataclass(frozen=True)
