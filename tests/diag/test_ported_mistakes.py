@@ -23,6 +23,7 @@ MENDED = [
     ("c", "cross_entropy(x, y)", "cross_entropy(x, y[:, 0])"),
     ("b", "x.masked_fill(m == 0, -1e9)", "x.masked_fill((m == False)[:, None, None, :], -1e9)"),
     ("a", "x.gather(1, y.unsqueeze(1)).squeeze(1)", "take_along_axis(x, y.unsqueeze(1), axis=1).squeeze(1)"),
+    ("a", "x.gather(1, y)", "take_along_axis(x, y[:, None], axis=1)"),
     ("a", "torch.gather(x, 1, y[:, None])", "take_along_axis(x, y[:, None], axis=1)"),
     ("a", "(x * 2.0).to('cuda:0', non_blocking=True).cpu().numpy()", "(x * 2.0)"),
     ("a", "x.to(device='cuda', dtype=torch.float64)", "x.astype(float64)"),
@@ -151,3 +152,26 @@ def test_the_formatter_keeps_the_word_that_warns() -> None:
     text = "def f(x: Tensor[B, D, f32]):\n    return x.max(dim=1)[0], x.max(dim=1), x.sum(dim=1)[0]\n"
     renamed = text.replace("x.max(dim=1),", "x.max(axis=1),").replace("sum(dim", "sum(axis")
     assert format_source(SourceFile("own.tess", text)).text == renamed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("where(x > 0.0)", "`nonzero(c, size=K)`"),
+        ("nonzero(x > 0.0)", "there is room for `size` places"),
+        ("adamw(x, x, lr=1e-3)", "`adam_init(params)`"),
+        ("sgd(lr=0.1)", "`sgd_init(params)`"),
+        ("cond(sum(x) > 0.0, lambda t: t, lambda t: -t, x)", "`f(x) if p else g(x)`"),
+        ("lax.fori_loop(0, 9, lambda i, c: c, x)", "`for i in range(low, high): c = ...`"),
+        ("jax.lax.while_loop(lambda c: sum(c) < 1.0, lambda c: c, x)", "`while c < 10.0: c = ...`"),
+        ("nn.Sequential(nn.Linear(4, 8), nn.ReLU())(x)", "`struct` of its layers"),
+    ],
+)
+def test_a_call_as_others_have_it_names_what_to_write(wrong: str, said: str) -> None:
+    (mistake, *_) = offered(f"def f({SIGNATURES['a']}):\n    return {wrong}\n")
+    assert said in " ".join(mistake.notes)
+
+
+def test_a_function_of_the_user_is_nobody_elses() -> None:
+    text = "def adamw(params, state):\n    return params\n\ndef f(x: Tensor[N, f32]):\n    return adamw(x)\n"
+    assert not any("adam_init" in note for said in offered(text) for note in said.notes)

@@ -18,7 +18,8 @@ WORDS = {
     "Module": "a `struct` of its weights with a method `apply(self, x)`, which `net(x)` calls",
     "ModuleList": "a field that is a list of structs: `blocks: List[L, Block[D]]`, with a loop over it",
     "Parameter": "a field of a struct: `w: Tensor[D, H, f32] = normal(D, H)`",
-    "Sequential": "one call after the other: `relu(x @ self.w1) @ self.w2`",
+    "Sequential": "a `struct` of its layers, `a: Linear[D, H]`, whose `apply` calls one after the other: "
+    "`self.b(relu(self.a(x)))`",
     "manual_seed": "`seed=` of each function that draws: `normal(N, seed=1)`",
 }
 OPTIMIZERS = {"Adafactor": "adafactor_init", "Adam": "adam_init", "AdamW": "adam_init", "SGD": "sgd_init"}

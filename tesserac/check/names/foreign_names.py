@@ -104,11 +104,11 @@ WORDS = {
     "custom_jvp": "a function under `@jvp_of(f)`",
     "custom_vjp": "a function under `@vjp_of(f)`",
     "double": "`x.astype(f64)`",
-    "fori_loop": "a `for` statement; derivatives and `vmap` go through it",
+    "fori_loop": "a `for` statement, `for i in range(low, high): c = ...`; derivatives and `vmap` go through it",
     "half": "`x.astype(f16)`",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
     "t": "`x.T`",
-    "while_loop": "a `while` statement; derivatives and `vmap` go through it",
+    "while_loop": "a `while` statement, `while c < 10.0: c = ...`; derivatives and `vmap` go through it",
 }
 """Of what is an expression or a statement of the language."""
 

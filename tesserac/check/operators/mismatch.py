@@ -38,6 +38,7 @@ from tesserac.check.state.body import Body
 from tesserac.diag.codes.shapes import E0301, E0302, E0303, E0311
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
+from tesserac.ops.index import TakeAlongAxis
 from tesserac.ops.shape import Permute
 from tesserac.ops.unify import (
     BroadcastMismatch,
@@ -341,8 +342,21 @@ def _explain_rank(body: Body, use: Use, position: int) -> None:
     show_declared(body, draft, operand)
     if operation == "concat" and others:
         suggest_joined_dim(body, draft, operand, others[0], use.op)
+    if isinstance(use.op, TakeAlongAxis) and position == 1 and len(others) == 1:
+        _suggest_one_of_each_row(draft, body, use.op, others[0], operand)
     if operation == "diagonal" and operand.type.rank == 1:
         draft.remark("a vector is put on the diagonal of a matrix by `diag(x)`, on that of an operator by `op.diag(x)`")
+
+
+def _suggest_one_of_each_row(
+    draft: Draft, body: Body, op: TakeAlongAxis, x: typed.Expr, index: typed.Expr
+) -> None:
+    """Of places that lack the dim along which they are: one element of each row is meant."""
+    assert isinstance(x.type, TensorType) and isinstance(index.type, TensorType)
+    if index.type.rank == x.type.rank - 1:
+        text = body.rules.text(index.span)
+        text = text if text.isidentifier() else f"({text})"
+        draft.replace("one element of each row", index.span, f"{text}[{':, ' * op.axis}None]")
 
 
 def _dims_count(rank: int) -> str:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
+from tesserac.base.resources import of_library
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check.model import typed
+from tesserac.check.names.foreign_arguments import BEYOND, left_out_here
 from tesserac.check.names.foreign_names import FOREIGN_PARAMETERS, NEEDLESS_PARAMETERS
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205
@@ -92,7 +94,9 @@ def sort_arguments(
         were = "was" if len(ordered) == 1 else "were"
         many = f"`{callee.name}` takes {_count(len(positional))}, {len(ordered)} {were} given"
         draft = body.sink.error(E0205, at=ordered[len(positional)].value.span, problem=many)
-        if slots:
+        if callee.name in BEYOND and _is_ours(slots[0]):
+            draft.remark(BEYOND[callee.name])
+        elif slots:
             draft.remark(_listed(slots))
         if len(ordered) == len(positional) + 1:
             _suggest_names(body, draft, ordered[-1].value, slots, {arg.name for arg in args})
@@ -109,8 +113,16 @@ def sort_arguments(
             draft.note(missing[0].declared, "declared here, without a default")
         elif args:
             draft.remark(_listed(slots))
+        elsewhere = left_out_here(callee.name, [slot.name for slot in missing]) if _is_ours(missing[0]) else None
+        if elsewhere is not None:
+            draft.remark(elsewhere)
         return None
     return given
+
+
+def _is_ours(slot: Slot) -> bool:
+    """Whether it is of a function of the library or of an operator."""
+    return not slot.declared.known or of_library(slot.declared.file)
 
 
 def _suggest_names(
