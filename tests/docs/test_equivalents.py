@@ -169,3 +169,30 @@ def test_all_of_jax_is_listed() -> None:
     more = [importlib.import_module(f"jax.{name}") for name in ("scipy.special", "nn.initializers")]
     modules = [jax.numpy, jax.numpy.linalg, jax.numpy.fft, jax.nn, jax.lax, jax.random, *more]
     assert unlisted("JAX", modules) == []
+    below = ["linalg", "signal", "fft", "ndimage", "interpolate", "integrate", "optimize"]
+    below += ["cluster.vq", "sparse.linalg"]
+    laws = [each for each in vars(importlib.import_module("jax.scipy.stats")).values() if isinstance(each, ModuleType)]
+    assert unlisted("JAX", [*laws, *(importlib.import_module(f"jax.scipy.{name}") for name in below)]) == []
+    assert methods("JAX", jax.Array) == []
+
+
+def methods(peer: str, array: type) -> list[str]:
+    """Those of an array, with others that a class has for itself."""
+    listed = {name.rpartition(".")[2] for name in peer_names(peer)} | BEYOND_NAMES[PEERS.index(peer)] | own_names()
+    named = {name for name in dir(array) if callable(getattr(array, name, None))}
+    return sorted(name for name in named if not name.startswith("_") and not name.endswith("_") and name not in listed)
+
+
+@pytest.mark.one_in(4)
+def test_all_methods_of_arrays_are_listed() -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra `peers`")
+    of_version(torch, "2.13", "2.15")
+    of_version(np, "2.4")
+    assert methods("torch", torch.Tensor) == [] and methods("NumPy", np.ndarray) == []
+
+
+@pytest.mark.one_in(4)
+def test_all_of_special_functions_is_listed() -> None:
+    scipy = pytest.importorskip("scipy", reason="needs the extra `peers`")
+    of_version(scipy, "1.17")
+    assert unlisted("NumPy", [importlib.import_module("scipy.special")]) == []

@@ -100,6 +100,7 @@ SEVERAL: list[list[float]] = [
 ]  # fmt: skip
 WHOLE = [[], [1], [-(2**31)], [2**31 - 1], [2**31 - 1, 1], [-(2**31), -1], [0, 0], [3, 1, 3], [-5, 4, -3, 2]]
 MEANT_NAN = "at NaN the slope is NaN or that of the side the comparison takes; PyTorch has 0 or 1"
+ZEROS = "-0 is less than +0, of which PyTorch 2.15 has either"
 MORE_DIGITS = "PyTorch or SciPy loses digits, underflows or overflows on the way"
 DIFFERENT = {
     "sign": "sign(-0) is -0 and sign(NaN) NaN, as in JAX",
@@ -107,7 +108,9 @@ DIFFERENT = {
     "acosh acos asin atanh logit": "no slope outside of the domain, or of the formula inside",
     "i0 i1": "inf at infinity, where PyTorch has NaN; i1(-0) is -0",
     "gelu silu mish hardswish softsign": "limits at infinity, where PyTorch has NaN; " + MORE_DIGITS,
-    "abs relu6 hardtanh hardshrink maximum minimum": MEANT_NAN,
+    "abs hardtanh hardshrink": MEANT_NAN,
+    "relu": ZEROS,
+    "relu6 maximum minimum": f"{ZEROS}; {MEANT_NAN}",
     "softshrink": "+0 inside; " + MEANT_NAN,
     "hardsigmoid": "the slope of PyTorch is 1/6 of f32 also in f64; at NaN it is 0",
     "fmax fmin": "where both are equal each has half of the slope, as `maximum`",
@@ -163,9 +166,12 @@ REGIONS: dict[str, Callable[..., Array]] = {
     "acos asin atanh": lambda x: ~(np.abs(x) < 1),
     "logit": lambda x: ~((x > 0) & (x < 1)),
     "i0 i1": lambda x: _edges(x) | (np.abs(x) > 80),
-    "abs relu6 hardtanh hardshrink": np.isnan,
+    "abs hardtanh hardshrink": np.isnan,
+    "relu": lambda x: x == 0,
+    "relu6": lambda x: np.isnan(x) | (x == 0),
     "softshrink": lambda x: np.isnan(x) | (np.abs(x) <= 0.5),
-    "maximum minimum heaviside": lambda x, y: np.isnan(x) | np.isnan(y),
+    "heaviside": lambda x, y: np.isnan(x) | np.isnan(y),
+    "maximum minimum": lambda x, y: np.isnan(x) | np.isnan(y) | ((x == 0) & (y == 0)),
     "fmax fmin": lambda x, y: (x == y) | np.isnan(x) | np.isnan(y),
     "hypot": lambda x, y: _edges(x) | _edges(y) | _rounded(np.hypot(x, y)),
     "copysign xlogy xlog1py": lambda x, y: _edges(x) | _edges(y),

@@ -234,9 +234,11 @@ MEANT: dict[str, tuple[str, str]] = {
         "NaN stays NaN in its row, where PyTorch has 0; a score of +inf takes all; values are summed times 2^32",
     ),
     "attention": (
-        "(slope at )?(-?inf|both infinities|a large one|all large)",
-        "a score of +inf takes all; of -inf alone NaN, `attention_safe` has 0; values are summed times 2^32",
+        "(slope at )?((all )?NaN|-?inf|both infinities|a large one|all large)",
+        "NaN stays NaN in its row, and a row of -inf alone is NaN, where PyTorch has 0 on some machines and "
+        "`attention_safe` of -inf everywhere; a score of +inf takes all; values are summed times 2^32",
     ),
+    "triplet_margin": ("a large one|all large", NO_OVERFLOW),
     "glu": ("slope at (-?inf|both infinities)", "NaN, where PyTorch has inf or NaN"),
     "gelu": ("(slope at )?(-?inf|both infinities|a large one|all large)", LIMITS),
 }

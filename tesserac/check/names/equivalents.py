@@ -35,12 +35,19 @@ def rows() -> tuple[Row, ...]:
     return tuple(found)
 
 
+OF_ARRAYS_ALONE = frozenset({
+    "Tensor.byte", "Tensor.char", "Tensor.dim", "Tensor.item", "Tensor.long", "Tensor.nelement", "Tensor.new_ones",
+    "Tensor.new_zeros", "Tensor.numpy", "Tensor.put", "Tensor.short", "Tensor.stride", "Tensor.type", "ndarray.fill",
+})  # fmt: skip
+"""Methods that are usual words: of a name that nothing has their rows would say too much."""
+
+
 @cache
 def by_peer_name() -> dict[str, Row]:
     """The first row for each name of a peer, without the modules before it; what the library has comes first, and
     what is in no module before what is."""
     found: dict[str, Row] = {}
-    have = [(name, row) for row in rows() for name in row.theirs if name]
+    have = [(name, row) for row in rows() for name in row.theirs if name and name not in OF_ARRAYS_ALONE]
     for name, row in sorted(have, key=lambda pair: (pair[1].section == MISSING, "." in pair[0])):
         found.setdefault(name.rpartition(".")[2], row)
     return found

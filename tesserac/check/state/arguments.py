@@ -107,17 +107,23 @@ def sort_arguments(
             return None
     missing = [slot for slot in slots if slot.required and slot.name not in given]
     if missing:
-        listed = ", ".join(f"`{slot.name}`" for slot in missing)
-        draft = body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs {listed}")
-        if missing[0].declared.known:
-            draft.note(missing[0].declared, "declared here, without a default")
-        elif args:
-            draft.remark(_listed(slots))
-        elsewhere = left_out_here(callee.name, [slot.name for slot in missing]) if _is_ours(missing[0]) else None
-        if elsewhere is not None:
-            draft.remark(elsewhere)
+        _tell_of_missing(body, callee, missing, slots, args)
         return None
     return given
+
+
+def _tell_of_missing(
+    body: Body, callee: Callee, missing: Sequence[Slot], slots: Sequence[Slot], args: Sequence[Arg]
+) -> None:
+    listed = ", ".join(f"`{slot.name}`" for slot in missing)
+    draft = body.sink.error(E0205, at=callee.at, problem=f"`{callee.name}` also needs {listed}")
+    if missing[0].declared.known:
+        draft.note(missing[0].declared, "declared here, without a default")
+    elif args:
+        draft.remark(_listed(slots))
+    elsewhere = left_out_here(callee.name, [slot.name for slot in missing]) if _is_ours(missing[0]) else None
+    if elsewhere is not None:
+        draft.remark(elsewhere)
 
 
 def _is_ours(slot: Slot) -> bool:
