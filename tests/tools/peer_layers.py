@@ -205,7 +205,10 @@ MEANT: dict[str, tuple[str, str]] = {
     "max_pool": ("slope at (NaN|zeros|one number|all NaN)", TIES),
     "adaptive_max_pool": ("slope at (NaN|zeros|one number|all NaN)", TIES),
     "interpolate(o": ("-?inf|both infinities", "an infinity, where PyTorch multiplies it by a weight of 0 in f32"),
-    "layernorm(a": ("subnormal", FEW_DIGITS),
+    "layernorm(a": (
+        "(slope at )?(a large one|all large)|subnormal",
+        "squares overflow: 0, where PyTorch has NaN on some machines; " + FEW_DIGITS,
+    ),
     "layernorm(p": ("a large one|all large|slope at .*", RIGHT_ZERO),
     "rmsnorm(p": ("slope at .*", "differences of numbers near 1, which leave one digit in both"),
     "groupnorm": (
