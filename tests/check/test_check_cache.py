@@ -156,9 +156,9 @@ def test_one_item_is_checked_after_an_edit_of_it(tmp_path: Path, monkeypatch: py
     seen: list[int] = []
     from tesserac.check.infer import check_module
 
-    def watched(*arguments: object) -> object:
+    def watched(*arguments: object, **named: object) -> object:
         seen.append(len(arguments[0].items))  # type: ignore[attr-defined]
-        return check_module(*arguments)  # type: ignore[arg-type]
+        return check_module(*arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr("tesserac.incremental.analyser.check_module", watched)
     write(tmp_path, user=USER.replace("return inferred(x)", "y = inferred(x)\n    return y"))
