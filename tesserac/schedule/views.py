@@ -167,22 +167,34 @@ def _give_back(op: Op, ty: TensorType) -> None:
 
 
 def hoist_view(view: Op) -> Op | None:
-    """A map that computes what `view` shows of the map it reads, if nothing else reads that map. It never moves into
-    a loop."""
+    """A map that computes what `view` shows of the map it reads, if nothing else reads that map but views that show the
+    same, which it replaces too. It never moves into a loop."""
     producer = view.operands[0].defining_op
-    if producer is None or producer.name != "form.map" or len(producer.result.uses) != 1:
+    if producer is None or producer.name != "form.map":
         return None
-    if producer.parent is not view.parent:
-        return None
-    hoisted = _moved_over(view, producer)
+    equals = _equal_views(view, producer)
+    hoisted = _moved_over(equals[0], producer) if equals else None
     if hoisted is None:
         return None
-    view.result.replace_all_uses(hoisted.result)
-    view.erase()
+    for equal in equals:
+        equal.result.replace_all_uses(hoisted.result)
+        equal.erase()
     if not producer.result.uses:
         producer.erase()
     _hoist_operands(hoisted)
     return hoisted
+
+
+def _equal_views(view: Op, producer: Op) -> list[Op]:
+    """All that read a map, the first of them first; none if one of them is in a loop, or shows another thing of it than
+    `view`."""
+    block, shown = producer.parent, (view.attrs.get("view"), view.result.type)
+    users = list(dict.fromkeys(user for user, _ in producer.result.uses))
+    for user in users:
+        if user.parent is not block or not is_view(user) or (user.attrs["view"], user.result.type) != shown:
+            return []
+    assert block is not None
+    return sorted(users, key=block.place) if len(users) > 1 else users
 
 
 def _moved_over(view: Op, producer: Op) -> Op | None:
@@ -338,8 +350,9 @@ def respace(op: Op) -> None:
 def _hoist_operands(op: Op) -> None:
     """Moves the views that a map reads over the maps that made what they show."""
     for value in dict.fromkeys(op.operands):
-        if value.defining_op is not None and is_view(value.defining_op):
-            hoist_view(value.defining_op)
+        view = value.defining_op
+        if view is not None and view.parent is not None and is_view(view):  # it may have gone with one before
+            hoist_view(view)
     fold_views(op)
 
 
