@@ -29,6 +29,9 @@ TEXT = "".join(
     f"def {name}(x: Tensor[M, N, f32], y: Tensor[M, N, f32]): return {value}\n"
     for name, value in (FOLDED | READ_ELSEWHERE).items()
 )
+LENGTHS = """
+def length(x: Tensor[M, N, f32]): return norm(x, axis=1)
+"""
 
 
 def ops_of(text: str, name: str, machine: Machine) -> list[Op]:
@@ -51,3 +54,9 @@ def test_folds_of_everything_have_the_bits_of_the_oracle() -> None:
         x, y = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
         for name in FOLDED | READ_ELSEWHERE:
             run(name, x, y)
+
+
+def test_a_length_asks_once_for_the_largest_magnitude_and_for_no_logarithm() -> None:
+    ops = ops_of(LENGTHS, "length", AARCH64)
+    assert [op.attrs["kind"] for op in ops if op.name == "form.reduce"] == ["max", "sum"]
+    assert not any(op.name == "scalar.log2" for op in ops)
