@@ -185,3 +185,28 @@ def test_weights_in_another_kind_of_file(tmp_path: Path, begin: bytes, advice: s
     with pytest.raises(tessera.TesseraError, match="E0929") as caught:
         tessera.compile("param w: Tensor[4, f32]\n\ndef f() -> Tensor[4, f32]:\n    return w\n").load(str(path))
     assert advice in str(caught.value)
+
+
+OF_PARAMS = """
+struct Grid[M, N]:
+    a: Tensor[M, M, f32]
+    d: Tensor[N, f32] = ones(N)
+
+    def operator(self): return op.kronecker(op.dense(self.a), op.diag(self.d))
+
+param W: Tensor[8, f32] = ones(8)
+param grid: Grid[2, 4]
+
+def scaled(): return 2.0 * op.diag(W)
+def f(x: Tensor[8, f32]): return op.diag(W) @ x, scaled() @ x, grid.operator() @ x
+"""
+
+
+@pytest.mark.one_in(6)
+def test_operators_are_made_of_params() -> None:
+    """What the error of a param that is an operator says to write."""
+    m, x, a, d = tessera.compile(OF_PARAMS), normal(8), normal(2, 2), normal(4)
+    m.params = {"grid": {"a": a, "d": d}}
+    assert all(map(np.allclose, m.f(x), (x, 2 * x, np.kron(a, np.diag(d)) @ x)))
+    m.params = {"W": d.repeat(2), "grid": {"a": a, "d": d}}
+    assert all(map(np.allclose, m.f(x)[:2], (d.repeat(2) * x, 2 * d.repeat(2) * x)))

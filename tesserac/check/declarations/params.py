@@ -17,6 +17,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.specs import (
     ErrorSpec,
     ListSpec,
+    OperatorSpec,
     ScalarSpec,
     Storage,
     StructSpec,
@@ -24,6 +25,7 @@ from tesserac.check.model.specs import (
     TupleSpec,
     TypeSpec,
     dims_of,
+    holds_operators,
     substitute_spec,
 )
 from tesserac.check.model.struct_uses import field_specs, leaves_dtype_open
@@ -32,6 +34,7 @@ from tesserac.diag.codes.names import E0204
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
+from tesserac.types.dtype import F32
 from tesserac.types.ty import ErrorType, FloatType, StructType, TensorType, TupleType, Type
 
 
@@ -78,13 +81,43 @@ def _read(reader: AnnotationReader, node: ast.ParamDecl, sink: Sink) -> TypeSpec
     tensor = isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and not spec.leading
     if tensor or isinstance(spec, ErrorSpec):
         return spec
-    problem = _open_part(spec) if isinstance(spec, StructSpec) else "it is neither a tensor nor a struct"
+    is_named = isinstance(spec, StructSpec | OperatorSpec)
+    problem = _open_part(spec) if is_named else "it is neither a tensor nor a struct"
     if not problem:
         return spec
     draft = sink.error(E0204, at=node.annotation.span, problem=f"the type of the param `{node.name}` is not complete")
     draft.because(problem)
-    draft.remark("a param is a tensor with its dims and dtype, or a struct of tensors with its sizes")
+    if isinstance(spec, OperatorSpec):
+        draft.remark(_made_where_used(node, spec))
+        draft.remark("or functions take it as a field of a struct, by which `grad` keeps its structure")
+    elif holds_operators(spec):
+        draft.remark("make a tensor the field, and the operator in a method; or functions take the struct")
+    else:
+        draft.remark("a param is a tensor with its dims and dtype, or a struct of tensors with its sizes")
     return ErrorSpec(spec.span)
+
+
+_OF_ONE_TENSOR = {"diag": 1, "circulant": 1, "dense": 2}
+"""Constructors of operators that take one tensor, with its number of dims."""
+
+
+def _made_where_used(node: ast.ParamDecl, spec: OperatorSpec) -> str:
+    """What to write for a param that is an operator, as far as its initial value shows it."""
+    maker = _constructor(node.init) if node.init is not None else "" if spec.is_spectral else "dense"
+    if maker not in _OF_ONE_TENSOR or not spec.args:
+        return "make params of the tensors in it, and a function without parameters that gives the operator of them"
+    sizes = [str(dim.dim) for dim in reversed(spec.args)][: _OF_ONE_TENSOR[maker]]  # a matrix has rows first
+    tensor = f"Tensor[{', '.join([*sizes, str(spec.element or F32)])}]"
+    made = f"`op.{maker}({node.name})`"
+    return f"make a param of its numbers, `param {node.name}: {tensor}`, and the operator where it is used: {made}"
+
+
+def _constructor(value: ast.Expr) -> str:
+    """The name of the constructor `op.name(...)` that a value is a call of; empty for any other."""
+    match value:
+        case ast.Call(function=ast.Attribute(value=ast.Name(id="op"), name=name)):
+            return name
+    return ""
 
 
 def _open_part(spec: TypeSpec) -> str:
@@ -96,6 +129,8 @@ def _open_part(spec: TypeSpec) -> str:
             fields = field_specs(spec)
             untold = [f"`{f.name}` has no dtype" for f in fields if leaves_dtype_open(f.spec)]
             return next(filter(None, (*untold, *(_open_part(f.spec) for f in fields))), "")
+        case OperatorSpec():
+            return "the type of an operator is what it is made of, and that of a param is known before its value"
         case ListSpec(count=count) if count.dim.constant is None:
             return f"the number of items of a list, `{count.dim}`, is known while compiling: write a number"
         case ListSpec(item=item):
