@@ -26,6 +26,24 @@ from tesserac.types.policy import Policy
 Dims = Mapping[str, Dim]
 
 
+class Replacements(dict[str, Dim]):
+    """Replacements of symbols that stay as they are while operations are copied: a body has few sizes, and each of them
+    many times, so each is computed once."""
+
+    def __init__(self, dims: Dims) -> None:
+        super().__init__(dims)
+        self._known: dict[Dim, Dim] = {}
+
+    def of(self, size: Dim) -> Dim:
+        """Raises DimError where it has no value."""
+        if size.symbols().isdisjoint(self):
+            return size
+        known = self._known.get(size)
+        if known is None:
+            known = self._known[size] = size.substitute(self)
+        return known
+
+
 def copy_op(op: Op, values: dict[Value, Value], dims: Dims) -> Op:
     """`values` gives the replacement of outside values and receives those of inside ones. Raises DimError where a size
     has no value."""
@@ -57,6 +75,7 @@ def replace_op(op: Op, name: str, attrs: Mapping[str, Attr]) -> None:
 
 
 def copy_block(block: Block, values: dict[Value, Value], dims: Dims) -> Block:
+    dims = dims if isinstance(dims, Replacements) else Replacements(dims)
     copy = Block([substitute_type(v.type, dims) for v in block.args], [v.name for v in block.args])
     values.update(zip(block.args, copy.args, strict=True))
     try:
@@ -101,14 +120,18 @@ def _renamed(counter: Attr, dims: Dims) -> str:
 def substitute_type(ty: Type, dims: Dims) -> Type:
     if not isinstance(ty, TensorType):
         return ty
-    sizes = tuple([d.substitute(dims) for d in ty.dims])
+    sizes = tuple([_substituted(d, dims) for d in ty.dims])
     return ty if _unchanged(sizes, ty.dims) else TensorType(sizes, ty.dtype, ty.policy)
+
+
+def _substituted(size: Dim, dims: Dims) -> Dim:
+    return dims.of(size) if isinstance(dims, Replacements) else size.substitute(dims)
 
 
 def substitute_attr(attr: Attr, dims: Dims) -> Attr:
     """What does not change stays the object it is: most attributes are without symbols."""
     if isinstance(attr, Dim):
-        return attr.substitute(dims)
+        return _substituted(attr, dims)
     if isinstance(attr, _PLAIN):
         return attr
     if isinstance(attr, tuple):

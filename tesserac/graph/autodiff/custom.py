@@ -31,7 +31,7 @@ from tesserac.graph.dialect import (
     set_numerics,
     set_schedule,
 )
-from tesserac.graph.substitute import copy_op, counters, replace_op
+from tesserac.graph.substitute import Replacements, copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import CALLED, INVOKE, call_dims, callee_of, named_dims
 from tesserac.ir.core import Attr, Block, Module, Op, Value, define_op
@@ -175,10 +175,10 @@ class Functions:
         own, given = counters(function), {s for dim in dims.values() for s in dim.symbols()}
         clashes = own & (self.taken | given)
         self.taken |= own | given  # before any is renamed: a new name is none that the function has elsewhere
-        dims = dims | {name: Dim.sym(self.fresh(name)) for name in sorted(clashes)}
+        sizes = Replacements(dims | {name: Dim.sym(self.fresh(name)) for name in sorted(clashes)})
         values = dict(zip(function.body.args, operands, strict=True))
         for op in function.body.ops[:-1]:
-            copy = copy_op(op, values, dims)
+            copy = copy_op(op, values, sizes)
             set_numerics(copy, mode)
             self._copy(builder, copy, op, values, tangents)
         return [values.get(v, v) for v in function.body.terminator.operands]

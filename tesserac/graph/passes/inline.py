@@ -52,7 +52,7 @@ from tesserac.graph.dialect import (
 )
 from tesserac.graph.expansion import limit_calls
 from tesserac.graph.pinned_blocks import split_pinned
-from tesserac.graph.substitute import copy_op, counters, replace_op
+from tesserac.graph.substitute import Replacements, copy_op, counters, replace_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import CALLED, INVOKE, call_dims
 from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, Value, VerifyError, attr, tuple_of
@@ -187,7 +187,7 @@ def inline_call(call: Op, callee: Op, caller: Op, told: str | None = None) -> No
     `told`, else as of the callee where it is of the library."""
     dims = call_dims(call)
     expect_sizes(caller, callee, dims)
-    dims |= _fresh_counters(callee, caller, dims)
+    sizes = Replacements(dims | _fresh_counters(callee, caller, dims))
     values: dict[Value, Value] = dict(zip(callee.body.args, call.operands, strict=True))
     block = call.parent
     assert block is not None
@@ -195,7 +195,7 @@ def inline_call(call: Op, callee: Op, caller: Op, told: str | None = None) -> No
     asserting = None if library_name(caller.symbol, caller.span) else told or library_name(callee.symbol, callee.span)
     copies = []
     for op in callee.body.ops[:-1]:
-        copy = block.insert(block.place(call), copy_op(op, values, dims))
+        copy = block.insert(block.place(call), copy_op(op, values, sizes))
         copies.append(copy)
         behind(copy, call)
         if asserting is not None:
