@@ -110,6 +110,8 @@ class Module:
         """Functions whose names say all that they do."""
         self._begun: dict[str, Function] = {}
         """Functions that `begin` has given away, by their names."""
+        self._tied: set[str] = set()
+        """Complete functions that refer to a variable of this module."""
         self._globals: dict[str, str] = {}
         self.tables: dict[str, tuple[bytes, int]] = {}
         """Bytes and their alignment, by the names of constants that the text only declares."""
@@ -291,13 +293,18 @@ class Module:
         """The texts of modules with the functions that are complete and that nothing changes any more, once they have
         `size` characters together, each of about so many; from then on they are only declared here. What does not
         compute, so far, what many programs have, what is `held` and who refers to a variable of this module stays until
-        the end."""
-        ready = {f.name: f for f in self._functions if f.computes and not f.is_common and f.name not in held}
-        if self._named_metadata or sum(f.size for f in ready.values()) < size:
+        the end, and does not count: with it each kernel to come would be a module of its own."""
+        ready = [f for f in self._functions if f.computes and not f.is_common and f.name not in held]
+        free = {f.name: f for f in ready if f.name not in self._tied}
+        if self._named_metadata or sum(f.size for f in free.values()) < size:
             return []
-        named = {name: dict.fromkeys(_REFERENCE.findall(str(f))) for name, f in ready.items()}
-        free = {name: ready[name] for name, others in named.items() if not self._defined & others.keys()}
+        named = {name: dict.fromkeys(_REFERENCE.findall(str(f))) for name, f in free.items()}
+        for name in [name for name, others in named.items() if self._defined & others.keys()]:
+            self._tied.add(name)
+            free.pop(name)
         sizes = {name: function.size for name, function in free.items()}
+        if sum(sizes.values()) < size:
+            return []
         texts = self._hidden(list(free.values()))
         bins = _balanced(sizes, set(), max(sum(sizes.values()) // size, 1))
         made = [self._part(part, texts, named, first=False) for part in bins]
@@ -306,8 +313,8 @@ class Module:
         return made
 
     def parts(self, size: int, most: int) -> list[str]:
-        """The module as several, each of about `size` characters. Who refers to a variable stays where that is; what
-        was internal is hidden, since the other parts may call it."""
+        """The module as several, each of about `size` characters. Who refers to a variable stays where that is, and who
+        refers to a constant has one too; what was internal is hidden, since the other parts may call it."""
         sizes = {function.name: function.size for function in self._functions}
         count = min(most, sum(sizes.values()) // size)
         if self._named_metadata or (count < 2 and not self._begun):
@@ -326,8 +333,9 @@ class Module:
 
     @property
     def _defined(self) -> Set[str]:
-        """Variables that have their bytes here."""
-        return {name for name, text in self._globals.items() if " = external " not in text and " = alias " not in text}
+        """Variables that have their bytes here, and only here."""
+        others = (" = external ", " = alias ", " = internal constant ")
+        return {name for name, text in self._globals.items() if not any(other in text for other in others)}
 
     def _part(
         self, part: Sequence[str], texts: Mapping[str, str], named: Mapping[str, Iterable[str]], *, first: bool

@@ -15,7 +15,7 @@ from tesserac.target import parallel
 from tesserac.target.compile import CodegenError, data_layout, emit_object, host_machine, parse, passes
 from tesserac.target.emit import Module
 from tesserac.target.link import link
-from tesserac.target.llvm_types import I64, const_i64
+from tesserac.target.llvm_types import I64, PTR, Value, const_i64
 from tesserac.target.parallel import Job, Workers, emit_apart
 from tests.support.paths import ROOT
 
@@ -39,9 +39,9 @@ def example() -> Module:
     return module
 
 
-def value_of(objects: list[bytes], x: int) -> int:
+def value_of(objects: list[bytes], x: int, name: str = "all") -> int:
     image = load_image(link(objects), resolve_libc)
-    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(image.address("all"))
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(image.address(name))
     return int(run(x))
 
 
@@ -73,6 +73,40 @@ def test_what_is_begun_before_the_rest_is_written_is_part_of_the_whole() -> None
     assert rest.count("define ") == 2 and "declare hidden i64 @f4" in rest
     objects = [emit_apart(text, machine) for text in (*begun, rest)]
     assert value_of(objects, 2) == value_of([emit_object(str(example()), machine)], 2)
+
+
+def reading(module: Module, name: str, place: Value) -> None:
+    """name(x) = x + what is kept at a place."""
+    made = module.function(name, I64, [I64])
+    b = made.builder
+    b.ret(b.add(made.args[0], b.load(I64, place, 8)))
+
+
+def test_who_reads_a_variable_has_no_others_begun_alone() -> None:
+    """What waits for the end anyway does not count: behind 2,000 characters of it each kernel was begun by itself."""
+    module = example()
+    begun = module.begin(1, ())
+    for number in range(40):
+        reading(module, f"g{number}", Value(PTR, "@kept"))
+    made = module.function("h0", I64, [I64])
+    made.builder.ret(made.args[0])
+    assert begun and module.begin(1000, ()) == [] == module.begin(1000, ())
+    (text,) = module.begin(made.size, ())
+    assert text.count("define ") == 1 and "@h0" in text
+
+
+def test_who_reads_a_constant_is_begun_with_one_of_its_own() -> None:
+    module, machine = example(), host_machine()
+    five = module.variable("five", I64, "5", constant=True)
+    for name in ("g0", "g1"):
+        reading(module, name, five)
+    last = module.function("sum", I64, [I64])
+    inner = [last.builder.call(module.find_function(name), last.args) for name in ("all", "g0", "g1")]
+    last.builder.ret(last.builder.add(last.builder.add(inner[0], inner[1]), inner[2]))
+    whole, begun = str(module), module.begin(40, ("sum",))
+    assert [text.count("internal constant i64 5") for text in begun if "@five" in text] == [1, 1]
+    objects = [emit_apart(text, machine) for text in (*begun, *module.parts(100_000, 4))]
+    assert value_of(objects, 2, "sum") == value_of([emit_object(whole, machine)], 2, "sum") > 1000
 
 
 def test_a_small_module_is_one() -> None:
