@@ -66,6 +66,8 @@ def _normalise_block(block: Block, machine: Machine) -> None:
         merge_behind(op)
     compute_by_parts(block)
     for op in list(block.ops):
+        if op.parent is None:  # a view that moved with an equal one before it
+            continue
         if op.name == "form.contract":
             _normalise_contract(op, machine)
         elif op.name in _RULES:
@@ -155,7 +157,8 @@ def _normalise_gather(op: Op) -> None:
 
 def _normalise_views(views: list[Op]) -> None:
     for view in views:
-        _normalise_view(view)
+        if view.parent is not None:
+            _normalise_view(view)
 
 
 def _normalise_view(view: Op) -> None:

@@ -93,7 +93,7 @@ def _atom(atom: Atom, symbols: Mapping[str, N], numbers: Arithmetic[N]) -> N:
 
 def parts(dim: Dim) -> Iterator[Dim]:
     """The expressions that must fit where `dim` is computed: itself, its divisor, and what its functions take."""
-    for atom in dim.atoms():
+    for atom in sorted(dim.atoms(), key=str):  # code has to be the same in every process
         if isinstance(atom, Opaque):
             for arg in atom.args:
                 yield from parts(arg)
