@@ -108,3 +108,47 @@ def test_a_product_of_matrices_of_two_numbers(product: str) -> None:
 
 def test_what_needs_dims_is_given_a_number() -> None:
     assert [d.code for d in offered("def f(x: Tensor[N, f32]):\n    return x * diagonal(2.0)\n")] == ["E0311"]
+
+
+def test_fractions_of_numbers() -> None:
+    text = "def f(x: Tensor[N, f32]):\n    return x * array([{}])[0]\n"
+    assert mended(text.format("1/36, 4 / 9")) == text.format("1.0 / 36, 4.0 / 9")
+
+
+def test_fields_in_the_order_of_the_declaration() -> None:
+    text = """struct Belief[N]:
+    mean: Tensor[N, f32]
+    cov: Tensor[N, N, f32]
+
+def f(x: Tensor[N, f32], c: Tensor[N, N, f32]):
+    return Belief({})
+"""
+    assert mended(text.format("x, c")) == text.format("mean=x, cov=c")
+    assert mended(text.format("c, mean=x")) == text.format("cov=c, mean=x")
+
+
+def test_a_mistake_in_what_is_differentiated_names_its_function() -> None:
+    text = """def loss(x: Tensor[N, f32], y: Tensor[N, i32]):
+    return sum(x * cast(y, f32))
+
+def f(x: Tensor[N, f32], y: Tensor[N, i64]):
+    return grad(loss)(x, y)
+"""
+    (diagnostic,) = offered(text)
+    assert "`y` of `loss` is declared here" in [label.text for label in diagnostic.secondary]
+
+
+def test_a_key_is_split_into_as_many_as_are_said() -> None:
+    (diagnostic,) = offered("def f(k: Key):\n    return split(k)\n")
+    assert any("`split(key, 2)`" in note for note in diagnostic.notes)
+
+
+def test_two_halves_handed_to_a_function_are_the_whole() -> None:
+    text = """def mix(h: Tensor[N, f32], k: Tensor[N, f32]):
+    return sum(h * k)
+
+def f(x: Tensor[N, f32]){}:
+    half = x[:N // 2]
+    return mix(x, concat([half, half]))
+"""
+    assert mended(text.format("")) == text.format(" where N % 2 == 0")

@@ -40,6 +40,7 @@ from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments
 from tesserac.check.state.body import Body
 from tesserac.check.values.tuples import make_tuple, make_value
 from tesserac.diag.codes.names import E0205, E0210
+from tesserac.diag.diagnostic import Edit
 from tesserac.ops.convert import Cast
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
@@ -59,6 +60,9 @@ def construct(
     slots = [Slot(field.name, False, True, field.span) for field in decl.fields] + [Slot(SEED, False, True)]
     if sizes is None and _are_sizes(decl, args):
         _report_sizes(body, decl, args, callee)
+        return body.error(callee.span)
+    if any(arg.name is None for arg in args) and len(args) <= len(decl.fields):
+        _report_unnamed(body, decl, args, callee)
         return body.error(callee.span)
     given = sort_arguments(body, callee, args, slots)
     if given is None or any(isinstance(value.type, ErrorType) for value in given.values()):
@@ -93,6 +97,16 @@ def _report_sizes(body: Body, decl: StructDecl, args: Sequence[Arg], callee: Cal
     rest = "".join(f"{arg.name}={body.rules.text(arg.value.span)}" for arg in args if arg.name is not None)
     draft = body.sink.error(E0205, at=callee.at, problem=problem)
     draft.replace("its fields may follow them", callee.span, f"{decl.name}[{sizes}]({rest})")
+
+
+def _report_unnamed(body: Body, decl: StructDecl, args: Sequence[Arg], callee: Callee) -> None:
+    """Fields without their names, which are taken in the order of the declaration."""
+    said = {arg.name for arg in args}
+    ordered = [arg.value.span for arg in args if arg.name is None]
+    names = [field.name for field in decl.fields if field.name not in said]
+    draft = body.sink.error(E0205, at=ordered[0], problem=f"the fields of `{decl.name}` are given by name")
+    edits = [Edit(span._replace(end=span.start), f"{name}=") for span, name in zip(ordered, names, strict=False)]
+    draft.fix("name them, in the order of the declaration", *edits)
 
 
 def _sizes_of_fields(

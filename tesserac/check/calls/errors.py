@@ -20,6 +20,7 @@ from tesserac.check.model.message_text import dim_text, dims_text, storage_text,
 from tesserac.check.model.specs import ListSpec, OptionalSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
 from tesserac.check.names.cascades import DECLARED
 from tesserac.check.names.foreign_operators import ITS_MATRIX, for_operators
+from tesserac.check.operators.mismatch import suggest_divisors
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import trace
 from tesserac.check.state.arguments import Callee
@@ -49,6 +50,7 @@ def explain_conflict(
         )  # fmt: skip
         draft.note(conflict.reason.declared, f"`{name}` of `{callee.name}` needs {dim_text(conflict.bound)} here")
         show_arguments(body, draft, (argument, conflict.found))
+        suggest_divisors(body, draft, [(conflict.found, conflict.bound)])
         return
     symbol, bound = causes[0]
     known = {p.name: v.type.value for p, v in zip(signature.parameters, values, strict=True)
@@ -65,6 +67,7 @@ def explain_conflict(
     draft.because(f"{pattern} in `{callee.name}` is one size per call")
     show_arguments(body, draft, (first, bound.value), (argument, conflict.found))
     suggest_move(body, draft, signature, values, position, (conflict.found, conflict.bound))
+    suggest_divisors(body, draft, [(conflict.found, bound.value)])
     show_field_size(body, draft, first, symbol, conflict.found)
     if conflict.pattern.substitute(known).symbol == symbol:
         _suggest_size(body, draft, argument, conflict.found, bound.value)

@@ -7,6 +7,7 @@ first arguments. A parameter declared `fn(A) -> B` is held against that declarat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tesserac.check.calls.errors import explain_conflict, explain_misfit
 from tesserac.check.calls.functions import call_function, meet_spec
@@ -34,8 +35,10 @@ Call = Callable[[Sequence[Arg]], typed.Expr]
 
 
 def call_closure(body: Body, value: typed.Expr, args: Sequence[Arg], callee: Callee) -> typed.Expr:
-    """A function of a module with what it captured."""
+    """A function of a module with what it captured. Messages name it, also where a transform calls it."""
     assert isinstance(value.type, FunctionType)
+    name = value.type.name.partition("$")[0]
+    callee = callee if name == "lambda" else replace(callee, name=name)
     captured = [Arg(None, callee.at, item) for item in tuple_items(value, callee.at)]
     return call_function(body, FunctionRef(value.type.module, value.type.name), [*captured, *args], callee)
 

@@ -12,6 +12,7 @@ WITHOUT = {
     ("argwhere", "size"): f"{_OF_A_MASK}: there is room for `size` rows, and what is left of it is `fill`",
     ("flatnonzero", "size"): f"{_OF_A_MASK}: there is room for `size` places, and what is left of it is `fill`",
     ("nonzero", "size"): f"{_OF_A_MASK}: there is room for `size` places, and what is left of it is `fill`",
+    ("split", "parts"): "how many is said: two keys are `split(key, 2)`, three parts of a tensor `split(x, 3)`",
     ("unique", "size"): "how many elements differ is not known while compiling: there is room for `size` of them",
     ("where", "x"): f"the places where a mask holds are `nonzero(c, size=K)`: {_OF_A_MASK}",
 }

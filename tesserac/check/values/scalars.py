@@ -8,6 +8,7 @@ them alike.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Sequence
 
 from tesserac.base.source import Span
@@ -19,6 +20,7 @@ from tesserac.check.values.bits import BITWISE, bits_of_ints
 from tesserac.diag.codes.names import E0210
 from tesserac.diag.codes.precision import E0405
 from tesserac.diag.codes.shapes import E0311, E0315
+from tesserac.diag.sink import Draft
 from tesserac.ops.registry import Operator
 from tesserac.ops.unify import Mismatch, RankMismatch
 from tesserac.types.dims import ZERO, Dim
@@ -124,6 +126,18 @@ def _run_ints(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span
     return typed.Apply(RunIntType() if result == one else result, span, op, wide)
 
 
+_QUOTIENT = re.compile(r"(\d+)\s*/\s*(\d+)")
+
+
+def _suggest_quotient(draft: Draft, text: str, at: Span, span: Span) -> None:
+    """A quotient of two numbers that is less than one is no size that was to be rounded down: a fraction is meant."""
+    numbers = _QUOTIENT.fullmatch(text)
+    if numbers is not None and int(numbers[1]) < int(numbers[2]):
+        draft.replace("as a fraction", span, f"{numbers[1]}.0 / {numbers[2]}")
+    else:
+        draft.replace("round down", at, "//")
+
+
 def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: Span) -> typed.Expr:
     if divisor == ZERO:
         body.sink.error(E0315, at=at, problem=f"{dim_text(dividend)} is divided by zero")
@@ -137,7 +151,7 @@ def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: 
         draft = body.sink.error(E0315, at=at, problem=f"{dim_text(dividend)} is not divisible by {dim_text(divisor)}")
         draft.remark("on ints `/` is exact division; `//` rounds down, `float(a) / float(b)` gives a fraction")
         if body.rules.text(at) == "/":
-            draft.replace("round down", at, "//")
+            _suggest_quotient(draft, body.rules.text(span), at, span)
         return body.error(span)
     if whole is None:
         negative = divisor.constant is not None and divisor.constant < 0
