@@ -152,3 +152,19 @@ def f(x: Tensor[N, f32]){}:
     return mix(x, concat([half, half]))
 """
     assert mended(text.format("")) == text.format(" where N % 2 == 0")
+
+
+def test_a_list_that_is_read_at_places_of_the_run_is_a_tensor() -> None:
+    text = """def f(x: Tensor[9, f32], pair: (Tensor[N, f32], Tensor[N, f32]), i: i64):
+    opposite = [0, 3, 4, 1, 2, 7, 8, 5, 6]
+    weights = [0.0, 1.0, 0.0, -1.0]
+    return {}
+"""
+    wrong, right = "x[opposite], weights[i], pair[i]", "x[array(opposite)], array(weights)[i], stack(pair)[i]"
+    assert mended(text.format(wrong)) == text.format(right)
+    assert any("found 9 ints" in diagnostic.title for diagnostic in offered(text.format(wrong)))
+
+
+def test_items_of_several_types_are_read_at_known_places() -> None:
+    (diagnostic,) = offered("def f(pair: (Tensor[N, f32], Tensor[N, M, f32]), i: i64):\n    return pair[i]\n")
+    assert not diagnostic.fixes

@@ -18,6 +18,7 @@ from tesserac.types.ty import (
     RunIntType,
     TensorType,
     TransformType,
+    TupleType,
     Type,
 )
 
@@ -28,6 +29,10 @@ def dim_text(dim: Dim) -> str:
 
 def dims_text(dims: Iterable[Dim]) -> str:
     return f"[{', '.join(map(dim_text, dims))}]"
+
+
+# As many numbers of a list are told one by one.
+_WRITTEN_OUT = 3
 
 
 def type_text(type_: Type) -> str:
@@ -41,6 +46,10 @@ def type_text(type_: Type) -> str:
         return f"a `{type_.kind}`"
     if isinstance(type_, FunctionType | TransformType):
         return f"the {type_.show()}"
+    if isinstance(type_, TupleType) and len(type_.items) > _WRITTEN_OUT:
+        kinds = {type_text(item) for item in type_.items}
+        if kinds <= {"an int"} or kinds <= {"a float"}:
+            return f"{len(type_.items)} {kinds.pop().split()[1]}s"
     return f"`{type_.show()}`"
 
 

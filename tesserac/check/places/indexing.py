@@ -40,6 +40,7 @@ from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import (
     DictType,
     ErrorType,
+    FloatType,
     FunctionType,
     IntType,
     ListType,
@@ -120,7 +121,7 @@ def entries_of(node: ast.Subscript) -> list[ast.Expr]:
 def _item(body: Body, value: typed.Expr, ty: TupleType, entries: Sequence[ast.Expr], span: Span) -> typed.Expr:
     if len(entries) == 1 and isinstance(entries[0], ast.Slice):
         return _part_of_tuple(body, value, entries[0], span)
-    position = tuple_position(body, ty, entries)
+    position = tuple_position(body, ty, entries, value)
     return body.error(span) if position is None else item_of(value, position, span)
 
 
@@ -140,20 +141,40 @@ def _part_of_tuple(body: Body, value: typed.Expr, node: ast.Slice, span: Span) -
     return make_tuple(tuple_items(value, span)[builtins.slice(*bounds)], span)
 
 
-def tuple_position(body: Body, ty: TupleType, entries: Sequence[ast.Expr]) -> int | None:
-    """The item that `t[i]` means; None after a diagnostic."""
+def tuple_position(
+    body: Body, ty: TupleType, entries: Sequence[ast.Expr], value: typed.Expr | None = None
+) -> int | None:
+    """The item that `t[i]` means; None after a diagnostic. `value` is the tuple where it is read."""
     index = body.expression(entries[0])
     position = index.type.value.constant if isinstance(index.type, IntType) else None
-    if isinstance(index.type, RunIntType):
-        refuse_run_int(body, index, entries[0].span, "the index of a tuple")
-    elif position is None and not isinstance(index.type, ErrorType):
-        body.sink.error(E0215, at=entries[0].span, what="the index of a tuple")
     if position is None:
+        _refuse_position(body, index, entries[0].span, value)
         return None
     if not -len(ty.items) <= position < len(ty.items):
         body.sink.error(E0313, at=entries[0].span, index=position, size=len(ty.items))
         return None
     return position % len(ty.items)
+
+
+def _refuse_position(body: Body, index: typed.Expr, at: Span, value: typed.Expr | None) -> None:
+    if isinstance(index.type, ErrorType):
+        return
+    if isinstance(index.type, RunIntType):
+        draft = refuse_run_int(body, index, at, "the index of a tuple")
+    else:
+        draft = body.sink.error(E0215, at=at, what="the index of a tuple")
+    gather = _one_tensor_of(value)
+    if value is not None and gather:
+        draft.replace("what is read at any place is a tensor", value.span, f"{gather}({body.rules.text(value.span)})")
+
+
+def _one_tensor_of(value: typed.Expr | None) -> str:
+    """The function that makes a tensor of a tuple whose items are alike; none where they are not."""
+    items = value.type.items if value is not None and isinstance(value.type, TupleType) else ()
+    if items and all(isinstance(item, IntType | FloatType | RunIntType) for item in items):
+        return "array"
+    tensors = {(item.dims, item.dtype) for item in items if isinstance(item, TensorType)}
+    return "stack" if len(tensors) == 1 and all(isinstance(item, TensorType) for item in items) else ""
 
 
 def _index_tensor(body: Body, value: typed.Expr, ty: TensorType, entries: list[ast.Expr], span: Span) -> typed.Expr:
@@ -255,6 +276,8 @@ def _refuse_entry(body: Body, entry: ast.Expr, index: typed.Expr) -> None:
         draft.replace("places are integers", entry.span, f"cast({text}, i64)")
     elif isinstance(index.type, TupleType) and text.startswith("["):
         _suggest_places(draft, entry.span, text[1:-1].strip())
+    elif _one_tensor_of(index) == "array":
+        draft.replace("places are a tensor", entry.span, f"array({text})")
 
 
 def _suggest_places(draft: Draft, at: Span, places: str) -> None:
