@@ -18,7 +18,7 @@ from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.model.library_annotations import other_names
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
-from tesserac.check.names.refs import ALGEBRA
+from tesserac.check.names.refs import ALGEBRA, CONSTRUCTORS
 from tesserac.ops.registry import OPERATORS, Operator
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_module
@@ -106,9 +106,15 @@ def sections() -> list[Section]:
 def language_section() -> Section:
     words = "What the checker itself knows: loops, functions of functions, operators as values."
     entries = [
-        Entry(name.removeprefix(ALGEBRA), (doc.usage,), doc.text) for name, doc in sorted(BUILTIN_DOCS.items())
+        Entry(_as_written(name), (doc.usage,), doc.text) for name, doc in sorted(BUILTIN_DOCS.items())
     ]
     return Section(LANGUAGE, LANGUAGE, words, tuple(entries))
+
+
+def _as_written(name: str) -> str:
+    """What stands for operators after `op.` alone keeps that; it is a function of tensors, or nothing, without it."""
+    bare = name.removeprefix(ALGEBRA)
+    return name if bare in CONSTRUCTORS else bare
 
 
 def operator_sections() -> Iterator[Section]:
@@ -184,4 +190,4 @@ def _first_paragraph(doc: str | None) -> str:
 
 
 def _anchor(name: str) -> str:
-    return name.lower()
+    return name.lower().replace(".", "")

@@ -6,19 +6,24 @@ Each takes the session, the file as it is now and the request, and asks one feat
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 
-from tessera_lsp.convert import Converter, completion_item, position
+from tessera_lsp.convert import Converter, completion_item, position, signature_help
 from tessera_lsp.documents import Document
 from tessera_lsp.features.actions import actions
 from tessera_lsp.features.completion import completion, description
 from tessera_lsp.features.definition import definition
 from tessera_lsp.features.diagnostics import shown
 from tessera_lsp.features.formatting import formatting, range_formatting
+from tessera_lsp.features.hints import hints
 from tessera_lsp.features.hover import hover
+from tessera_lsp.features.references import NotRenamed, name_at, references, renamed
+from tessera_lsp.features.signature import signature
 from tessera_lsp.features.symbols import symbols
 from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
@@ -89,6 +94,62 @@ def answer_range_formatting(
     return converter(session, document).edits(range_formatting(document.source, start, end))
 
 
+def answer_hints(session: Session, document: Document, params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
+    start, end = (document.offset(position(place)) for place in (params.range.start, params.range.end))
+    convert = converter(session, document)
+    return [convert.hint(hint) for hint in hints(session, document.source, start, end)]
+
+
+def answer_signature(
+    session: Session, document: Document, params: lsp.SignatureHelpParams
+) -> lsp.SignatureHelp | None:
+    found = signature(session, document.source, document.offset(position(params.position)))
+    return signature_help(found) if found is not None else None
+
+
+def answer_references(session: Session, document: Document, params: lsp.ReferenceParams) -> list[lsp.Location]:
+    found = references(session, document.source, document.offset(position(params.position)))
+    wanted = [one for one in found if params.context.include_declaration or not one.is_definition]
+    convert = converter(session, document)
+    return [convert.location(reference.span) for reference in wanted]
+
+
+def answer_highlight(
+    session: Session, document: Document, params: lsp.DocumentHighlightParams
+) -> list[lsp.DocumentHighlight]:
+    offset = document.offset(position(params.position))
+    found = references(session, document.source, offset, everywhere=False)
+    convert = converter(session, document)
+    return [lsp.DocumentHighlight(convert.range(reference.span)) for reference in found]
+
+
+def answer_prepare_rename(session: Session, document: Document, params: lsp.PrepareRenameParams) -> lsp.Range:
+    with _renaming():
+        found = name_at(session, document.source, document.offset(position(params.position)))
+    return converter(session, document).range(found)
+
+
+def answer_rename(session: Session, document: Document, params: lsp.RenameParams) -> lsp.WorkspaceEdit:
+    with _renaming():
+        offset = document.offset(position(params.position))
+        found = renamed(session, document.source, offset, params.new_name)
+    convert = converter(session, document)
+    places = [convert.location(span) for spans in found.values() for span in spans]
+    changes: dict[str, list[lsp.TextEdit]] = {}
+    for place in places:
+        changes.setdefault(place.uri, []).append(lsp.TextEdit(place.range, params.new_name))
+    return lsp.WorkspaceEdit(changes=changes)
+
+
+@contextmanager
+def _renaming() -> Iterator[None]:
+    """Why a name stays is shown to whoever renames it."""
+    try:
+        yield
+    except NotRenamed as problem:
+        raise JsonRpcException(str(problem), code=lsp.LSPErrorCodes.RequestFailed) from None
+
+
 ANSWERS: dict[str, Callable[[Session, Document, Any], object]] = {
     lsp.TEXT_DOCUMENT_HOVER: answer_hover,
     lsp.TEXT_DOCUMENT_DEFINITION: answer_definition,
@@ -97,5 +158,11 @@ ANSWERS: dict[str, Callable[[Session, Document, Any], object]] = {
     lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: answer_symbols,
     lsp.TEXT_DOCUMENT_FORMATTING: answer_formatting,
     lsp.TEXT_DOCUMENT_RANGE_FORMATTING: answer_range_formatting,
+    lsp.TEXT_DOCUMENT_INLAY_HINT: answer_hints,
+    lsp.TEXT_DOCUMENT_SIGNATURE_HELP: answer_signature,
+    lsp.TEXT_DOCUMENT_REFERENCES: answer_references,
+    lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: answer_highlight,
+    lsp.TEXT_DOCUMENT_PREPARE_RENAME: answer_prepare_rename,
+    lsp.TEXT_DOCUMENT_RENAME: answer_rename,
 }
 """By the name of the request, whose type the function's last parameter has."""

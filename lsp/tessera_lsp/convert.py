@@ -9,7 +9,9 @@ from lsprotocol import types as lsp
 from tessera_lsp.documents import Document, Encoding, Position, position_of, uri_of
 from tessera_lsp.features.actions import Action
 from tessera_lsp.features.completion import Suggestion
+from tessera_lsp.features.hints import Hint
 from tessera_lsp.features.hover import Hover
+from tessera_lsp.features.signature import CallSignature
 from tessera_lsp.features.symbols import Symbol
 from tesserac.base.resources import library_file
 from tesserac.base.source import SourceFile, Span
@@ -115,6 +117,13 @@ class Converter:
             edit=lsp.WorkspaceEdit(changes={self.document.uri: self.edits(action.fix.edits)}),
         )
 
+    def hint(self, hint: Hint) -> lsp.InlayHint:
+        """One that is whole can be taken into the text."""
+        source = self.document.source
+        place = lsp.Position(*position_of(source, hint.offset, self.encoding))
+        edits = None if hint.cut else [lsp.TextEdit(lsp.Range(place, place), hint.text)]
+        return lsp.InlayHint(place, hint.text, lsp.InlayHintKind.Type, text_edits=edits)
+
     def symbol(self, symbol: Symbol) -> lsp.DocumentSymbol:
         return lsp.DocumentSymbol(
             name=symbol.name,
@@ -144,6 +153,19 @@ def completion_item(suggestion: Suggestion, uri: str) -> lsp.CompletionItem:
         sort_text=f"{suggestion.rank}{suggestion.name}",
         data=uri if suggestion.kind in DESCRIBED and not suggestion.doc else None,
     )
+
+
+def signature_help(found: CallSignature) -> lsp.SignatureHelp:
+    """Parameters are marked in the label by where they stand: one name may be part of another."""
+    parameters, at = [], 0
+    for text in found.parameters:
+        start = found.label.index(text, at)
+        at = start + len(text)
+        parameters.append(lsp.ParameterInformation((start, at)))
+    doc = lsp.MarkupContent(lsp.MarkupKind.Markdown, found.doc) if found.doc else None
+    beyond = len(parameters)  # where none is meant, none is shown
+    active = beyond if found.active is None else found.active
+    return lsp.SignatureHelp([lsp.SignatureInformation(found.label, doc, parameters)], 0, active)
 
 
 def position(position: lsp.Position) -> Position:

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol, lsp_method
 
@@ -44,6 +45,12 @@ OPTIONS: dict[str, object] = {
     lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: None,
     lsp.TEXT_DOCUMENT_FORMATTING: None,
     lsp.TEXT_DOCUMENT_RANGE_FORMATTING: None,
+    lsp.TEXT_DOCUMENT_INLAY_HINT: lsp.InlayHintOptions(resolve_provider=False),
+    lsp.TEXT_DOCUMENT_SIGNATURE_HELP: lsp.SignatureHelpOptions(["(", ","], retrigger_characters=["="]),
+    lsp.TEXT_DOCUMENT_REFERENCES: None,
+    lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: None,
+    lsp.TEXT_DOCUMENT_PREPARE_RENAME: None,
+    lsp.TEXT_DOCUMENT_RENAME: lsp.RenameOptions(prepare_provider=True),
 }
 """The requests that `answers` answers, with what the editor is told about them."""
 
@@ -59,6 +66,8 @@ def guarded(nothing: R) -> Callable[[Callable[..., R]], Callable[..., R]]:
             try:
                 with deep_recursion():
                     return handler(*arguments)
+            except JsonRpcException:  # an answer: that it cannot be done, and why
+                raise
             except Exception:
                 log.exception("%s failed", handler.__name__)
                 return nothing
@@ -112,6 +121,18 @@ class TesseraServer(LanguageServer):
         diagnostics = workspace.diagnostics if workspace is not None else None
         return diagnostics is not None and bool(diagnostics.refresh_support)
 
+    @property
+    def can_hint_again(self) -> bool:
+        workspace = self.client_capabilities.workspace
+        hints = workspace.inlay_hint if workspace is not None else None
+        return hints is not None and bool(hints.refresh_support)
+
+    @property
+    def can_watch(self) -> bool:
+        workspace = self.client_capabilities.workspace
+        files = workspace.did_change_watched_files if workspace is not None else None
+        return files is not None and bool(files.dynamic_registration)
+
     # ----------------------------------------------------------------------------------------------------- files
 
     def open(self, uri: str, version: int, text: str) -> None:
@@ -130,6 +151,7 @@ class TesseraServer(LanguageServer):
         if document is not None:
             self.session.forget(document.source.path)
             self.collector.closed()
+            self.check_stale()
         if uri in self._told:
             self._told.discard(uri)
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
@@ -154,16 +176,17 @@ class TesseraServer(LanguageServer):
             analysis = self.session.check_visible(document.source)
             if not self.is_asked and (uri in self._told or not analysis.pending):
                 self.publish(document, analysis)
-            await self._check_rest(document, analysis)
+            analysis = await self._check_rest(document, analysis)
+            self._show_importers(document, analysis)
             if document.version == self._first.get(uri):
                 self.collector.opened()
             self.collector.work_ended()
         except Exception:
             log.exception("checking %s failed", uri)
 
-    async def _check_rest(self, document: Document, analysis: Analysis) -> None:
+    async def _check_rest(self, document: Document, analysis: Analysis) -> Analysis:
         if not analysis.pending:
-            return
+            return analysis
         if document.uri in self._told:
             await asyncio.sleep(SETTLE)
         while analysis.pending:
@@ -174,6 +197,26 @@ class TesseraServer(LanguageServer):
         elif self.can_ask_again:
             self.workspace_diagnostic_refresh(None)
         self._told.add(document.uri)
+        if self.can_hint_again:
+            self.workspace_inlay_hint_refresh(None)
+        return analysis
+
+    def _show_importers(self, document: Document, analysis: Analysis) -> None:
+        """Open files that import this one see it as it is typed; while it has mistakes, as it was before them."""
+        from tesserac.diag.diagnostic import Severity
+
+        if any(said.severity is Severity.ERROR for said in analysis.diagnostics):
+            return
+        self.session.show_importers(document.source)
+        self.check_stale()
+
+    def check_stale(self) -> None:
+        """Looks again at open files that import what has changed."""
+        stale = [uri for uri, document in self.documents.items() if self.session.is_stale(document.source.path)]
+        for uri in stale:
+            self.check_soon(uri)
+        if stale and self.is_asked and self.can_ask_again:
+            self.workspace_diagnostic_refresh(None)
 
     def publish(self, document: Document, analysis: Analysis) -> None:
         from tessera_lsp.answers import diagnostics
@@ -219,6 +262,13 @@ def _register_files(server: TesseraServer) -> None:
         import tessera_lsp.answers  # noqa: F401
 
         assert server.session.library
+        if server.can_watch:
+            from tesserac.project.layout import MANIFEST, SUFFIX
+
+            watchers = [lsp.FileSystemWatcher(f"**/{name}") for name in (f"*{SUFFIX}", MANIFEST)]
+            options = lsp.DidChangeWatchedFilesRegistrationOptions(watchers)
+            one = lsp.Registration("watched", lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
+            server.client_register_capability(lsp.RegistrationParams([one]))
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     @guarded(None)
@@ -234,10 +284,17 @@ def _register_files(server: TesseraServer) -> None:
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     @guarded(None)
-    def did_save(_: lsp.DidSaveTextDocumentParams) -> None:
-        """Other files may import the one that was saved."""
+    def did_save(params: lsp.DidSaveTextDocumentParams) -> None:
+        """Other files may import the one that was saved: with its mistakes, if it has some."""
+        server.session.show_saved(path_of(params.text_document.uri))
         for uri in server.documents:
             server.check_soon(uri)
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    @guarded(None)
+    def did_change_on_disk(_: lsp.DidChangeWatchedFilesParams) -> None:
+        """A file that is imported was written by another program, or by the editor on behalf of one."""
+        server.check_stale()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     @guarded(None)

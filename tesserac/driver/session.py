@@ -52,7 +52,7 @@ from tesserac.graph.devices import DevicesMissing, alone
 from tesserac.graph.expansion import TooManyOperators
 from tesserac.graph.passes.fix_sizes import SizesDemanded, SizesRefused, with_sizes
 from tesserac.ir.passes import run_passes
-from tesserac.modules.imports import Importer, fresh
+from tesserac.modules.imports import Importer
 from tesserac.modules.library import Library, library_sources, load_library
 from tesserac.numerics.exact import Array
 from tesserac.pipeline import Levels, lower, target_passes
@@ -158,7 +158,7 @@ class Session:
     def check(self, source: SourceFile) -> Checked:
         """Parses and checks a program; unchanged text is not looked at again."""
         known = self._checked.get(source.path)
-        if known is not None and known.source.text == source.text and fresh(known.reads):
+        if known is not None and known.source.text == source.text and self._importer.fresh(known.reads):
             return known
         self._checked[source.path] = self._checked_anew(source)
         return self._checked[source.path]
@@ -199,7 +199,7 @@ class Session:
 
     def _analyser(self, known: dict[str, Analyser], path: str) -> Analyser:
         analyser = known.get(path)
-        if analyser is None or not fresh(analyser.reads):
+        if analyser is None or not self._importer.fresh(analyser.reads):
             from tesserac.incremental.analyser import Analyser
 
             analyser = known[path] = Analyser(PROGRAM, self.library, self._importer.imports_of)
@@ -222,8 +222,27 @@ class Session:
             analysis = self.check_step(source)
         return analysis
 
+    def edited_text(self, path: str) -> SourceFile | None:
+        """A file as it is being edited; None where it is not."""
+        analyser = self._analysers.get(path)
+        return analyser.source if analyser is not None else None
+
+    def show_importers(self, source: SourceFile) -> None:
+        """From now on files that import this one see this text, whatever the disk has."""
+        self._importer.edited[source.path] = source
+
+    def show_saved(self, path: str) -> None:
+        """From now on files that import this one see what the disk has."""
+        self._importer.edited.pop(path, None)
+
+    def is_stale(self, path: str) -> bool:
+        """Whether a file that a file being edited imports has changed."""
+        analyser = self._analysers.get(path)
+        return analyser is not None and not self._importer.fresh(analyser.reads)
+
     def forget(self, path: str) -> None:
         """Lets go of a file that is no longer edited."""
+        self.show_saved(path)
         self._analysers.pop(path, None)
         self._supposed.pop(path, None)
         self._checked.pop(path, None)

@@ -95,6 +95,11 @@ class Analyser:
         """The other files that what is known depends on."""
         return tuple(self._reads.items())
 
+    @property
+    def source(self) -> SourceFile | None:
+        """The last text."""
+        return self._state.source if self._state is not None else None
+
     def update(self, source: SourceFile) -> Analysis:
         """What is known of this text after checking the items that are new in it."""
         if self._state is None or self._state.source.text != source.text:

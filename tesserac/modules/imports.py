@@ -6,6 +6,7 @@ the files that were read, with digests, so that whoever keeps a result knows whe
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
@@ -68,6 +69,8 @@ class Importer:
     suffix: str = ""
     """What names of modules end with, where they are beside those of another program."""
     places: Places = field(default_factory=Places)
+    edited: dict[str, SourceFile] = field(default_factory=dict)
+    """Files that are open in an editor: importers see these texts of them."""
     files: dict[tuple[str, str], ImportedFile] = field(default_factory=dict)
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
     _under_way: list[_Reading] = field(default_factory=list)
@@ -77,7 +80,7 @@ class Importer:
         """A file on its own, checked in any case. One without params is the same for those who import it."""
         key = (self._folder_of(path), path)
         known = self.files.get(key)
-        if known is not None and known.said is not None and not _has_params(known.module) and self._fresh(known.reads):
+        if known is not None and known.said is not None and not _has_params(known.module) and self.fresh(known.reads):
             return known
         found = self._check(path, path, alone=True)
         if not _has_params(found.module):
@@ -143,7 +146,7 @@ class Importer:
             return self._cycle(path)
         key = (self._folder, path)
         known = self.files.get(key)
-        if known is None or not self._fresh(known.reads) or _is_cycle(known.found):
+        if known is None or not self.fresh(known.reads) or _is_cycle(known.found):
             known = self.files[key] = self._check(path, shown)
         return known
 
@@ -155,11 +158,16 @@ class Importer:
     def _folder_of(self, path: str) -> str:
         return os.path.dirname(os.path.abspath(path)) if self.records is None else ""
 
-    def _digest(self, path: str) -> str:
-        return file_digest(path) if self.records is None else self.records.digest(path)
+    def fresh(self, reads: Reads) -> bool:
+        """Whether files are what they were when they were read."""
+        if self.records is not None:
+            return self.records.fresh(reads)
+        return all(self._digest(path) == digest for path, digest in reads)
 
-    def _fresh(self, reads: Reads) -> bool:
-        return fresh(reads) if self.records is None else self.records.fresh(reads)
+    def _digest(self, path: str) -> str:
+        if path in self.edited:
+            return hashlib.sha256(self.edited[path].text.encode("utf-8", "surrogatepass")).hexdigest()
+        return file_digest(path) if self.records is None else self.records.digest(path)
 
     def _cycle(self, path: str) -> ImportedFile:
         """A file that is being read: the imports that lead from it to itself, each with its place."""
@@ -177,7 +185,7 @@ class Importer:
 
     def _check(self, path: str, shown: str, *, alone: bool = False) -> ImportedFile:
         """`alone`: as a program, whose params have short names, and with all there is to say."""
-        source = read_source(path)
+        source = self.edited.get(path) or read_source(path)
         if isinstance(source, Diagnostic):
             return _problem(path, ImportProblem(f"there is no module `{shown}`: {source.title}"))
         name = self._name(path)
@@ -230,11 +238,6 @@ class Importer:
             numbered = (stem if n == 1 else f"{stem}_{n}" for n in range(1, len(taken) + 2))
             self._names[key] = next(name for name in numbered if name not in taken) + self.suffix
         return self._names[key]
-
-
-def fresh(reads: Reads) -> bool:
-    """Whether files are what they were when they were read."""
-    return all(file_digest(path) == digest for path, digest in reads)
 
 
 def _is_cycle(found: Imported, through: str = "") -> bool:

@@ -21,7 +21,7 @@ from tesserac import check
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
-from tesserac.check.names.refs import ALGEBRA, BUILTINS, OPERATIONS
+from tesserac.check.names.refs import ALGEBRA, BUILTINS, CONSTRUCTORS, OPERATIONS
 from tesserac.commands.select import Selected, select_all
 from tesserac.diag.formats import render_short
 from tesserac.diag.pages import page_codes
@@ -193,6 +193,6 @@ def test_an_error_seen_from_python_is_the_text_of_the_command_line() -> None:
 
 
 def test_every_name_of_the_language_itself_is_documented() -> None:
-    assert set(BUILTIN_DOCS) == {*BUILTINS, *(f"{ALGEBRA}{name}" for name in OPERATIONS)}
+    assert set(BUILTIN_DOCS) == {*BUILTINS, *(f"{ALGEBRA}{name}" for name in (*OPERATIONS, *CONSTRUCTORS))}
     for name, doc in BUILTIN_DOCS.items():
         assert name.removeprefix(ALGEBRA) in doc.usage and doc.text.endswith(".")

@@ -20,7 +20,10 @@ from tessera_lsp.features.completion import completion
 from tessera_lsp.features.definition import definition
 from tessera_lsp.features.diagnostics import LIMIT, shown
 from tessera_lsp.features.formatting import formatting
+from tessera_lsp.features.hints import hints
 from tessera_lsp.features.hover import hover
+from tessera_lsp.features.references import references
+from tessera_lsp.features.signature import signature
 from tessera_lsp.features.symbols import symbols
 from tessera_lsp.server import OPTIONS
 from tesserac.base.source import SourceFile
@@ -326,6 +329,9 @@ def ask_everything(session: Session, text: str, at: int) -> None:
     completion(session, source, at)
     actions(session, source, 0, at)
     symbols(session, source)
+    hints(session, source, 0, at)
+    signature(session, source, at)
+    references(session, source, at)
 
 
 FILES = sorted([*(ROOT / "examples").glob("*.tess"), *(ROOT / "tests/cases/seeds").glob("*.tess")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tessera_lsp.features.meanings import ItemMeaning, LocalMeaning, meaning_of
+from tessera_lsp.features.meanings import ItemMeaning, LocalMeaning, MemberMeaning, meaning_of
 from tessera_lsp.features.places import place_at, word_at
 from tesserac.base.source import SourceFile, Span
 from tesserac.driver.session import Session
@@ -16,4 +16,4 @@ def definition(session: Session, source: SourceFile, offset: int) -> Span | None
     if place is None or word is None:
         return None
     meaning = meaning_of(session, analysis, place, word)
-    return meaning.span if isinstance(meaning, LocalMeaning | ItemMeaning) else None
+    return meaning.span if isinstance(meaning, LocalMeaning | MemberMeaning | ItemMeaning) else None

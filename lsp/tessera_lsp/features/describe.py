@@ -8,6 +8,7 @@ from tessera_lsp.features.meanings import (
     DTypeMeaning,
     GlobalMeaning,
     ItemMeaning,
+    MemberMeaning,
     OperatorMeaning,
     checked_function,
 )
@@ -16,6 +17,7 @@ from tesserac.check.names.builtin_docs import BUILTIN_DOCS
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
 from tesserac.types.dtype import DType
+from tesserac.types.ty import ErrorType
 
 KINDS = {"f": "float", "i": "signed integer", "u": "unsigned integer", "b": "bool", "c": "complex"}
 
@@ -78,6 +80,17 @@ def header(item: ItemMeaning, node: ast.FunctionDef) -> str:
         last = node.parameters[-1].span if node.parameters else node.name_span
         end = item.source.text.find(")", item.now(last).end) + 1 - item.shift
     return f"def {_text(item, Span(node.span.file, node.name_span.start, end))}"
+
+
+def describe_member(member: MemberMeaning) -> str:
+    """With its type where it is used, or as it was declared."""
+    if isinstance(member.node, ast.FunctionDef):
+        return paragraphs(code(header(member.owner, member.node)), documentation(member.node.doc))
+    declared = _text(member.owner, member.node.span)
+    if member.type is None or isinstance(member.type, ErrorType):
+        return code(declared)
+    owner = member.owner.source.slice(member.owner.span)
+    return paragraphs(code(f"{member.node.name}: {member.type.show()}"), f"A field of `{owner}`: `{declared}`")
 
 
 def _struct(item: ItemMeaning, node: ast.StructDef) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tessera_lsp.features.describe import describe, one_line
+from tessera_lsp.features.describe import describe, describe_member, one_line
 from tessera_lsp.features.markdown import code, paragraphs
-from tessera_lsp.features.meanings import LocalMeaning, meaning_of
+from tessera_lsp.features.meanings import LocalMeaning, MemberMeaning, meaning_of
 from tessera_lsp.features.orders import orders
 from tessera_lsp.features.places import Place, place_at, word_at
 from tessera_lsp.features.scopes import dim_names
@@ -40,6 +40,8 @@ def hover(session: Session, source: SourceFile, offset: int) -> Hover | None:
         return _expression(session, source, place)
     if isinstance(meaning, LocalMeaning):
         return Hover(_local(source, place, meaning), place.view.now(word.span))
+    if isinstance(meaning, MemberMeaning):
+        return Hover(describe_member(meaning), place.view.now(word.span))
     return Hover(paragraphs(describe(meaning), _call(place)), place.view.now(word.span))
 
 

@@ -22,10 +22,18 @@ class Place:
         return self.path[-1]
 
     @property
+    def functions(self) -> list[ast.FunctionDef | ast.TestBlock]:
+        """The functions or the test around it, the innermost first."""
+        return [node for node in reversed(self.path) if isinstance(node, ast.FunctionDef | ast.TestBlock)]
+
+    @property
     def function(self) -> ast.FunctionDef | ast.TestBlock | None:
         """The innermost function or test around it."""
-        around = (node for node in reversed(self.path) if isinstance(node, ast.FunctionDef | ast.TestBlock))
-        return next(around, None)
+        return next(iter(self.functions), None)
+
+    @property
+    def struct(self) -> ast.StructDef | None:
+        return next((node for node in self.path if isinstance(node, ast.StructDef)), None)
 
 
 @dataclass(frozen=True)

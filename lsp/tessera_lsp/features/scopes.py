@@ -12,7 +12,7 @@ from typing import Literal
 from tesserac.base.dataclass import dataclass
 from tesserac.base.source import Span
 from tesserac.syntax import ast
-from tesserac.syntax.walk import descendants
+from tesserac.syntax.walk import children, descendants
 
 Kind = Literal["parameter", "local", "size"]
 Function = ast.FunctionDef | ast.TestBlock
@@ -39,9 +39,17 @@ def bindings(function: Function) -> list[Binding]:
     taken = {binding.name for binding in found}
     found += [size for size in sizes(function) if size.name not in taken]
     for statement in function.body:
-        for node in descendants(statement):
+        for node in _within_function(statement):
             found += _bound_by(node, function.span)
     return sorted(found, key=lambda binding: binding.span.start)
+
+
+def _within_function(node: ast.Node) -> Iterator[ast.Node]:
+    """The node and all below it; what functions in it bind is theirs."""
+    yield node
+    if not isinstance(node, ast.FunctionDef):
+        for child in children(node):
+            yield from _within_function(child)
 
 
 def _parameter(node: ast.Parameter, within: Span) -> Binding:
@@ -109,6 +117,19 @@ def binding_of(function: Function, name: str, offset: int) -> Binding | None:
     before = [b for b in named if b.since <= offset]
     innermost = sorted(before, key=lambda b: (b.within.end - b.within.start, -b.since))
     return next(iter(here or innermost or named), None)
+
+
+def first_binding(function: Function, binding: Binding) -> Binding:
+    """The first place that gives this name a value: a name that is assigned again is the same name."""
+    same = (b for b in bindings(function) if (b.name, b.within) == (binding.name, binding.within))
+    return next(same, binding)
+
+
+def struct_sizes(struct: ast.StructDef) -> dict[str, Binding]:
+    """The sizes that a struct is made for."""
+    return {
+        name.id: Binding(name.id, name.span, "size", struct.span.start, struct.span) for name in struct.parameters
+    }
 
 
 def visible(function: Function, offset: int) -> dict[str, Binding]:

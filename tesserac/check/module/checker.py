@@ -353,6 +353,11 @@ class ModuleChecker(Inheriting):
     def signature(self, owner: str, name: str) -> Signature:
         return self._modules[owner].own_signature(name)
 
+    def item(self, owner: str, name: str) -> ast.Item | None:
+        """The function, struct or constant of that name in a module that this one can see."""
+        names = self._modules[owner].names
+        return names.functions.get(name) or names.structs.get(name) or names.constants.get(name)
+
     def default(self, owner: str, node: ast.Expr) -> typed.Expr:
         checker = self._modules[owner]
         return checker.expression(Body(checker, checker.sink, "default"), node)

@@ -129,7 +129,25 @@ _OPERATIONS = {
     "to_dense": ("to_dense(A)", "The matrix of an operator."),
 }
 
+_CONSTRUCTORS = {
+    "eye": ("op.eye(N, dtype=)", "The identity. It has no numbers of its own, and takes those it meets."),
+    "diag": ("op.diag(entries)", "Each entry of a vector times its own number."),
+    "fft": ("op.fft(N, dtype=)", "The discrete Fourier transform; `fft` alone is that of any size."),
+    "ifft": ("op.ifft(N, dtype=)", "Its inverse, which divides by N; `ifft` alone is that of any size."),
+    "conv1d": ("op.conv1d(taps, N)", "Circular convolution; N is the number of taps unless said."),
+    "permutation": ("op.permutation(order, dtype=)", "`y[i] = x[order[i]]`; each index once."),
+    "triangular": ("op.triangular(M, lower=True)", "The lower triangle of a matrix, or the upper one."),
+    "banded": ("op.banded(bands, lower, upper)", "So many diagonals below and above, as in `solve_banded` of SciPy."),
+    "toeplitz": ("op.toeplitz(column, row)", "Constant along diagonals; without a row it is `conj(column)`."),
+    "circulant": ("op.circulant(column)", "Each column the one before, turned by one."),
+    "block": ("op.block([[A, B], [C, D]])", "Operators in rows and columns."),
+    "jacobian": ("op.jacobian(f, x)", "The derivative of a function of vectors at x, applied without its matrix."),
+    "coo": ("op.coo(rows, columns, values, Din, Dout)", "Entries at their places; those of one place add."),
+    "csr": ("op.csr(starts, columns, values, Din)", "Entries row by row; those of row i begin at starts[i]."),
+    "kronecker_sum": ("op.kronecker_sum(A, B)", "`A ⊗ I + I ⊗ B`."),
+}
+
 BUILTIN_DOCS: dict[str, BuiltinDoc] = {
     **{name: BuiltinDoc(*doc) for name, doc in _LANGUAGE.items()},
-    **{f"{ALGEBRA}{name}": BuiltinDoc(*doc) for name, doc in _OPERATIONS.items()},
+    **{f"{ALGEBRA}{name}": BuiltinDoc(*doc) for name, doc in (_OPERATIONS | _CONSTRUCTORS).items()},
 }
