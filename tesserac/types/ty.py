@@ -277,6 +277,11 @@ def setting_fields(type_: Type) -> tuple[bool, ...]:
     return tuple(isinstance(field, FloatType) for _, field in type_.fields) if isinstance(type_, StructType) else ()
 
 
+def holds_error(type_: Type) -> bool:
+    """Whether something has been said of a part of it."""
+    return isinstance(type_, ErrorType) or any(map(holds_error, parts(type_) or ()))
+
+
 def holds_operator(type_: Type) -> bool:
     return isinstance(type_, OperatorType) or any(map(holds_operator, parts(type_) or ()))
 

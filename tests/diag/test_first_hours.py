@@ -168,3 +168,23 @@ def test_a_list_that_is_read_at_places_of_the_run_is_a_tensor() -> None:
 def test_items_of_several_types_are_read_at_known_places() -> None:
     (diagnostic,) = offered("def f(pair: (Tensor[N, f32], Tensor[N, M, f32]), i: i64):\n    return pair[i]\n")
     assert not diagnostic.fixes
+
+
+def test_a_call_of_elsewhere_in_a_function_that_only_a_call_completes() -> None:
+    text = "def line(f: fn(Tensor[N, f64]) -> Tensor[f64], x: Tensor[N, f64]):\n    s = {}\n    return f(x) + s\n"
+    assert mended(text.format("dot(x, x)")) == text.format("x @ x")
+
+
+def test_recursion_over_sizes_is_told_what_ends_it() -> None:
+    text = """def cycle(u: Tensor[N, f64]) where N % 2 == 0:
+    if N <= 4:
+        return u
+    return u + cycle(u.reshape(N // 2, 2).mean(axis=1)).repeat(2, 0)
+"""
+    (diagnostic,) = offered(text)
+    assert diagnostic.code == "E0206" and any("levels: int" in note for note in diagnostic.notes)
+
+
+def test_what_is_made_of_a_mistake_is_no_second_one() -> None:
+    text = "def f(k: Key):\n    a, b = splitt(k)\n    return uniform(a, 4, 4) + uniform(b, 4, 4)\n"
+    assert [diagnostic.code for diagnostic in offered(text)] == ["E0201"]

@@ -32,7 +32,7 @@ from tesserac.diag.codes.precision import E0401, E0407
 from tesserac.diag.codes.shapes import E0307, E0308, E0311
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import FloatType, IntType, OperatorType, RunIntType, TensorType
+from tesserac.types.ty import FloatType, IntType, OperatorType, RunIntType, TensorType, holds_error
 from tesserac.types.unify import Conflict
 
 
@@ -92,6 +92,8 @@ def explain_misfit(
 ) -> None:
     """An argument of another kind, rank or dtype than the parameter's annotation."""
     argument, parameter = values[misfit.parameter], signature.parameters[misfit.parameter]
+    if holds_error(argument.type):
+        return
     spec = misfit.spec.inner if isinstance(misfit.spec, OptionalSpec) else misfit.spec
     if isinstance(spec, ListSpec | TensorSpec):
         body.judged.add(argument.span)

@@ -440,6 +440,9 @@ def _report_recursion(body: Body, signature: Signature, callee: Callee) -> None:
     if body.flow.dead == 0 and not body.needs_value:
         draft = body.sink.error(E0206, at=callee.at, name=callee.name)
         draft.remark("recursion is allowed on compile-time arguments that an `if` can end; otherwise use a loop")
+        if signature.symbols:
+            draft.remark("a size ends nothing, for a function is compiled once for all sizes: take how deep it goes, "
+                         "`levels: int`, ask `if levels == 0` and hand on `levels - 1`")  # fmt: skip
 
 
 def _in_caller_terms(signature: Signature, binding: CallBinding, sizes: dict[str, Dim]) -> tuple[Type, ...]:

@@ -22,6 +22,7 @@ from tesserac.types.ty import (
     IntType,
     OperatorType,
     RunIntType,
+    StructType,
     TensorType,
     Type,
     parts,
@@ -67,10 +68,17 @@ def _same_structure(left: OperatorType, right: OperatorType, same: SameSize) -> 
 
 def _agree_parts(left: Aggregate, right: Aggregate, same: SameSize, join: JoinOperators | None) -> Type | None:
     ours, theirs = parts(left) or (), parts(right) or ()
-    if len(ours) != len(theirs) or with_parts(left, theirs) != right:
+    if len(ours) != len(theirs) or with_parts(left, theirs) != _in_sizes_of(left, right, same):
         return None
     items = [agree(a, b, same, join) for a, b in zip(ours, theirs, strict=True)]
     return None if None in items else with_parts(left, (item for item in items if item is not None))
+
+
+def _in_sizes_of(left: Aggregate, right: Aggregate, same: SameSize) -> Aggregate:
+    """A struct by the sizes of another, where they are equal by other names."""
+    if not (isinstance(left, StructType) and isinstance(right, StructType)) or len(left.dims) != len(right.dims):
+        return right
+    return replace(right, dims=left.dims) if all(map(same, left.dims, right.dims)) else right
 
 
 def _number(low: Type, high: Type) -> Type | None:

@@ -25,14 +25,17 @@ def check_names(body: Body, signature: Signature) -> None:
     for name in [*bound, *signature.symbols, *_inner_names(node)]:
         body.scope.bind(Binding(name, ErrorType(), node.name_span, None))
     skipped, own = _annotation_names(node), _own_names(signature)
+    calls: dict[ast.Name, ast.Call] = {}
     for statement in node.body:
         for inner in descendants(statement):
+            if isinstance(inner, ast.Call) and isinstance(inner.function, ast.Name):
+                calls[inner.function] = inner
             if isinstance(inner, ast.Call) and isinstance(inner.function, ast.Attribute):
                 tell_of_other_module(body, inner.function, inner)
             if isinstance(inner, ast.Attribute) and tell_of_other_module(body, inner) is not None:
                 continue  # what is within it would be told at the same place, in fewer words
             if isinstance(inner, ast.Name) and inner not in skipped and not _is_known(body, inner.id):
-                unknown_name(body, inner, own=own)
+                unknown_name(body, inner, calls.get(inner), own=own)
 
 
 def _own_names(signature: Signature) -> frozenset[str]:
