@@ -6,6 +6,7 @@ Enters: an `Artifact`, or the bytes of one. Leaves: the other. Bytes that are no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tessera.container import Row, image_of, image_row, pack, unpack
@@ -32,6 +33,9 @@ class Artifact(NamedTuple):
     """The params of the module that the function reads; their leaves are its last arguments."""
     demands: tuple[str, ...] = ()
     """Symbols of the signature that must be numbers: there is no code yet, but some for each of their values."""
+
+    def with_sites(self, sites: Iterable[Site]) -> Artifact:
+        return self._replace(signature=self.signature._replace(sites=tuple(sites)))
 
     def to_bytes(self) -> bytes:
         images = [image_row(self.code), image_row(self.pool)]

@@ -7,7 +7,7 @@ steps, of which there are several kinds, carry their kind in front.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeAlias
@@ -44,7 +44,7 @@ from tessera.image import Image
 from tessera.keeping import side_by_side
 from tessera.loader import machine
 from tessera.returned import Returned, read_returned
-from tessera.signature import Signature
+from tessera.signature import Signature, Site
 from tessera.sizes import read_size
 
 _KIND = "gpu function 5"
@@ -71,6 +71,10 @@ class GpuArtifact(NamedTuple):
     @property
     def signature(self) -> Signature:
         return self.program.signature
+
+    def with_sites(self, sites: Iterable[Site]) -> GpuArtifact:
+        placed = self.signature._replace(sites=tuple(sites))
+        return self._replace(program=self.program._replace(signature=placed))
 
     def is_complete(self) -> bool:
         """Whether there is no code left to make."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from tessera.container import Row, pack, unpack
+from tessera.errors import Place
 from tessera.signature import TensorSpec, read_tensor
 
 if TYPE_CHECKING:
@@ -213,10 +214,20 @@ class Source(NamedTuple):
     debug: bool = False
 
 
+class Content(NamedTuple):
+    """What a function is compiled from. The `meaning` is equal where the code is, but for the `places` of the program
+    that messages may tell of; these come in an order that follows from the meaning."""
+
+    meaning: str
+    places: tuple[Place, ...]
+
+
 class Compiler(Protocol):
-    """Both methods raise TesseraError, with the rendered diagnostics, for mistakes in the source."""
+    """All methods raise TesseraError, with the rendered diagnostics, for mistakes in the source."""
 
     def interface(self, source: Source) -> ModuleInterface: ...
+
+    def content(self, source: Source, name: str, specialization: Specialization, target: str) -> Content: ...
 
     def compile_function(
         self, source: Source, name: str, specialization: Specialization, target: str

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from tessera.container import Row
+from tessera.errors import Place
 from tessera.sizes import Size, read_size
 
 STATUS_OK, STATUS_GUARD, STATUS_OUT_OF_MEMORY, STATUS_BAD_INDEX, STATUS_ASSERT, STATUS_TOO_LARGE = range(6)
@@ -70,6 +71,13 @@ class Site(NamedTuple):
     file: str
     line: int
     column: int
+
+    @property
+    def place(self) -> Place:
+        return Place(self.file, self.line, self.column)
+
+    def at(self, place: Place) -> Site:
+        return Site(self.operator, self.text, *place)
 
 
 class Signature(NamedTuple):

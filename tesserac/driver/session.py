@@ -28,6 +28,7 @@ from tesserac.diag.codes.runtime import E0949
 from tesserac.diag.codes.shapes import E0316
 from tesserac.diag.diagnostic import Diagnostic, Severity
 from tesserac.diag.sink import Sink
+from tesserac.driver.content import beside, content_of, places_in
 from tesserac.driver.programs import Programs
 from tesserac.driver.refusals import (
     NoSuchFunction,
@@ -69,6 +70,7 @@ from tesserac.types.ty import map_dims
 if TYPE_CHECKING:
     from tessera.artifact import Artifact
     from tessera.gpu_program import GpuProgram
+    from tessera.interface import Content
     from tesserac.driver.operator_trace import Observe
     from tesserac.incremental.analyser import Analyser, Analysis
     from tesserac.schedule.machine import Machine
@@ -143,8 +145,7 @@ class Session:
 
     def locate(self, span: Span) -> tuple[str, int, int]:
         """File, line and column of a place, for messages at run time; nothing where it is unknown."""
-        source = self.sources().get(span.file)
-        return (span.file, *source.position(span.start)) if source is not None and span.known else ("", 0, 0)
+        return places_in(self.sources())(span)
 
     def read(self, path: str | Path) -> SourceFile | Diagnostic:
         return read_source(path)
@@ -307,14 +308,29 @@ class Session:
         knows is not built. Raises ProgramError; where a size has to be said, SizesMissing."""
         reached = self.reached(source, function)
         check_requests(reached.values(), function.name, machine)
-        try:
+        with self._refusals(function):
             checks = {"asserts": not self.release, "debug": self.debug, "verify": self.verify}
             tuned = asking(self.schedules(function, reached.values()), machine, self.taken.append)
-            return lower(reached, function.symbol, machine, sizes, tuned=tuned, holds=holds, **checks)
+            try:
+                return lower(reached, function.symbol, machine, sizes, tuned=tuned, holds=holds, **checks)
+            except ImpossibleSchedule as problem:
+                raise ProgramError(impossible_schedule(problem, reached, machine)) from None
+
+    def content(self, source: SourceFile, function: typed.TypedFunction, sizes: Sizes) -> Content:
+        """What a function is compiled from. Raises ProgramError."""
+        reached = self.reached(source, function)
+        with self._refusals(function):
+            module = build_module(list(reached.values()), {function.symbol}, asserts=not self.release)
+            said = [*beside(function, reached.values()), repr(sorted(sizes.items()))]
+        return content_of(module, said, places_in(self.sources()))
+
+    @contextmanager
+    def _refusals(self, function: typed.TypedFunction) -> Iterator[None]:
+        """Inside, what cannot be compiled ends as a ProgramError at its place."""
+        try:
+            yield
         except Unsupported as problem:
             raise one_error(E0299, problem.span, feature=str(problem)) from None
-        except ImpossibleSchedule as problem:
-            raise ProgramError(impossible_schedule(problem, reached, machine)) from None
         except NotDifferentiable as problem:
             raise one_error(E0702, problem.span, what=problem.what, why=problem.why) from None
         except TooManyOperators as problem:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tessera.artifact import CPU_TARGET
 from tessera.errors import NO_SUCH_FUNCTION, Place, TesseraError, failure
-from tessera.interface import ModuleInterface, Source, Specialization, chosen_sizes
+from tessera.interface import Content, ModuleInterface, Source, Specialization, chosen_sizes
 from tessera.toolchain import materialize_limit
 from tessera.tracing import Wanted
 from tesserac.base.collecting import collection_paused
@@ -40,6 +40,12 @@ class EmbeddedCompiler:
     def interface(self, source: Source) -> ModuleInterface:
         with self._mistakes(source):
             return self._session(source).interface(SourceFile(source.path, source.text))
+
+    def content(self, source: Source, name: str, specialization: Specialization, target: str) -> Content:
+        with self._mistakes(source):
+            file, session = SourceFile(source.path, source.text), self._session(source)
+            function = session.function(file, name, specialization)
+            return session.content(file, function, chosen_sizes(specialization))
 
     def compile_function(
         self, source: Source, name: str, specialization: Specialization, target: str

@@ -16,8 +16,10 @@ from tessera import TesseraError
 from tessera.artifact import Artifact, read_artifact
 from tessera.bundle import Bundle, BundleReader
 from tessera.cache import DiskCache
+from tessera.errors import Place
 from tessera.interface import (
     ArrayKind,
+    Content,
     FunctionInterface,
     ModuleInterface,
     Parameter,
@@ -26,6 +28,7 @@ from tessera.interface import (
     read_interface,
 )
 from tessera.module import Module, TesseraWarning
+from tessera.signature import Site
 from tessera.store import Store, file_digest
 from tesserac.target.llvm_types import F32, const_float
 from tests.support.native_support import BLOCK, Kernel, add_artifact, build
@@ -78,6 +81,11 @@ class FakeCompiler:
         if "error" in source.text:
             raise TesseraError("E0301", "error[E0301]: sizes differ")
         return self._interface
+
+    def content(self, source: Source, name: str, specialization: Specialization, target: str) -> Content:
+        """Lines that begin with `#` say nothing."""
+        lines = [line for line in source.text.split("\n") if not line.startswith("#")]
+        return Content(repr((name, lines, self._interface.reads)), (Place("m.tess", 1 + source.text.count("\n"), 1),))
 
     def compile_function(self, source: Source, name: str, specialization: Specialization, target: str) -> Artifact:
         self.asked.append((name, specialization))
@@ -219,6 +227,28 @@ def test_other_text_or_another_toolchain_is_another_entry(tmp_path: Path, text: 
     assert compiler.asked == [("interface", ())]
 
 
+def test_a_line_that_says_nothing_leaves_the_code_of_functions(tmp_path: Path) -> None:
+    x = np.arange(4, dtype=f4)
+    module(FakeCompiler(), tmp_path).add(x, x)
+    for said, text in (("", "# new\nsource"), ("add", "source, and more")):
+        compiler = FakeCompiler()
+        np.testing.assert_array_equal(module(compiler, tmp_path, text).add(x, x), 2 * x)
+        assert "".join(name for name, _ in compiler.asked if name != "interface") == said
+
+
+def test_code_that_tells_of_a_place_that_its_content_lacks_is_kept_for_its_text_alone(tmp_path: Path) -> None:
+    made, said = FakeCompiler(), Site("assert", "x > 0", "m.tess", 7, 1)
+
+    def compile_function(*_: object) -> Artifact:
+        return add_artifact().with_sites([said])
+
+    made.compile_function = compile_function  # type: ignore[method-assign]
+    x, compiler = np.arange(4, dtype=f4), FakeCompiler()
+    module(made, tmp_path).add(x, x)
+    module(compiler, tmp_path, "# new\nsource").add(x, x)
+    assert [name for name, _ in compiler.asked] == ["interface", "add"]
+
+
 def test_a_changed_import_is_seen(tmp_path: Path) -> None:
     imported = tmp_path / "lib.tess"
     imported.write_text("one")
@@ -242,7 +272,7 @@ def test_a_damaged_entry_is_made_again(tmp_path: Path, damage: bytes | None) -> 
     x = np.arange(4, dtype=f4)
     module(FakeCompiler(), tmp_path).add(x, x)
     entries = [path for path in tmp_path.glob("*/*")]
-    assert len(entries) == 2
+    assert len(entries) == 3
     for entry in entries:
         content = entry.read_bytes()
         entry.write_bytes(content[:-1] + bytes([content[-1] ^ 1]) if damage is None else damage)
