@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
 from functools import cache
-from threading import Event, Lock, Thread, main_thread
+from threading import Event, Lock, Thread, local, main_thread
 from typing import Any, cast
 
 from llvmlite.binding import ModuleRef, create_context, create_pass_builder, create_pipeline_tuning_options, ffi
@@ -95,7 +95,7 @@ class Workers:
 
 def emit_apart(text: str, machine: Machine, effort: Effort = Effort.AS_WRITTEN) -> bytes:
     """As `emit_object`, sharing nothing with what other threads do."""
-    target, module, optimised = new_target_machine(machine), _parsed(text), effort is Effort.OPTIMISED
+    target, module, optimised = _own_target_machine(machine), _parsed(text), effort is Effort.OPTIMISED
     if optimised and machine.level:
         _optimise(module, target)
     with passes(scheduled=effort is not Effort.AS_WRITTEN, reduced=optimised), ffi.OutputString() as problem:
@@ -106,6 +106,22 @@ def emit_apart(text: str, machine: Machine, effort: Effort = Effort.AS_WRITTEN) 
         return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
     finally:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+
+class _Own(local):
+    """Of each thread: what LLVM works out of a processor's description takes it longer than small modules do."""
+
+    def __init__(self) -> None:
+        self.machines: dict[Machine, Any] = {}
+
+
+_OWN = _Own()
+
+
+def _own_target_machine(machine: Machine) -> Any:
+    if machine not in _OWN.machines:
+        _OWN.machines[machine] = new_target_machine(machine)
+    return _OWN.machines[machine]
 
 
 def _parsed(text: str) -> ModuleRef:
