@@ -11,6 +11,7 @@ import hashlib
 import marshal
 import os
 import sys
+import zlib
 from collections.abc import Mapping, Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, spec_from_file_location
@@ -35,7 +36,7 @@ class Place(NamedTuple):
     is_package: bool
     start: int
     end: int
-    checksum: bytes
+    checksum: int
 
 
 class Modules:
@@ -114,7 +115,7 @@ def read_modules(path: str, key: str) -> Modules:
 
 def write_modules(path: str, key: str, codes: Mapping[str, tuple[str, bool, bytes]]) -> None:
     """Keeps where the text of each module lies, whether it is a package, and its code."""
-    places: dict[str, tuple[str, bool, int, int, bytes]] = {}
+    places: dict[str, tuple[str, bool, int, int, int]] = {}
     start = 0
     for name, (origin, is_package, code) in codes.items():
         places[name] = (origin, is_package, start, start + len(code), _checksum(code))
@@ -149,8 +150,9 @@ def _made(spec: ModuleSpec) -> tuple[str, bool, bytes]:
     return spec.origin, spec.submodule_search_locations is not None, marshal.dumps(spec.loader.get_code(spec.name))
 
 
-def _checksum(code: bytes | memoryview) -> bytes:
-    return hashlib.sha256(code).digest()
+def _checksum(code: bytes | memoryview) -> int:
+    """Tells damage alone, in an eighth of the time that a digest takes: nobody else can write the file."""
+    return zlib.crc32(code)
 
 
 # Note [One file of bytecode]

@@ -15,7 +15,6 @@ from functools import cache
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.codes.syntax import E0109, E0110, E0111, E0112, E0115, E0117
 from tesserac.diag.sink import Draft, Sink
-from tesserac.porting.layers import ported_layer
 from tesserac.syntax import ast
 from tesserac.syntax.describe import describe_expression, describe_statement
 from tesserac.syntax.lexer import Token
@@ -307,6 +306,8 @@ class Builder:
 
     def declare_field(self, draft: Draft, statement: ast.Stmt) -> None:
         """`fc = nn.Linear(D, H)` is `fc: Linear[D, H]`; strides and the like are arguments of its call."""
+        from tesserac.porting.layers import ported_layer
+
         match statement:
             case ast.Assignment(targets=(ast.Name() as name,), value=value):
                 made = ported_layer(self.source.text[value.span.start : value.span.end])

@@ -13,7 +13,6 @@ from tesserac.base.spelling import closest, is_evident
 from tesserac.diag.codes.syntax import E0101, E0105, E0107, E0113, E0116
 from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Sink
-from tesserac.porting.files import ported_file
 from tesserac.syntax.describe import describe_kind, describe_token
 from tesserac.syntax.lalr import SyntaxFailure
 from tesserac.syntax.lexer import Token, vocabulary
@@ -74,6 +73,8 @@ def _reserved(site: _Site) -> bool:
         draft.remark("the word is reserved").replace("give it another name", site.span, f"{word}_")
     else:
         draft = site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
+        from tesserac.porting.files import ported_file
+
         made = ported_file(site.source.text, site.token.start) if word == "class" else None
         if made is not None:
             edits = [Edit(site.source.span(one.start, one.end), one.text) for one in made.changes]

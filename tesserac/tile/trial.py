@@ -19,7 +19,6 @@ from tesserac.tile.build import build_kernel
 from tesserac.tile.cpu import tiles as cpu
 from tesserac.tile.cpu.lower import lower_kernel as lower_cpu
 from tesserac.tile.cpu.target import cpu_target
-from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.no_tiles import NoTiles
 
 
@@ -55,7 +54,7 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
         try:
             built, program = build_kernel(launch, "program")
             _lower(built, machine)
-        except (NoTiles, cpu.LoweringError, LoweringError) as reason:
+        except (NoTiles, cpu.LoweringError) as reason:
             return Placement(str(reason))
         assert isinstance(program, Program)
         return Placement("", tuple(program.limits.items()), estimate(host, machine), loses_much(launch, machine))
@@ -65,9 +64,13 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
 
 def _lower(kernel: Op, machine: Machine) -> None:
     if machine.vectors is None:
+        from tesserac.tile.gpu.errors import LoweringError
         from tesserac.tile.gpu.lower import lower_kernel as lower_gpu  # twenty modules, of no use to a processor
 
-        lower_gpu(kernel, machine)
+        try:
+            lower_gpu(kernel, machine)
+        except LoweringError as reason:
+            raise NoTiles(str(reason)) from None
     else:
         lower_cpu(kernel, cpu_target(machine))
 

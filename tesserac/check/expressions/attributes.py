@@ -39,7 +39,6 @@ from tesserac.diag.codes.projects import E0946
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.complex import Conj, Imag, Real
-from tesserac.porting.backward import ported_backward
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import (
@@ -252,6 +251,8 @@ def _suggest_gradient(body: Body, draft: Draft, call: ast.Call) -> None:
     """`loss.backward()`: the loss is a function of what its derivative is taken by."""
     title = "nothing is recorded while a function runs: `grad(f)` is its derivative, where it is asked for"
     file = call.span.file
+    from tesserac.porting.backward import ported_backward
+
     changes = ported_backward(body.rules.text(Span(file, 0, sys.maxsize)), call.span.start)
     if changes is None:
         draft.remark(title)

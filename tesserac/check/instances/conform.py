@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from types import UnionType
 
 from tesserac.base.source import NO_SPAN, Span
-from tesserac.check.instances.meant_fixes import suggest_meant
 from tesserac.check.instances.rank_fixes import suggest_rank
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, storage_text, type_text
@@ -326,6 +325,8 @@ def _draft_dims(
         draft.note(value.span, f"this is {shown}")
         return draft.replace(f"declare the result with {dim_text(other)}", place, str(other))
     draft = body.sink.error(E0308, at=value.span, label=f"this is {shown}", expected=wanted, found=shown)
+    from tesserac.check.instances.meant_fixes import suggest_meant
+
     suggest_meant(body, draft, value, expected, found)
     declared = _is_result(body, place) and body.rules.text(place) == str(differing[0][0] if differing else "")
     if len(expected) == len(found) and len(differing) == 1 and declared:

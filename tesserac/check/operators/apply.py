@@ -18,8 +18,6 @@ from tesserac.check.model.message_text import dim_text, noun, type_text
 from tesserac.check.model.operator_use import Use
 from tesserac.check.names.foreign_operators import ITS_MATRIX, for_operators
 from tesserac.check.operators.complex_operands import with_complex
-from tesserac.check.operators.meant_axes import suggest_unit_axis
-from tesserac.check.operators.mismatch import explain
 from tesserac.check.operators.precision import check_precision
 from tesserac.check.operators.scaled import apply_to_scaled, meets_scale
 from tesserac.check.operators.unusual import check_weights
@@ -78,16 +76,14 @@ def _apply_to_tensors(
     try:
         elements = match_elements(patterns, types, op.mixes_fp8)
     except Mismatch as mismatch:
-        explain(body, use, mismatch)
-        return body.error(span)
+        return _explained(body, use, mismatch, span)
     met = _meet_elements(body, use, patterns, elements)
     if met is None:
         return body.error(span)
     try:
         result = op.infer([_tensor_type(operand) for operand in met], body.facts.same)
     except Mismatch as mismatch:
-        explain(body, Use(op, met, at, span), mismatch)
-        return body.error(span)
+        return _explained(body, Use(op, met, at, span), mismatch, span)
     check_precision(body, Use(op, met, at, span))
     check_weights(body, Use(op, met, at, span))
     if not _meets_needs(body, op, met, at) or not _has_sizes(body, result, met, at):
@@ -99,6 +95,13 @@ def _apply_to_tensors(
     return typed.Apply(result, span, op, met)
 
 
+def _explained(body: Body, use: Use, mismatch: Mismatch, span: Span) -> typed.Expr:
+    from tesserac.check.operators.mismatch import explain  # six modules, for who has made a mistake
+
+    explain(body, use, mismatch)
+    return body.error(span)
+
+
 def _meets_needs(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span) -> bool:
     """What the operator demands of sizes is so, or is checked on entry; False where it can never be."""
     for need in op.needs(tuple(map(_tensor_type, operands))):
@@ -107,6 +110,8 @@ def _meets_needs(body: Body, op: Operator, operands: Sequence[typed.Expr], at: S
         if holds is False:
             draft = body.sink.error(E0311, at=at, problem=need.problem)
             show_declared(body, draft, *operands)
+            from tesserac.check.operators.meant_axes import suggest_unit_axis
+
             suggest_unit_axis(body, draft, op, operands, at)
             return False
         if holds is None:

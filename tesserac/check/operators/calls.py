@@ -13,7 +13,6 @@ from tesserac.check.model import typed
 from tesserac.check.model.library_annotations import ORDERED
 from tesserac.check.model.message_text import dims_text, type_text
 from tesserac.check.operators.apply import apply_operator, fits_dtype, meet_storage
-from tesserac.check.operators.einsum import call_einsum
 from tesserac.check.operators.fills import fill, is_fill
 from tesserac.check.operators.join_errors import check_join, is_unlisted, refuse_unlisted, suggest_rows
 from tesserac.check.operators.keys import KEY, fold_key
@@ -74,6 +73,8 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     if operator is Repeat:
         return _call_repeat(body, args, callee)
     if operator is Einsum:
+        from tesserac.check.operators.einsum import call_einsum
+
         return call_einsum(body, args, callee)
     if operator is Reshape and refuse_dtype(body, args, callee):
         return body.error(callee.span)

@@ -14,7 +14,6 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
 from tesserac.check.model.operator_use import Use
 from tesserac.check.operators.lining_up import suggest_expansion
-from tesserac.check.operators.mismatch import suggest_divisors, suggest_renaming
 from tesserac.check.provenance.sides import Side, show_origin, show_steps
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
@@ -44,6 +43,8 @@ def check_join(
         draft = _explain(body, op, first, second, axis, callee)
         beside = enumerate(zip(first.dims, second.dims, strict=True))
         joined = op.axis % len(first.dims) if isinstance(op, Concat) else None
+        from tesserac.check.operators.mismatch import suggest_divisors
+
         suggest_divisors(body, draft, [pair for place, pair in beside if place != joined])
         if joined is not None:
             suggest_expansion(body, draft, first.operand, second.operand, joined)
@@ -118,6 +119,8 @@ def _suggest_axis(
         if not all(body.facts.same(dims[0], dim) for dim in dims)
     ]
     if len(differing) != 1:
+        from tesserac.check.operators.mismatch import suggest_renaming
+
         suggest_renaming(body, draft, *sides)
         return
     (place,) = differing

@@ -13,7 +13,6 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.guards.guarding import require_guard
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
-from tesserac.check.operators.mismatch import suggest_divisors
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import trace
 from tesserac.check.state.arguments import Arg, Callee
@@ -170,6 +169,8 @@ def _explain_count(body: Body, operand: typed.Expr, change: _Change, callee: Cal
     else:
         show_declared(body, draft, operand)
     _suggest_factors(draft, left, len(change.result))
+    from tesserac.check.operators.mismatch import suggest_divisors
+
     suggest_divisors(body, draft, [(left, right)])
     _suggest_dim(body, draft, operand, change, callee)
 
@@ -309,5 +310,7 @@ def check_expand(body: Body, operand: typed.Expr, shape: tuple[Dim, ...], callee
         draft = body.sink.error(E0308, at=operand.span, label=f"this is {found}", expected=expected, found=found)
         draft.because(f"from the right each dim must be 1 or that of {dims_text(shape)}", callee.at)
         if offset >= 0:
+            from tesserac.check.operators.mismatch import suggest_divisors
+
             suggest_divisors(body, draft, ((d, w) for d, w in zip(dims, shape[offset:], strict=True) if d != ONE))
     return fits

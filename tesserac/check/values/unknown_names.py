@@ -39,7 +39,6 @@ from tesserac.check.values.rewriting import is_statement, names_a_value, stands_
 from tesserac.diag.codes.names import E0201, E0207
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
-from tesserac.porting.training import ported_training
 from tesserac.syntax import ast
 from tesserac.syntax.parse import parse_input
 from tesserac.types.dtype import spellings
@@ -115,6 +114,8 @@ def _mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> 
         write_instead(body, draft, written, call.span)
         return Told(_read(body, written, call))
     file, start = call.span.file, call.span.start
+    from tesserac.porting.training import ported_training
+
     whole_text = body.rules.text(Span(file, 0, sys.maxsize))
     changes = ported_training(whole_text, start) if path[-2:-1] == ("optim",) else None
     if changes is None:

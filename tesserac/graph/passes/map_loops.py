@@ -38,14 +38,11 @@ After:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from tesserac.graph.autodiff.custom import Functions
 from tesserac.graph.autodiff.linear import replace_results
 from tesserac.graph.dialect import program_of, runs
-from tesserac.graph.loops.independent import plan_of
-from tesserac.graph.loops.mapped import map_loop
-from tesserac.graph.loops.narrow import narrow_branches, narrow_carried
-from tesserac.graph.loops.places import Bounds
 from tesserac.graph.passes.inline import inlined
 from tesserac.graph.substitute import copy_op, counters
 from tesserac.ir.builder import Builder
@@ -54,6 +51,9 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import block_loop
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.rewrite import is_pure
+
+if TYPE_CHECKING:
+    from tesserac.graph.loops.places import Bounds
 
 LOOP = "form.loop"
 LARGEST = 400
@@ -77,7 +77,7 @@ def _map_function(module: Module, function: Op) -> None:
     sizes = frozenset(name for arg in function.body.args for dim in tensor_type(arg).dims for name in dim.symbols())
     names = Functions(module, counters(function))
     for loop in list(_outermost(function)):
-        _map_nest(loop, Bounds({}, sizes), names)
+        _map_nest(loop, sizes, names)
     for op in function.walk():
         op.attrs |= {SEEN: True} if op.name == LOOP else {}
 
@@ -92,14 +92,16 @@ def _outermost(op: Op) -> Iterator[Op]:
                 yield from _outermost(inner)
 
 
-def _map_nest(loop: Op, around: Bounds, functions: Functions) -> None:
+def _map_nest(loop: Op, sizes: frozenset[str], functions: Functions) -> None:
     """Maps what can be, on a copy: which loops stay is known in the end, and then what is not worth it inside them."""
+    from tesserac.graph.loops.places import Bounds  # with nine modules, for functions with loops
+
     if SEEN in loop.attrs or loop.span.file.startswith("stdlib/"):
         return
     inside = list(loop.walk())
     if len(inside) > LARGEST or any(block_loop(op) for op in inside):
         return
-    left: set[int] = set()
+    left, around = set[int](), Bounds({}, sizes)
     while True:
         nest = _Nest(loop, functions, left)
         if nest.convert(nest.copy, around):
@@ -128,6 +130,10 @@ class _Nest:
 
     def convert(self, loop: Op, around: Bounds) -> bool:
         """Maps a loop and those inside it. Says whether it was only worth it if the one around it is mapped too."""
+        from tesserac.graph.loops.independent import plan_of
+        from tesserac.graph.loops.mapped import map_loop
+        from tesserac.graph.loops.narrow import narrow_branches, narrow_carried
+
         number, inside = self._numbers[loop], around.inside(loop)
         short = [self._numbers[inner] for inner in list(_outermost(loop)) if self.convert(inner, inside)]
         narrow_branches(loop.body, inside)  # alone no reason to change a loop: what stays one has them in place
