@@ -107,7 +107,7 @@ from tesserac.tile.gpu import verifiers as rules
 GPU = Level("gpu", frozenset({"schedule", "tile", "gpu", "scalar", "index", "form"}))
 """`tile` is here for the host's `tile.launch` only."""
 
-WITHOUT_EFFECT = "program axis full iota fold less team reduce view add_columns column"
+WITHOUT_EFFECT = "program axis full iota fold less team reduce add_columns column"
 WITH_EFFECT = """alloc scratch scatter scan publish collect fill_ones zero_behind no_product expect await arrive
     arrive_copied see_copies barrier warp_barrier take_turn pass_turn give_registers"""
 """Operations without a rule of their own."""
@@ -124,6 +124,7 @@ PURE: dict[str, Callable[[Op], None]] = {
     "gpu.round": rules.verify_round,
     "gpu.turned": rules.verify_stage,
     "gpu.unless": rules.verify_unless,
+    "gpu.view": rules.verify_view,
 }
 """Operations without effects, and what each must be like."""
 

@@ -270,9 +270,10 @@ class Room:
         return self._views[walked]
 
     def _allocated(self, block: Block) -> Value:
-        """Scratch that is there already is taken again: all of it has been read by now."""
+        """Scratch of such numbers that is there already is taken again: all of it has been read by now."""
         ty = MemRefType((Dim.const(self.size),), self.mem.dtype, self.mem.policy, space="local")
-        there = next((op for op in block.ops if op.name == "tile.alloc"), None)
+        rooms = (op for op in block.ops if op.name == "tile.alloc")
+        there = next((op for op in rooms if memref_type(op.result).dtype == ty.dtype), None)
         if there is None:
             start = Builder.before(block.ops[0]) if block.ops else Builder(block)
             return start.value("tile.alloc", (), ty, hint="room")

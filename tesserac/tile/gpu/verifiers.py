@@ -31,6 +31,7 @@ from tesserac.tile.gpu.values import (
     scalar_of,
     stages,
 )
+from tesserac.types.dims import ONE, product
 from tesserac.types.policy import compute_dtype
 
 
@@ -61,6 +62,22 @@ def verify_store(op: Op) -> None:
     ty, mem = fragment(op.operands[0]), memory(op.operands[1])
     verify_access(op, op.operands[1], op.operands[2:], ty.shape)
     require((ty.dtype, ty.policy) == (mem.dtype, mem.policy), "changes the element type or policy", op)
+
+
+def verify_view(op: Op) -> None:
+    (source,) = op.operands
+    if isinstance(op.result.type, StagesType):
+        stages(source)
+        return
+    seen, mem = memory(op.result), memory(source)
+    require((seen.space, seen.dtype) == (mem.space, mem.dtype), "sees memory as it is", op)
+    require(seen.dims[0] == mem.dims[0] or seen.strides[0] != ONE or _holds(mem, seen), "is larger than its memory", op)
+
+
+def _holds(mem: MemRefType, seen: MemRefType) -> bool:
+    """Offsets along a first dim of stride 1 are places in all of the memory."""
+    there, taken = product(mem.dims).constant, seen.dims[0].constant
+    return there is None or taken is None or taken <= there
 
 
 def verify_gather(op: Op) -> None:
