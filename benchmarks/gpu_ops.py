@@ -61,6 +61,7 @@ SIZES: dict[str, list[dict[str, int]]] = {
     "neighbours": [{"N": n, "D": d} for n, d in ((2, 2), (3, 40), (300, 517))],
     "eliminated": [{"N": n} for n in (1, 2, 77)],
     "chosen": [{"N": n, "D": d} for n, d in ((1, 1), (33, 600), (700, 40))],
+    "column_sums": [{"N": n, "D": d} for n, d in ((0, 3), (1, 40), (64, 33), (65, 500), (129, 7), (5000, 20))],
     "shortest": [{"N": n} for n in (1, 45, 130)],
 }
 

@@ -19,9 +19,26 @@ from tesserac.schedule.column_chains import schedule_column_chains
 from tesserac.schedule.contract import schedule_pack
 from tesserac.schedule.cost import element_bytes, form_work, power_of_two_below, scratch_pays
 from tesserac.schedule.cuts import cut_places
-from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_place, launch_space, memory
+from tesserac.schedule.dialect import (
+    Predicate,
+    folded_most,
+    launch_kind,
+    launch_loops,
+    launch_place,
+    launch_space,
+    memory,
+)
 from tesserac.schedule.line_chains import schedule_chains
-from tesserac.schedule.long_rows import cut_columns, cut_known_rows, cut_rows, has_few_rows, idles, may_be_cut, may_idle
+from tesserac.schedule.long_rows import (
+    cut_columns,
+    cut_known_rows,
+    cut_rows,
+    has_few_rows,
+    idles,
+    may_be_cut,
+    may_idle,
+    vary_columns,
+)
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.one_pass import read_once
 from tesserac.schedule.part_chains import schedule_part_chains
@@ -238,8 +255,8 @@ def _is_cheap(launch: Op) -> bool:
 
 
 def _fitting(launch: Op, loop: int, block: int) -> int:
-    """The block, not larger than the next power of two above a size known now."""
-    size = launch_loops(launch)[loop].size.constant
+    """The block, not larger than the next power of two above what is known of a size."""
+    size = folded_most(launch, launch_loops(launch)[loop])
     if size is None or size >= block:
         return block
     return 1 << max(0, size - 1).bit_length()
@@ -273,6 +290,7 @@ def _schedule_rows(launch: Op, machine: Machine) -> None:
             _walk_rows(plain, machine, machine.columns)
             cut_rows(plain, launch)
     elif machine.warps and may_be_cut(launch) and may_idle(launch):
+        vary_columns(launch, plain, lambda variant: _walk_rows(variant, machine, machine.columns))
         _walk_rows(plain, machine, machine.columns)
         cut_columns(launch, plain, machine)
     elif machine.warps and _is_extreme_of_rows(launch):

@@ -119,6 +119,7 @@ BRANCHES = ("schedule.cond", "schedule.select")  # take one of their regions: a 
 LENGTH, LENGTHS = "tensor.length", "lengths"  # the symbol of a launch over several tensors, and where its values are
 FOLLOWS, TOGETHER, MOVES, PACKS = "follows", "together", "moves", "packs"  # programs in turn: `row_chains.py`
 ROWS, STEPS = "rows", "steps"  # of a loop: `row_loops.py`, `column_loops.py`; of a launch that was one: `stepped.py`
+FOLDS_MOST = "folds_most"  # of a launch: how many elements a row has at most, which the host has asked
 SMALL_LAUNCH = 128  # the most points of a space that a loop which is compiled as one walks for one of its launches
 
 
@@ -227,6 +228,13 @@ def launch_keep(op: Op) -> tuple[int, ...]:
 
 def launch_units(op: Op) -> Units:
     return attr(op, "units", Units)
+
+
+def folded_most(launch: Op, loop: Loop) -> int | None:
+    """How many elements a loop walks at most, where it is known or the host has asked."""
+    asked = launch.attrs.get(FOLDS_MOST) if loop.kind == "fold" else None
+    assert asked is None or isinstance(asked, int)
+    return asked if loop.size.constant is None else loop.size.constant
 
 
 def launch_portion(op: Op) -> int | None:

@@ -9,10 +9,11 @@ A part is a power of two of blocks, hence an aligned subtree of the row's tree: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from tesserac.ir.core import Op, clone_op
-from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, launch_space
+from tesserac.schedule.dialect import FOLDS_MOST, Predicate, launch_kind, launch_loops, launch_space
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.select import select
@@ -30,6 +31,10 @@ LONG_BLOCKS = 4
 FEW = 8
 """Rows that leave most multiprocessors of a GPU idle."""
 
+SHORT_COLUMNS = (64, 128)
+"""Elements of rows side by side up to which a GPU has variants: threads of one for a whole block go over places that
+are not there. Of decoding with 8192 and 32768 keys, whose rows have 32 and 128, by ncu an instruction began in 46 and
+43 % of the cycles, and memory was busy for 10."""
 FEW_COLUMNS = 2
 """Programs of a multiprocessor up to which one that walks columns leaves it waiting for memory."""
 
@@ -117,6 +122,23 @@ def cut_columns(launch: Op, clone: Op, machine: Machine) -> None:
     clone.attrs["portion"] = _cut(clone)
     because(clone, f"few and long rows: {fold.block} elements of each per program")
     select([(many, [whole]), (long, [clone])], [launch], launch)
+
+
+def vary_columns(launch: Op, plain: Op, walk: Callable[[Op], None]) -> None:
+    """`launch` stays for longer rows side by side; variants for those that a run finds to be short are made of `plain`,
+    which nothing has decided yet."""
+    size = launch_loops(launch)[-1].size
+    if size.constant is not None:
+        return
+    short = [clone_op(plain, {}) for _ in SHORT_COLUMNS]
+    for variant, most in zip(short, SHORT_COLUMNS, strict=True):
+        variant.attrs[FOLDS_MOST] = most
+        because(variant, f"rows of at most {most}")
+    longer = [Predicate("at_least", size, Dim.const(most + 1)) for most in reversed(SHORT_COLUMNS)]
+    choices = [(predicate, [op]) for predicate, op in zip(longer, (launch, *reversed(short)), strict=False)]
+    select(choices, [short[0]], launch)
+    for variant in short:
+        walk(variant)
 
 
 def cut_known_rows(launch: Op) -> None:

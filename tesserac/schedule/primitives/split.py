@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from tesserac.ir.core import Op
 from tesserac.numerics.order import Blocks, Chain
-from tesserac.schedule.dialect import Loop, launch_loops
+from tesserac.schedule.dialect import Loop, folded_most, launch_loops
 from tesserac.schedule.legality import IllegalSchedule
 from tesserac.schedule.space import computing
 
@@ -30,7 +30,7 @@ def split(launch: Op, loop: int, block: int) -> None:
 def _refusal(launch: Op, loop: Loop, block: int) -> str | None:
     if block < 1:
         return f"a block of {block} elements"
-    size = loop.size.constant
+    size = folded_most(launch, loop)
     whole = size is not None and size <= block
     for op in computing(launch) if loop.kind != "parallel" else ():
         order = op.attrs.get("order")
