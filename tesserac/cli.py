@@ -125,6 +125,7 @@ def check(
 @materialize_option
 @click.option("--specialize", metavar="N=1024", multiple=True, help="Make code for this value of a size or int.")
 @click.option("--sign", metavar="KEY", help="Sign the bundle with an Ed25519 key in a PEM file.")
+@click.option("--cubin", is_flag=True, help="Assemble the PTX for GPUs now, by ptxas; a first call then need not.")
 def build(
     file: str,
     out: str | None,
@@ -134,6 +135,7 @@ def build(
     release: bool,
     specialize: tuple[str, ...],
     sign: str | None,
+    cubin: bool,
 ) -> int:
     """Compile a program into a bundle that `tessera.load` runs without the compiler, or print a level of it."""
     from tesserac.commands.building import build_bundle, emit_level, read_sizes
@@ -142,9 +144,9 @@ def build(
     session, sizes = Session(release=release), read_sizes(specialize)
     goals = target or (names.default_target(emit),)
     if emit == names.BUNDLE:
-        return report(session, lambda: build_bundle(session, file, out, ",".join(goals), function, sizes, sign))
-    if sign is not None:
-        raise UsageMistake("--sign is for bundles, not for a level")
+        return report(session, lambda: build_bundle(session, file, out, ",".join(goals), function, sizes, sign, cubin))
+    if sign is not None or cubin:
+        raise UsageMistake(f"{'--cubin' if cubin else '--sign'} is for bundles, not for a level")
     if len(goals) > 1:
         raise UsageMistake("a level is that of one target; several are for bundles")
     return report(session, lambda: emit_level(session, file, out, goals[0], emit, function, sizes))

@@ -47,7 +47,7 @@ from tessera.returned import Returned, read_returned
 from tessera.signature import Signature, Site
 from tessera.sizes import read_size
 
-_KIND = "gpu function 5"
+_KIND = "gpu function 6"
 MOST_MADE = 8
 """Kernels whose code is made at once."""
 FAST = 1
@@ -91,8 +91,20 @@ class GpuArtifact(NamedTuple):
 
         side_by_side([partial(make, code) for code in makers], MOST_MADE)
 
+    def assembled(self, assemble: Callable[[str], bytes]) -> GpuArtifact:
+        """With machine code beside the PTX of all kernels, so that no driver assembles it in a first call."""
+        kernels = self.program.kernels
+        made = [b""] * len(kernels)
+
+        def make(number: int) -> None:
+            made[number] = assemble(kernels[number].code())
+
+        side_by_side([partial(make, number) for number in range(len(kernels))], MOST_MADE)
+        with_code = (kernel._replace(machine_code=code) for kernel, code in zip(kernels, made, strict=True))
+        return self._replace(program=self.program._replace(kernels=tuple(with_code)))
+
     def to_bytes(self) -> bytes:
-        """With the PTX of all kernels."""
+        """With the PTX of all kernels, and the machine code of those that have it."""
         program = self.program
         kernels = [_kernel_row(kernel) for kernel in program.kernels]
         images = [program.host(name) for name in self.machines or (machine(),)] if not self.demands else []
@@ -101,6 +113,7 @@ class GpuArtifact(NamedTuple):
             list(map(image_row, images)), self.returned, self.params, self.demands, self.places,
         ]  # fmt: skip
         codes = [zlib.compress(kernel.code().encode(), FAST) for kernel in program.kernels]
+        codes += [zlib.compress(kernel.machine_code, FAST) for kernel in program.kernels]
         parts = [part for image in images for part in (image.text, image.data)]
         return pack(content, [*codes, *parts, *program.tables])
 
@@ -123,14 +136,15 @@ def read_gpu_artifact(data: bytes, source: str) -> GpuArtifact:
 
 def _program(row: Row, blobs: list[bytes]) -> GpuProgram:
     signature, arch, buffers, kernels, checks, steps, hosts = row
-    codes, rest = blobs[: len(kernels)], blobs[len(kernels) :]
+    codes, rest = list(map(zlib.decompress, blobs[: 2 * len(kernels)])), blobs[2 * len(kernels) :]
+    texts, machine_codes = codes[: len(kernels)], codes[len(kernels) :]
     parts, tables = rest[: 2 * len(hosts)], rest[2 * len(hosts) :]
     images = [image_of(host, *parts[2 * i : 2 * i + 2]) for i, host in enumerate(hosts)]
     return GpuProgram(
         read_signature(signature),
         arch,
         tuple(map(_buffer, buffers)),
-        tuple(_kernel(row, zlib.decompress(code).decode()) for row, code in zip(kernels, codes, strict=True)),
+        tuple(_kernel(row, ptx.decode(), code) for row, ptx, code in zip(kernels, texts, machine_codes, strict=True)),
         tuple(Check(_condition(condition), site) for condition, site in checks),
         _steps(steps),
         _host_of({image.machine: image for image in images}),
@@ -193,11 +207,11 @@ def _condition(row: Row) -> Condition:
     return Condition(kind, read_size(left), read_size(right))
 
 
-def _kernel(row: Row, code: str) -> Kernel:
+def _kernel(row: Row, ptx: str, machine_code: bytes) -> Kernel:
     name, threads, programs, shared, parameters, symbols, conditions, persistent, early, tensors = row
     return Kernel(
         name,
-        lambda: code,
+        lambda: ptx,
         threads,
         read_size(programs),
         read_size(shared),
@@ -207,6 +221,7 @@ def _kernel(row: Row, code: str) -> Kernel:
         persistent,
         early,
         tensors,
+        machine_code,
     )
 
 

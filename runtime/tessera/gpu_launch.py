@@ -10,11 +10,14 @@ import ctypes
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 
+from tessera.cuda_driver import DriverError
 from tessera.devices import Gpu
 from tessera.dtypes import numpy_dtype
 from tessera.gpu_memory import Block
 from tessera.gpu_program import GpuProgram, Kernel, Launch, TensorMap
 
+REFUSALS = ("CUDA_ERROR_NO_BINARY_FOR_GPU", "CUDA_ERROR_INVALID_IMAGE")
+"""What a driver says of machine code that it does not take."""
 STATIC_SHARED_LIMIT = 48 * 1024
 """A kernel with more shared memory must say so before it is launched."""
 
@@ -35,8 +38,22 @@ def is_loaded(gpu: Gpu, kernel: Kernel) -> bool:
 
 def load_function(gpu: Gpu, kernel: Kernel) -> tuple[int, int]:
     """The function, and how much shared memory it may use without asking. Needs the context of the device."""
-    function = gpu.driver.function(gpu.driver.load(kernel.code().encode()), kernel.name)
+    module = _assembled(gpu, kernel) or gpu.driver.load(kernel.code().encode())
+    function = gpu.driver.function(module, kernel.name)
     return _functions.setdefault((id(gpu), kernel.code), (function, STATIC_SHARED_LIMIT))
+
+
+def _assembled(gpu: Gpu, kernel: Kernel) -> int | None:
+    """The module of the machine code that a bundle has; none where the driver does not take it, because it is older
+    than the assembler was, or for another architecture than that of the device."""
+    if not kernel.machine_code:
+        return None
+    try:
+        return gpu.driver.load(kernel.machine_code)
+    except DriverError as refused:
+        if refused.name not in REFUSALS:
+            raise
+        return None
 
 
 def loaded_function(gpu: Gpu, kernel: Kernel, shared: int) -> tuple[int, int]:

@@ -87,6 +87,8 @@ class Kernel(NamedTuple):
     tensors: int = 0
     """For how many tensors a launch runs it, if it is one of those: its parameters are then rows of one table, see
     `tensor_table`, and `programs` is the number for one of them."""
+    machine_code: bytes = b""
+    """What the PTX was assembled to for its architecture, if that was done ahead."""
 
 
 class Buffer(NamedTuple):

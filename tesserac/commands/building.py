@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tessera.artifact import CPU_TARGET
+from tessera.artifact import CPU_TARGET, Artifact
 from tessera.bundle import Bundle
 from tessera.errors import TesseraError
 from tessera.files import write_file
@@ -37,10 +37,13 @@ def build_bundle(
     function: str | None,
     sizes: Sizes,
     key: str | None = None,
+    assembles: bool = False,
 ) -> Outcome:
-    """Writes FILE.tessb, or `out`, signed if there is a `key`; `target` are targets with commas between them. Raises
-    ProgramError, UsageMistake."""
+    """Writes FILE.tessb, or `out`, signed if there is a `key`; `target` are targets with commas between them. Where it
+    `assembles`, machine code lies beside the PTX. Raises ProgramError, UsageMistake."""
     chosen = _targets(target.split(","))
+    if assembles:
+        _refuse_assembling(chosen)
     source = read(session, path)
     selection = _selection(session, source, function, sizes)
     (first, made_first), *others = chosen.items()
@@ -51,6 +54,8 @@ def build_bundle(
     for group, name, other in wanted:
         for s in group:
             functions[s.interface.name, s.chosen, name] = _compiled(session, source, s, other, sizes)
+    if assembles:
+        functions = {name: _assembled(artifact) for name, artifact in functions.items()}
     bundle = Bundle(
         Path(path).stem,
         offers._replace(
@@ -95,6 +100,25 @@ def _compiled(
     with CountingBar(f"kernels of {one.interface.name}") as bar:
         made.make_code(bar.show)
     return made._replace(machines=MACHINES)
+
+
+def _refuse_assembling(targets: Mapping[str, CpuTarget | GpuTarget]) -> None:
+    """Raises UsageMistake where there is nothing to assemble, or nothing to do it."""
+    if not any(isinstance(target, GpuTarget) for target in targets.values()):
+        raise UsageMistake("--cubin is for GPUs; say one by --target, such as cuda:sm_90a")
+    from tesserac.target.nvptx.ptx import find_ptxas
+
+    if find_ptxas() is None:
+        raise UsageMistake("--cubin needs NVIDIA's assembler: pip install nvidia-cuda-nvcc")
+
+
+def _assembled(artifact: AnyArtifact) -> AnyArtifact:
+    if isinstance(artifact, Artifact):
+        return artifact
+    from tesserac.target.nvptx.ptx import assemble
+
+    arch = artifact.program.arch
+    return artifact.assembled(lambda ptx: assemble(ptx, arch).cubin)
 
 
 def _signed(bundle: Bundle, key: str) -> bytes:

@@ -17,7 +17,7 @@ import tessera
 from tessera import TesseraError
 from tessera.device_array import DeviceArray
 from tessera.gpu_memory import rounded_size
-from tests.support.fake_cuda import FakeCuda, fake_cuda
+from tests.support.fake_cuda import MACHINE_CODE, FakeCuda, fake_cuda
 
 PROGRAM = """
 struct Pair[N]:
@@ -415,6 +415,29 @@ def test_a_bundle_for_two_targets(fake: FakeCuda, tmp_path: Path) -> None:
     assert code_of(lambda: tessera.load(bundle, device="cuda")) == "E0568"
     build_bundle(Session(), str(path), None, "cuda", None, {})
     assert code_of(lambda: tessera.load(bundle)) == "E0568"
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_bundle_with_machine_code(
+    fake: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    """It is loaded as it is; where the driver does not take it, the PTX beside it is assembled."""
+    from tesserac.commands.building import build_bundle
+    from tesserac.commands.outcome import UsageMistake
+    from tesserac.driver.session import Session
+    from tesserac.target.nvptx import ptx
+
+    monkeypatch.setattr(ptx, "find_ptxas", lambda: tmp_path)
+    monkeypatch.setattr(ptx, "assemble", lambda text, _: ptx.Assembled(MACHINE_CODE + text.encode(), 0, 0, 0, ()))
+    path, fake.takes_machine_code = tmp_path / "m.tess", taken
+    path.write_text("def double(x: Tensor[N, f32]) -> Tensor[N, f32]: return x + x\n")
+    with pytest.raises(UsageMistake):
+        build_bundle(Session(), str(path), None, "cpu", None, {}, assembles=True)
+    build_bundle(Session(), str(path), None, "cuda:sm_80,cpu", None, {}, assembles=True)
+    computes(fake, "double", add_to)
+    assert np.array_equal(tessera.load(path.with_suffix(".tessb"), device="cuda").double(X), X + X)
+    assert fake.calls["cuModuleLoadDataEx"] == (1 if taken else 2)
 
 
 def test_commands_run_on_a_device(fake: FakeCuda, tmp_path: Path) -> None:

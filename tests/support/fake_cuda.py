@@ -29,12 +29,13 @@ Kernel = Callable[[list[int], int, int], None]
 """(parameters, programs, threads of each)"""
 
 INVALID, NO_CONTEXT, NO_MEMORY, NOT_IN_CAPTURE, BROKEN_CAPTURE, OTHER_CAPTURE = 1, 201, 2, 900, 901, 905
-RELAXED = 2
+RELAXED, NO_BINARY = 2, 209
+MACHINE_CODE = b"\x7fELF"
 NAMES = {INVALID: b"CUDA_ERROR_INVALID_VALUE", NO_CONTEXT: b"CUDA_ERROR_INVALID_CONTEXT",
          NO_MEMORY: b"CUDA_ERROR_OUT_OF_MEMORY", NOT_IN_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
          BROKEN_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
          OTHER_CAPTURE: b"CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
-         700: b"CUDA_ERROR_ILLEGAL_ADDRESS"}  # fmt: skip
+         700: b"CUDA_ERROR_ILLEGAL_ADDRESS", NO_BINARY: b"CUDA_ERROR_NO_BINARY_FOR_GPU"}  # fmt: skip
 FREE = (
     "cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString", "cuDevice", "cuCtxPushCurrent",
     "cuStreamIsCapturing",
@@ -69,6 +70,7 @@ class FakeCuda:
         self._relaxed: dict[int, int] = {}
         self.is_broken = False
         """Whether the capture under way has seen what it forbids."""
+        self.takes_machine_code = True
         self._objects: dict[int, tuple[int, int]] = {}
         self._retained: dict[int, list[int]] = {}
         self._graphs: dict[int, list[Callable[[], None]]] = {}
@@ -198,10 +200,13 @@ class FakeCuda:
     def cuPointerGetAttribute(self, out: int, which: int, address: int) -> None:
         _write(out, 0, ctypes.c_int)
 
-    def cuModuleLoadDataEx(self, out: int, code: bytes, *_: object) -> None:
+    def cuModuleLoadDataEx(self, out: int, code: bytes, *_: object) -> int:
+        if code.startswith(MACHINE_CODE) and not self.takes_machine_code:
+            return NO_BINARY
         made = self._new()
-        self._modules[made] = code.decode()
+        self._modules[made] = code.removeprefix(MACHINE_CODE).decode()
         _write(out, made)
+        return 0
 
     def cuModuleGetFunction(self, out: int, module: int, name: bytes) -> int:
         text, shown = self._modules[module], re.escape(name.decode())
