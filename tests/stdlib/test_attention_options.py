@@ -8,13 +8,14 @@ import pytest
 
 import tessera
 from tesserac.graph.interp import run_function
+from tests.support.cpu_kernels import same_bits
 from tests.support.folding import folded
 from tests.support.source_support import compile_to_forms, normal
 from tests.support.source_support import run_both as run
-from tests.tools.peer_attention import attention_cases, rotary_cases
+from tests.tools.peer_attention import attention_cases, log_sum_cases, rotary_cases
 from tests.tools.peer_cases import Case, program
 
-CASES = [*attention_cases(np), *rotary_cases(np)]
+CASES = [*attention_cases(np), *log_sum_cases(np), *rotary_cases(np)]
 INF, NAN = np.inf, np.nan
 
 
@@ -78,3 +79,46 @@ def test_a_softcap_holds_infinite_scores() -> None:
     q, k, v, n, t = operands()
     found = run(f"{HEAD}    return attention(q * q * 1e30, k * k * 1e30, v, softcap=20.0)\n", q, k, v, n, t)
     np.testing.assert_allclose(found, np.broadcast_to(v.mean(2, keepdims=True), found.shape), rtol=1e-5, atol=1e-6)
+
+
+LSE = """def f(q: Tensor[B, S, D, f32], k: Tensor[B, T, D, f32], v: Tensor[B, T, E, f32]):
+    return attention_with_lse(q, k, v, {})
+
+def parts(q: Tensor[B, S, D, f32], k: Tensor[B, T, D, f32], v: Tensor[B, T, E, f32]):
+    y, lse = attention_with_lse(q, k[:, :3], v[:, :3])
+    more, more_lse = attention_with_lse(q, k[:, 3:], v[:, 3:])
+    return merged_attention(y, lse, more, more_lse)
+
+def slopes(q: Tensor[B, S, D, f64], k: Tensor[B, T, D, f64], v: Tensor[B, T, E, f64]):
+    (y, lse), back = vjp(lambda q, k, v: attention_with_lse(q, k, v, causal=True), q, k, v)
+    return back((y, lse))
+"""
+
+
+def log_sums(q: np.ndarray, k: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    s = np.where(seen, q.astype(np.float64) @ k.mT / np.sqrt(q.shape[-1]), -INF)
+    return np.logaddexp.reduce(s, -1)
+
+
+@pytest.mark.one_in(12)
+def test_the_logarithm_of_the_sum_of_a_row() -> None:
+    """It has the interpreter's bits, is -inf for a query without keys, puts parts together, and has a slope."""
+    q, k, v = normal(0, 2, 5, 8), normal(1, 2, 4, 8), normal(2, 2, 4, 3)
+    text = LSE.format("causal=True")
+    y, lse = tessera.compile(text).f(q, k, v)
+    for one, other in zip(run_function(compile_to_forms(text), "m.f", [q, k, v]), (y, lse), strict=True):
+        same_bits(one, other)
+    seen = np.tril(np.ones((5, 4)), -1) > 0
+    np.testing.assert_allclose(lse, log_sums(q, k, seen), rtol=2e-6, atol=1e-6)
+    assert (lse[:, 0] == -INF).all() and (y[:, 0] == 0).all()
+    module = tessera.compile(LSE.format(""))
+    for one, other in zip(module.f(q, k, v), module.parts(q, k, v), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-6, atol=1e-6)
+    args = [x.astype(np.float64) for x in (q, k, v)]
+    module, rng = tessera.compile(text.replace("f32", "f64")), np.random.default_rng(3)
+    for place, slope in enumerate(module.slopes(*args)):
+        ends, along = [list(args), list(args)], rng.normal(size=args[place].shape)
+        for end, side in zip(ends, (1e-6, -1e-6), strict=True):
+            end[place] = args[place] + side * along
+        rise = [sum(np.sum(np.square(np.where(x == -INF, 0.0, x))) for x in module.f(*end)) for end in ends]
+        np.testing.assert_allclose(np.sum(along * slope), (rise[0] - rise[1]) / 4e-6, rtol=1e-6, atol=1e-6)

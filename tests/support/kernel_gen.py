@@ -20,7 +20,10 @@ WIDTH = 24
 HEADS = 8
 MAPPED = 2
 """How many calls of a kernel `vmap` makes one."""
-FLOATS = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64), "bf16 @accum(f32)": np.dtype(ml_dtypes.bfloat16)}
+FLOATS = {
+    "f32": np.dtype(np.float32), "f64": np.dtype(np.float64), "bf16 @accum(f32)": np.dtype(ml_dtypes.bfloat16),
+    "f16 @accum(f32)": np.dtype(np.float16),
+}  # fmt: skip
 
 
 class Pick:
@@ -59,7 +62,7 @@ class RandomKernel:
         shapes = {
             "x": (s, n), "y": (s, n), "w": (n, HEADS), "z": (n, s + 2), "r": (s, WIDTH), "v": (WIDTH,), "c": (n,),
             "b": (2, s, n), "q": (2, s, HEADS), "k": (2, n, HEADS), "q4": (2, 3, s, HEADS), "k4": (2, 1, n, HEADS),
-            "K": (2, 3, n, HEADS), "V": (2, 3, n, HEADS),
+            "K": (2, 3, n, HEADS), "V": (2, 3, n, HEADS), "q5": (1, 2, 3, s, HEADS), "k5": (1, 2, 1, n, HEADS),
         }  # fmt: skip
         lead = (MAPPED,) * self.mapped
         made: list[np.ndarray] = []
@@ -82,6 +85,7 @@ TYPES = {
     "x": "S, N", "y": "S, N", "w": f"N, {HEADS}", "z": "N, L", "r": f"S, {WIDTH}", "v": f"{WIDTH}", "c": "N",
     "b": "2, S, N", "q": f"2, S, {HEADS}", "k": f"2, N, {HEADS}", "q4": f"2, 3, S, {HEADS}", "k4": f"2, 1, N, {HEADS}",
     "end": "1", "ends": "S", "taken": "S", "slots": "N", "K": f"2, 3, N, {HEADS}", "V": f"2, 3, N, {HEADS}",
+    "q5": f"1, 2, 3, S, {HEADS}", "k5": f"1, 2, 1, N, {HEADS}",
 }  # fmt: skip
 BOUNDS = ("end", "ends")
 PLACES = ("taken", "slots")
@@ -130,12 +134,13 @@ class _Writer:
     def bounds(self) -> str:
         """Of a loop over part of a dim."""
         pick = self.pick
-        kind = pick("", "", "window", "causal", "from", "length", "lengths")
+        kind = pick("", "", "window", "wide window", "causal", "from", "length", "lengths")
         if kind in ("length", "lengths"):
             name = "end" if kind == "length" else "ends"
             return f", stop=tile.load({self.read(name)}" + (")[0]" if kind == "length" else ", rows=T.m)")
         row = "tile.row_index()"
-        ways = {"window": f", start={row} - 7, stop={row} + 2", "causal": f", stop={row} + 1", "from": ", start=3"}
+        wide = f", start={row} + 3000, stop={row} + 4100"  # over an end of a segment, and of what most sizes have
+        ways = {"window": f", start={row} - 7, stop={row} + 2", "wide window": wide, "causal": f", stop={row} + 1", "from": ", start=3"}
         return ways.get(kind, "")
 
     def block_of_rows(self, name: str, counter: str = "") -> str:
@@ -230,7 +235,7 @@ def _folds(w: _Writer) -> None:
 def _softmax(w: _Writer) -> None:
     """Of scores that are read, or computed of queries and keys, for one head or many that share keys."""
     pick = w.pick
-    given, keys, values = pick(("b", "w", "w"), ("q", "k", "k"), ("q4", "k4", "k4"), ("q4", "cache.K", "cache.V"))
+    given, keys, values = pick(("b", "w", "w"), ("q", "k", "k"), ("q4", "k4", "k4"), ("q5", "k5", "k5"), ("q4", "cache.K", "cache.V"))
     w.read(given)
     w.read(values.partition(".")[0])
     block = "j"
@@ -241,7 +246,7 @@ def _softmax(w: _Writer) -> None:
         w.add("s = tile.load(b, None, j, rows=T.m)", inside=True)
     else:
         w.add(f"x = tile.load({given}, rows=T.m)", f"for j in tile.range_n({keys}, T.n{w.bounds()}):")
-        if values in ("k", "k4") and pick(True, False):
+        if values in ("k", "k4", "k5") and pick(True, False):
             w.add(f"at = tile.load({w.read('slots')}, j)", inside=True)
             block = "at"
         w.add(f"s = tile.dot(x, tile.transpose(tile.load({keys}, {block})))", inside=True)
@@ -258,12 +263,14 @@ def _softmax(w: _Writer) -> None:
 
 
 def _rows(w: _Writer) -> None:
+    """Of rows that a program takes whole, few or as many columns as there are."""
     pick = w.pick
-    w.read("r")
-    w.add(f"t = {w.block_of_rows('r')}")
+    rows, others = pick(("r", "v"), ("x", "c"))
+    w.read(rows)
+    w.add(f"t = {w.block_of_rows(rows)}")
     tiles = ["t"]
     if pick(True, False):
-        w.add(f"e = tile.load({w.read('v')})[None, :] + t * 0.0")
+        w.add(f"e = tile.load({w.read(others)})[None, :] + t * 0.0")
         tiles.append("e")
     whole = pick(
         "mean(t * t, axis=-1, keep=True)", "sum(t, axis=-1, keep=True)", "softmax(t)", "layernorm(t)",
@@ -271,7 +278,7 @@ def _rows(w: _Writer) -> None:
         "cumsum(t, axis=1)", "cummax(t, axis=1)",
     )  # fmt: skip
     w.add(f"u = {whole}")
-    if pick(True, False, False):
+    if rows == "r" and pick(True, False, False):
         w.add(f"a, b = {pick('t[:, 0::2], t[:, 1::2]', f't[:, :{WIDTH // 2}], t[:, {WIDTH // 2}:]')}")
         joined = pick("flatten(stack([a - b, a * b], axis=2), 1, 2)", "concat([a - b, a * b], axis=1)")
         w.add(f"return {joined}, u * 1.0")
@@ -316,7 +323,7 @@ def _params(names: Sequence[str], dtype: str, tensor: str) -> str:
 
 def write(pick: Pick) -> RandomKernel:
     make = pick(_pointwise, _folds, _folds, _softmax, _softmax, _rows, _pinned)
-    w = _Writer(pick, pick("f32", "f32", "f32", "f64", "bf16 @accum(f32)"))
+    w = _Writer(pick, pick("f32", "f32", "f32", "f64", "bf16 @accum(f32)", "f16 @accum(f32)"))
     make(w)
     lines = "\n".join(["    T = tile.context()", *w.lines]) + "\n"
     is_plain = KEY not in w.names and CACHE not in w.names

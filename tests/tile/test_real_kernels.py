@@ -13,12 +13,15 @@ from tesserac.graph.build import build_module
 from tesserac.graph.dialect import KERNEL_CALL
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.place_kernels import place_kernels
+from tesserac.ir.core import Module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
 from tesserac.modules.library import load_library
 from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES, PROGRAM_PASSES, schedule_passes, tile_passes
-from tesserac.schedule.machine import AARCH64
-from tesserac.target.nvptx.build import kernels_of
+from tesserac.schedule.machine import AARCH64, Machine
+from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
+from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.ptx import emit_ptx
 from tesserac.tile.trial import tiles_of
 from tests.support.cpu_kernels import same_bits
 from tests.support.source_support import check_text, compile_to_forms
@@ -74,12 +77,24 @@ def without_names(text: str) -> str:
     return re.sub(r'(digest|sym_name|name) = "[^"]*"', "", short)
 
 
-def tile_text(text: str) -> str:
+def tile_module(text: str, machine: Machine) -> Module:
     checked = check_text(text, "m", load_library())
     graph = run_passes(build_module(list(checked.functions.values()), {"m.f"}), CALL_PASSES, verify=False)
-    place = place_kernels(tiles_of(AARCH64, PROGRAM_PASSES, schedule_passes(AARCH64)))
-    whole = run_passes(graph, [place, *GRAPH_PASSES, *schedule_passes(AARCH64), *tile_passes(AARCH64)], verify=False)
-    return without_names(print_module(whole))
+    place = place_kernels(tiles_of(machine, PROGRAM_PASSES, schedule_passes(machine)))
+    passes = [place, *GRAPH_PASSES, *schedule_passes(machine), *tile_passes(machine)]
+    return run_passes(graph, passes, verify=False)
+
+
+def tile_text(text: str) -> str:
+    return without_names(print_module(tile_module(text, AARCH64)))
+
+
+def ptx_texts(text: str, arch: str) -> list[str]:
+    """The code of each kernel, without the names that programs and functions give."""
+    machine = PLATFORMS[arch].schedule
+    kernels = kernels_of(run_passes(tile_module(text, machine), [gpu_pass(machine)], verify=False))
+    codes = [emit_ptx(emit_kernel(kernel, arch=arch).llvm, arch) for kernel in kernels]
+    return [code.replace(kernel.symbol, "kernel") for code, kernel in zip(codes, kernels, strict=True)]
 
 
 @pytest.mark.one_in(24)
@@ -87,10 +102,11 @@ def test_functions_of_the_library_may_have_other_names(monkeypatch: pytest.Monke
     names = re.compile(r"\b(softmax_online|softmax_accumulate|softmax_terms|attention_rows|_rows_by_blocks)\b")
     program = "def g(q: Tensor[S, 16, f32]):\n    return attention(q, q, q)\n" + OF_LIBRARY
     both = program.replace("return attend(q, k, v)", "return attend(q, k, v) + g(q)")
-    wanted = tile_text(both)
+    wanted, code = tile_text(both), ptx_texts(both, "sm_90a")
     renamed = {path: names.sub(r"other_\1", text) for path, text in stdlib_files().items()}
     monkeypatch.setattr("tesserac.modules.library.stdlib_files", lambda: renamed)
     assert "tile.for" in wanted and tile_text(names.sub(r"other_\1", both)) == wanted
+    assert len(code) > 1 and ptx_texts(names.sub(r"other_\1", both), "sm_90a") == code
 
 
 @pytest.mark.one_in(6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -29,6 +29,21 @@ WINDOWS = (None, 1, (2, 0), (1, None), (None, 2))
 
 def attended(xp: Any, q: Any, k: Any, v: Any, options: dict[str, Any]) -> Any:
     """Attention written out, with each option as its definition says, in the words that NumPy and PyTorch share."""
+    s, v = scored(xp, q, k, v, options)
+    top = xp.amax(s, -1, keepdims=True)
+    p = xp.exp(s - xp.where(top == -np.inf, 0.0, top))
+    return p @ v / xp.where(top == -np.inf, 1.0, p.sum(-1)[..., None])
+
+
+def log_sums(xp: Any, q: Any, k: Any, v: Any, options: dict[str, Any]) -> Any:
+    """The logarithms of the sums of the exponentials of scores, where each query sees a key."""
+    s, _ = scored(xp, q, k, v, options)
+    top = xp.amax(s, -1)
+    return top + xp.log(xp.exp(s - top[..., None]).sum(-1))
+
+
+def scored(xp: Any, q: Any, k: Any, v: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    """Scores of all heads, and values beside them."""
     shared = xp.arange(H) // (H // k.shape[1])
     k, v = k[:, shared], v[:, shared]
     s, cap = q @ k.mT / np.sqrt(D), options["softcap"]
@@ -41,9 +56,7 @@ def attended(xp: Any, q: Any, k: Any, v: Any, options: dict[str, Any]) -> Any:
     if options["t"] is not None:
         s = xp.concat([s, xp.broadcast_to(options["t"][:, None, None], (B, H, S, 1))], -1)
         v = xp.concat([v, xp.zeros_like(v[:, :, :1])], 2)
-    top = xp.amax(s, -1, keepdims=True)
-    p = xp.exp(s - xp.where(top == -np.inf, 0.0, top))
-    return p @ v / xp.where(top == -np.inf, 1.0, p.sum(-1)[..., None])
+    return s, v
 
 
 def seen_keys(xp: Any, options: dict[str, Any]) -> Any:
@@ -69,6 +82,17 @@ def attention_cases(xp: Any) -> Iterator[Case]:
         yield Case(_call(name, statics, mask, lengths, bias, sinks), operands, _peer(xp, operands, statics))
 
 
+def log_sum_cases(xp: Any) -> Iterator[Case]:
+    names = ("attention_with_lse", "grouped_attention_with_lse")
+    for i, (causal, window, (lengths, mask, bias, cap, sinks)) in enumerate(
+        product((False, True), (None, (2, 0)), [(False, "", False, None, False), (True, "m  ", True, 2.0, True)])
+    ):
+        operands = _operands(names[i % 2], lengths, mask, bias, sinks)
+        statics = {"causal": causal, "align": "bottom-right", "window": window, "softcap": cap}
+        call = _call(names[i % 2], statics, mask, lengths, bias, sinks)
+        yield Case(f"{call}[1]", operands, _peer(xp, operands, statics, log_sums))
+
+
 def _operands(name: str, lengths: bool, mask: str, bias: bool, sinks: bool) -> dict[str, np.ndarray]:
     grouped = name.startswith("grouped")
     found = {"q": Q, "k": FEW_K if grouped else K, "v": FEW_V if grouped else V}
@@ -88,11 +112,11 @@ def _call(name: str, statics: dict[str, Any], mask: str, lengths: bool, bias: bo
     return f"{name}(q, k, v, {', '.join(words)})"
 
 
-def _peer(xp: Any, operands: dict[str, np.ndarray], statics: dict[str, Any]) -> Any:
+def _peer(xp: Any, operands: dict[str, np.ndarray], statics: dict[str, Any], of: Callable[..., Any] = attended) -> Any:
     names, absent = list(operands)[3:], dict.fromkeys("nmbt")
 
     def run(q: Any, k: Any, v: Any, *rest: Any) -> Any:
-        return attended(xp, q, k, v, absent | statics | dict(zip(names, rest, strict=True)))
+        return of(xp, q, k, v, absent | statics | dict(zip(names, rest, strict=True)))
 
     return run
 

@@ -23,7 +23,7 @@ import numpy as np
 
 import tessera
 from tests.tools import peer_windows
-from tests.tools.peer_attention import attention_cases, rotary_cases
+from tests.tools.peer_attention import attention_cases, log_sum_cases, rotary_cases
 from tests.tools.peer_cases import Case, differences
 from tests.tools.peer_losses import class_cases, ctc_cases, norm_cases
 from tests.tools.peer_recurrent import recurrent_cases
@@ -48,6 +48,7 @@ FAMILIES = (
     *peer_windows.ALL,
     activation_cases,
     attention_cases,
+    log_sum_cases,
     rotary_cases,
     stft_cases,
     ctc_cases,

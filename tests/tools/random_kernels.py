@@ -32,6 +32,7 @@ KINDS = {
     "products": "tile.dot(", "loops over blocks": "tile.range", "running softmax": "softmax_online",
     "rows taken": ", at", "running folds": "cum", "pairs": "stack(", "places": "_index(",
     "parts of a dim": "stop=", "random numbers": KEY, "caches": f"{CACHE}.",
+    "groups of heads": "k5", "heads that share keys": "k4", "windows": "start=tile.row",
 }  # fmt: skip
 """What kernels are made of, by what stands in their texts."""
 

@@ -192,6 +192,7 @@ NEEDLESS_CALLS = {
 """Statements about how a program runs, and where that is said here."""
 OF_DEVICES = ("cuda", "device", "mps")
 """Modules and functions that say which device there is."""
+_OF_ROWS = "`attention_with_lse(q, k, v)` gives the logarithms of the sums of rows beside the result"
 FOREIGN_PARAMETERS = {
     "device": "`with device(gpu):` stands around what is to run there",
     "dtype": "the result has the dtype of what goes in: `x.astype(f64)` before the call",
@@ -202,6 +203,9 @@ FOREIGN_PARAMETERS = {
     "inplace": "nothing changes a tensor in place: bind the name again, `x = relu(x)`",
     "out": "a call gives its result: `y = f(x)`",
     "requires_grad": "`grad(f)` is a derivative, where it is asked for",
+    "return_lse": _OF_ROWS,
+    "return_residual": _OF_ROWS,
+    "return_softmax_lse": _OF_ROWS,
     "size_average": "it is `reduction=\"mean\"`, \"sum\" or \"none\"",
     "unbiased": "`ddof=1` divides by one less than there are elements, `ddof=0` by their number",
 }
