@@ -16,7 +16,7 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
 from tesserac.ir.forms import contracted, indices, operand_maps, tensor_type
 from tesserac.ir.index import index_op
-from tesserac.ir.kernels import kernel_numbers, kernel_own, kernel_pinned, kernel_repeats, kernel_split, most_whole
+from tesserac.ir.kernels import kernel_numbers, kernel_own, kernel_repeats, kernel_split, most_whole
 from tesserac.ir.types import INDEX, AxisType, MemRefType, TensorType, TileType
 from tesserac.numerics.order import CONTRACTION, Chain
 from tesserac.schedule.access import Access, Dims, access_through, is_view, view_access, view_source
@@ -59,11 +59,8 @@ class Program(Sizes):
     def __init__(self, launch: Op) -> None:
         super().__init__(launch)
         self.launch = launch
-        self.meant = {Dim.sym(block) for block in kernel_pinned(self.kernel)}
-        """Blocks on which results depend: what is made of one is made of it alone."""
         self.limits: dict[Dim, int] = {}
         """Sizes that only a run knows, and what they must not exceed."""
-        self.axes: dict[Dim, BlockAxis] = {}
         self.kept: dict[Dim, frozenset[Bound]] = {}
         """What holds of all positions in the blocks that loops go over: the axes end where it ceases to."""
         self.sums: set[Op] = set()

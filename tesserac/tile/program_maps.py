@@ -125,6 +125,8 @@ class MapBody:
     def _size(self, inner: Op) -> Value:
         dim = inner.attrs["dim"]
         assert isinstance(dim, Dim)
+        if not self.program.meant.isdisjoint(map(Dim.sym, dim.symbols())):
+            return self._cast(self._scalar(self.program.count(dim)), inner)
         sizes = {block.symbol or "": Dim.const(size) for block, size in self.program.sizes.items()}
         fixed = dim.substitute(sizes)
         if fixed.symbols().isdisjoint(self.program.counters):

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.index import dim_value, index_op
-from tesserac.ir.kernels import kernel_blocks, kernel_own
+from tesserac.ir.kernels import kernel_blocks, kernel_own, kernel_pinned
 from tesserac.schedule.cuts import COLUMNS, ROWS, cut_of
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.programs import launched_kernel
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_parts import BlockAxis, varying_symbols
 from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.unify import linear_in
 
 
 class Sizes:
@@ -38,6 +39,9 @@ class Sizes:
             self.steps |= zip(kernel_own(self.kernel), map(Dim.sym, (ROWS, COLUMNS)), strict=False)
         self.block = Block()
         self.builder = Builder(self.block, self.kernel.span)
+        self.meant = {Dim.sym(block) for block in kernel_pinned(self.kernel)}
+        """Blocks on which results depend: what is made of one is made of it alone."""
+        self.axes: dict[Dim, BlockAxis] = {}
         self.counters: dict[str, tuple[Value, int]] = {}
         """Symbols that vary inside the program: an index, and what it is divided by to be their value."""
         self.cut_numbers: set[str] = set()
@@ -62,6 +66,29 @@ class Sizes:
         expression = self._sized(Dim.const(dim) if isinstance(dim, int) else dim)
         known = self.known(expression)
         return known if known is not None else self.remember(expression, self._size(expression))
+
+    def count(self, dim: Dim) -> Value:
+        """The value of a size in which blocks on which results depend are as long as they are: the last one of a dim
+        may be cut short."""
+        for block in self.axes:
+            parts = linear_in(dim, block.symbol or "") if block in self.meant else None
+            if parts is not None:
+                slope, rest = map(self.count, parts)
+                return index_op(self.builder, "add", index_op(self.builder, "mul", self._there(block), slope), rest)
+        if not self.meant.isdisjoint(map(Dim.sym, dim.symbols())):
+            raise NoTiles(f"a size {dim} of blocks that may be cut short")
+        return self.size(dim)
+
+    def is_full(self, block: Dim) -> bool:
+        """Whether the dim is known to be made of whole blocks."""
+        whole, size = self.over[block].constant, self.steps[block].constant
+        return whole is not None and size is not None and whole % size == 0
+
+    def _there(self, block: Dim) -> Value:
+        """How much of a block there is."""
+        if self.is_full(block):
+            return self.size(block)
+        return index_op(self.builder, "sub", self.end(self.axes[block]), self.axes[block].start)
 
     def _sized(self, dim: Dim) -> Dim:
         """With the sizes that blocks have."""

@@ -140,7 +140,8 @@ class _Writer:
             return f", stop=tile.load({self.read(name)}" + (")[0]" if kind == "length" else ", rows=T.m)")
         row = "tile.row_index()"
         wide = f", start={row} + 3000, stop={row} + 4100"  # over an end of a segment, and of what most sizes have
-        ways = {"window": f", start={row} - 7, stop={row} + 2", "wide window": wide, "causal": f", stop={row} + 1", "from": ", start=3"}
+        near = f", start={row} - 7, stop={row} + 2"
+        ways = {"window": near, "wide window": wide, "causal": f", stop={row} + 1", "from": ", start=3"}
         return ways.get(kind, "")
 
     def block_of_rows(self, name: str, counter: str = "") -> str:
@@ -235,7 +236,9 @@ def _folds(w: _Writer) -> None:
 def _softmax(w: _Writer) -> None:
     """Of scores that are read, or computed of queries and keys, for one head or many that share keys."""
     pick = w.pick
-    given, keys, values = pick(("b", "w", "w"), ("q", "k", "k"), ("q4", "k4", "k4"), ("q5", "k5", "k5"), ("q4", "cache.K", "cache.V"))
+    given, keys, values = pick(
+        ("b", "w", "w"), ("q", "k", "k"), ("q4", "k4", "k4"), ("q5", "k5", "k5"), ("q4", "cache.K", "cache.V")
+    )
     w.read(given)
     w.read(values.partition(".")[0])
     block = "j"
@@ -293,8 +296,9 @@ def _pinned(w: _Writer) -> None:
     way = pick("columns", "blocks", "fading", "online")
     if way in ("columns", "blocks"):
         w.pinned = {"BN": pick(8, 16, 24)} | ({"BM": pick(4, 8)} if way == "blocks" else {})
-        of = pick("max(abs(t){})", "sum(t{})", "mean(t * t{})")
+        of = pick("max(abs(t){})", "sum(t{})", "mean(t * t{})", "var(t{})")
         w.add("t = tile.load(x, rows=T.m, cols=T.n)")
+        w.add(pick("t = t + 1.0", "t = layernorm(t)", "t = sort(t, axis=1)", "t = softmax(t)", "t = flip(t, axis=1)"))
         w.add(f"e = {of.format('' if way == 'blocks' else ', axis=1, keep=True')} * float(T.n) + t * 0.0")
         w.add(f"return {expression(pick, ['t', 'e'])}")
         return

@@ -124,6 +124,28 @@ def test_threads_of_a_gpu_give_the_same_bits(name: str) -> None:
             same_bits(got, wanted)
 
 
+OF_EACH = """def f(x: KTile[S, N, f32]) -> Tile[S, N, f32]:
+    T = tile.context()
+    t = tile.load(x, rows=T.m, cols=T.n)
+    return {}
+"""
+OF_BLOCKS = (
+    "mean(t, axis=1, keep=True) + t", "layernorm(t)", "t * float(t.shape[1]) + var(t, axis=0)", "sort(t, axis=1)",
+)  # fmt: skip
+"""What depends on how many elements a block has."""
+
+
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("text", [*map(OF_EACH.format, OF_BLOCKS), "loop"])
+def test_the_last_block_has_as_many_elements_as_there_are(text: str) -> None:
+    if text == "loop":
+        text = PROGRAMS["fading"].replace("tile.reduce_sum", "mean")
+    text, args = HEAD + text, arguments("fading" if "KTile[B" in text else "scales", 19, 37)
+    [wanted] = run_function(compile_to_forms(text), "m.f", args)
+    for got in (tessera.compile(text).f(*args), emulated(text)(*args)[0]):
+        same_bits(np.asarray(got), wanted)
+
+
 def test_a_mapped_kernel_has_its_blocks() -> None:
     text = HEAD + PROGRAMS["scales"] + "\ndef mapped(x: Tensor[B, S, N, f32]):\n    return vmap(f)(x)\n"
     module, (x,) = tessera.compile(text), arguments("scales", 9, 18)
