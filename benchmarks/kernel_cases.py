@@ -28,6 +28,8 @@ class Case:
     back: int = 1
     moved: str = "0"
     work: str = "0"
+    written: str = ""
+    """A kernel that stands before the tiles; DTYPE is the dtype that is timed, ELEMENT the same without its policy."""
 
 
 _ROWS: tuple[Sizes, Sizes, Sizes] = (
@@ -45,6 +47,26 @@ _PRODUCTS: tuple[Sizes, Sizes, Sizes] = (
     {"M": 512, "K": 1024, "N": 1024},
     {"M": 4096, "K": 4096, "N": 4096},
 )
+SEEDS_ATTENTION = """
+@kernel.autotune(space=dict(BM=[64,128], BN=[64,96,128], BD=[64,128],
+                            warps=[4,8], stages=[2,3], vector=[4,8]),
+                 metric="latency_ms", budget_ms=180, cache="~/.sched")
+def seeds_attention(q: KTile["B*H","S","D_h", DTYPE], cache: KVCache, *, dropout: float, causal: bool):
+    T  = tile.context()
+    Qb = tile.load(q, rows=T.m, cols=T.d, vector=T.vector, prefetch=2)
+    acc = tile.zeros((T.m,T.d), f32); m = tile.full((T.m,), -INF); l = tile.zeros((T.m,), f32)
+    for nblk in tile.range_n(cache.K.shape, T.n, prefetch=2):
+        Kb = tile.load(cache.K, nblk, cols=T.d, vector=T.vector)
+        Vb = tile.load(cache.V, nblk, cols=T.d, vector=T.vector)
+        S  = tile.dot(Qb, tile.transpose(Kb)) * tile.rsqrt(float(T.d))
+        if causal: tile.mask_causal(S, tile.row_index(), tile.col_index(nblk))
+        P, m_c, l_c = tile.softmax_online(S)
+        if dropout: P = dropout_in_kernel(P, p=dropout)
+        acc, m, l = tile.softmax_accumulate(acc, m, l, P, Vb, m_c, l_c)
+    return tile.cast(acc / l[:,None], ELEMENT)
+
+"""
+"""As the seeds write it, in the dtype that is timed."""
 CASES: dict[str, Case] = {
     "softmax": Case({"x": "M, N"}, "softmax_rows(x)", "softmax(x)", *_ROWS, moved="2 * M * N"),
     "softmax of long rows": Case({"x": "M, N"}, "softmax_rows(x)", "softmax(x)", *_LONG, moved="2 * M * N"),
@@ -122,8 +144,29 @@ CASES: dict[str, Case] = {
         back=0,
         moved="2 * B * 8 * T * 64",
     ),
+    "attention of the seeds, beside the library's": Case(
+        {"q": "B, 8, S, 64", "k": "B, 8, T, 64", "v": "B, 8, T, 64", "n": ": i32"},
+        "seeds_attention(q, KVCache[B, 8, T, 64](K=k, V=v, len=n), dropout=0.0, causal=True)",
+        "flash_attention(q, KVCache[B, 8, T, 64](K=k, V=v, len=n), causal=True)",
+        {"B": 1, "S": 256, "T": 256},
+        {"B": 1, "S": 1024, "T": 1024},
+        {"B": 8, "S": 2048, "T": 2048},
+        back=0,
+        work="2 * B * 8 * S * T * 64",
+        written=SEEDS_ATTENTION,
+    ),
+    "adam of two tensors, beside one by one": Case(
+        {f"{what}{end}": dims for end, dims in (("", "M, N"), ("_b", "N")) for what in ("w", "g", "m", "square")},
+        "tree_map(lambda w, g, m, v: fused_adam(w, g, m, v, 10), (w, w_b), (g, g_b), (m, m_b), (square, square_b))",
+        "fused_adam(w, g, m, square, 10), fused_adam(w_b, g_b, m_b, square_b, 10)",
+        {"M": 64, "N": 256},
+        {"M": 2048, "N": 1024},
+        {"M": 16384, "N": 2048},
+        back=0,
+        moved="7 * (M * N + N)",
+    ),
 }
-"""Those of optimisers take structs: `benchmarks.gradients` and `benchmarks.training` time them."""
+"""Those of optimisers take structs: `benchmarks.gradients` and `benchmarks.training` time them whole."""
 
 WAYS = ("forward", "back")
 
@@ -147,9 +190,10 @@ def declared(case: Case, dtype: str, shown: str = "") -> str:
 
 def program(case: Case, which: str, way: str, dtype: str) -> str:
     """One function `f`: the tiles or the meaning of a case, forward or back with the value of the forward one."""
-    body = getattr(case, which)
+    body, element = getattr(case, which), dtype.partition(" ")[0]
+    written = case.written.replace("DTYPE", dtype).replace("ELEMENT", element) if which == "tiles" else ""
     if way == "forward":
-        return f"def f({declared(case, dtype)}){where(case)}:\n    return {body}\n"
+        return f"{written}def f({declared(case, dtype)}){where(case)}:\n    return {body}\n"
     names = ", ".join(list(case.args)[: case.back])
     return (
         f"def f({declared(case, dtype)}){where(case)}:\n"

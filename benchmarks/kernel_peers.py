@@ -26,6 +26,18 @@ def torch_functions() -> dict[str, Forward]:
     def decode(q: Any, k: Any, v: Any, n: Any) -> Any:
         return F.scaled_dot_product_attention(q[:, :, None], k, v, enable_gqa=True)[:, :, 0]
 
+    def adam(*tensors: Any) -> Any:
+        """Of lists of weights, slopes, means and squares, in place."""
+        lists = [list(pair) for pair in zip(tensors[:4], tensors[4:], strict=True)]
+        steps = [torch.tensor(10.0, device=tensors[0].device) for _ in lists[0]]
+        torch._fused_adam_(
+            *lists, [], steps, lr=1e-3, beta1=0.9, beta2=0.999, weight_decay=0.0, eps=1e-8, amsgrad=False,
+            maximize=False,
+        )  # fmt: skip
+
+    def causal(q: Any, k: Any, v: Any, n: Any = None) -> Any:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
     return {
         "softmax": lambda x: torch.softmax(x, -1),
         "softmax of long rows": lambda x: torch.softmax(x, -1),
@@ -36,8 +48,10 @@ def torch_functions() -> dict[str, Forward]:
         "matmul, gelu": lambda x, w, b: F.gelu(torch.addmm(b, x, w)),
         "matmul, swiglu": lambda x, g, u: F.silu(x @ g) * (x @ u),
         "transpose": lambda x: x.T.contiguous(),
-        "attention": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        "attention": causal,
         "decode": decode,
+        "attention of the seeds, beside the library's": causal,
+        "adam of two tensors, beside one by one": adam,
     }
 
 
@@ -59,9 +73,13 @@ def jax_functions() -> dict[str, Forward]:
         a, b = jnp.split(x, 2, axis=-1)
         return jnp.concatenate([a * c - b * s, b * c + a * s], axis=-1)
 
-    def attention(q: Any, k: Any, v: Any) -> Any:
+    def attention(q: Any, k: Any, v: Any, n: Any = None) -> Any:
         q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
         return jax.nn.dot_product_attention(q, k, v, is_causal=True).swapaxes(1, 2)
+
+    def moved(w: Any, g: Any, m: Any, v: Any) -> Any:
+        m, v = m * 0.9 + g * 0.1, v * 0.999 + g * g * 0.001
+        return w - 1e-3 * (m / (1 - 0.9**10)) / (jnp.sqrt(v / (1 - 0.999**10)) + 1e-8), m, v
 
     def decode(q: Any, k: Any, v: Any, n: Any) -> Any:
         return jax.nn.dot_product_attention(q[:, None], k.swapaxes(1, 2), v.swapaxes(1, 2))[:, 0]
@@ -78,4 +96,6 @@ def jax_functions() -> dict[str, Forward]:
         "transpose": lambda x: x.T + 0,
         "attention": attention,
         "decode": decode,
+        "attention of the seeds, beside the library's": attention,
+        "adam of two tensors, beside one by one": lambda *tensors: (moved(*tensors[:4]), moved(*tensors[4:])),
     }

@@ -179,10 +179,11 @@ def arrays(case: Case, sizes: Sizes) -> list[np.ndarray]:
     """The tensors of a case, floats as f32. Weights are those that a model begins with: their sums have unit variance,
     and slopes are no numbers below 1e-38, which processors are slow at."""
     rng, found = np.random.default_rng(0), list[np.ndarray]()
-    for dims, (shape, other) in zip(case.args.values(), shapes(case, sizes), strict=True):
+    for (name, dims), (shape, other) in zip(case.args.items(), shapes(case, sizes), strict=True):
         if not other:
             scale = sizes["K"] ** -0.5 if dims.startswith("K,") else 1.0
-            found.append(rng.standard_normal(shape, np.float32) * np.float32(scale))
+            numbers = rng.standard_normal(shape, np.float32) * np.float32(scale)
+            found.append(numbers * numbers if name.startswith("square") else numbers)
         elif shape:
             found.append(rng.integers(0, sizes["N"], shape).astype(np.int32))
         else:
@@ -279,11 +280,11 @@ class _Ours:
 
 
 def _unit_of(call: Any) -> str:
-    """The matrix units that the launches of a call use."""
-    from tessera.gpu_program import Launch
+    """The fastest unit that the launches of a call use, whichever of them its sizes choose."""
+    from tessera.gpu_program import Launch, walk
 
     used: list[str] = []
-    for step in call.program.steps:
+    for step in walk(call.program.steps):
         if isinstance(step, Launch):
             code = call.variant(step).code()
             unit = next((unit for text, unit in UNITS.items() if text in code), "")
