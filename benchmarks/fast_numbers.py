@@ -3,8 +3,8 @@
     python -m benchmarks.fast_numbers [--device cuda] [--out DIR]
 
 Errors are relative, the largest over a million normal numbers times 8 against NumPy in f64; times are
-the best of runs that take turns, since a machine that others use is only ever slower. On a GPU they are the device's own,
-of 16 times as many rows: of fewer numbers a launch would be most of it.
+the best of runs that take turns, since a machine that others use is only ever slower. On a GPU they are the device's
+own, of 16 times as many rows: of fewer a launch would be most of it.
 """
 
 from __future__ import annotations
