@@ -20,7 +20,7 @@ from tesserac.schedule.dialect import Loop, launch_loops
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.reason import because
 from tesserac.schedule.space import write_reach
-from tesserac.types.dims import ONE, Dim, product
+from tesserac.types.dims import ONE, ZERO, Dim, product
 
 ROWS, COLUMNS = "block.rows", "block.columns"
 """The symbols of a kernel."""
@@ -39,7 +39,8 @@ CUT = "division"
 class Cut:
     """`leads` products of `rows` x `columns`. A block has at most `most_rows` x `most_columns` of them, and whole
     units; where there are too few blocks, rows are cut first, or columns. From `turns_from` threads on each has `turns`
-    blocks at least, where there is work for them: one that comes late has fewer."""
+    blocks at least, where there is work for them: one that comes late has fewer. `square`: of many threads, so that the
+    rows and columns that a block brings are few, see `block_rule`."""
 
     leads: Dim
     rows: Dim
@@ -51,6 +52,7 @@ class Cut:
     rows_first: bool
     turns: int
     turns_from: int = 2
+    square: bool = False
 
     def sides(self) -> list[tuple[Dim, int, Dim]]:
         """Size, largest block and unit of the side that is cut first, and of the other."""
@@ -67,19 +69,25 @@ MANY_ROWS = 16
 """Units of rows of which one more or less does not show."""
 PROGRAM_TURNS = 2
 """Of tile programs with rows and columns: half of a block more packs little more."""
-PRODUCT_TURNS, MANY_THREADS = 2, 9
+PRODUCT_TURNS, WINDOW_TURNS, MANY_THREADS = 2, 4, 9
 """The same of products whose programs pack both operands, not of those in a matrix unit, and among how many threads: of
 so many some are slower than others. On 16 cores, in turn with one block a thread, the least of four turns each: a
 convolution of 256 channels at 14x14 247 to 355 us beside 334 to 445, of 64 at 56x56 166 to 175 beside 222 to 263; 2 and
-4 threads lost up to a tenth by it."""
+4 threads lost up to a tenth by it. Where left operands are read as they lie, four: 200 to 231 us beside 225 to 265 of
+two, and 158 to 170 beside 170 to 178."""
 
-PARAMETERS = ("leads", "first", "second", "most_first", "most_second", "unit_first", "unit_second", "threads")
+PARAMETERS = ("leads", "first", "second", "most_first", "most_second", "unit_first", "unit_second", "threads", "square")
 
 
 def block_rule() -> tuple[Dim, Dim]:
     """The block of the side that is cut first, and of the other, of the parameters. With the largest blocks the
-    programs take so many rounds of all threads; as many programs as fill these rounds are wanted."""
-    leads, first, second, most_first, most_second, unit_first, unit_second, threads = map(Dim.sym, PARAMETERS)
+    programs take so many rounds of all threads; as many programs as fill these rounds are wanted. In squares the other
+    side is cut into 2, 4 or 8 before, about as many as the root of the threads that a product has, times its sides."""
+    leads, first, second, most_first, most_second, unit_first, unit_second, threads, square = map(Dim.sym, PARAMETERS)
+    own = threads.ceil_div(leads.max(1))
+    area = (own * second).floor_div(first.max(1)).min(own)
+    cuts = sum((area.floor_div(4 * n * n).min(1) * n for n in (1, 2, 4)), ZERO) * square + 1
+    most_second = (unit_second * second.ceil_div(unit_second * cuts)).max(unit_second).min(most_second)
     rounds = (leads * first.ceil_div(most_first) * second.ceil_div(most_second)).ceil_div(threads)
     wanted = (threads * rounds).max(1)
     beside = (leads * second.ceil_div(most_second)).max(1)
@@ -94,10 +102,10 @@ def _block(size: Dim, most: Dim, unit: Dim, count: Dim) -> Dim:
 
 
 def cut_product(
-    launch: Op, units: tuple[int, int], *, rows_first: bool, whole_rows: int = 0, turns: int = 1
+    launch: Op, units: tuple[int, int], *, rows_first: bool, whole_rows: int = 0, turns: int = 1, square: bool = False
 ) -> None:
     """Leaves the blocks of a product to its launch; those that it has now are the largest. Many rows are cut into units
-    of `whole_rows`, if there is such a number; many threads have `turns` blocks."""
+    of `whole_rows`, if there is such a number; many threads have `turns` blocks, or `square` ones."""
     *outer, rows, columns, _ = launch_loops(launch)
     leads = product([loop.size for loop in outer if loop.kind == "parallel"])
     unit_rows, unit_columns = map(Dim.const, units)
@@ -105,7 +113,7 @@ def cut_product(
         unit_rows += rows.size.floor_div(MANY_ROWS * whole_rows).min(1) * (whole_rows - units[0])
     launch.attrs[CUT] = Cut(
         leads, rows.size, columns.size, rows.block, columns.block, unit_rows, unit_columns, rows_first, turns,
-        MANY_THREADS,
+        MANY_THREADS, square,
     )  # fmt: skip
 
 

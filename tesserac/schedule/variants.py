@@ -46,6 +46,7 @@ from tesserac.schedule.select import select
 from tesserac.schedule.shifted import WHOLE_DIGITS
 from tesserac.schedule.space import computing
 from tesserac.schedule.tiles import (
+    EACH,
     FEW_ROWS_COLUMNS,
     FEWEST_ROWS,
     FEWEST_TILED_BLOCK,
@@ -220,22 +221,25 @@ def _by_rows(pack: Op, launch: Op, plain: Op, machine: Machine) -> tuple[list[Op
 def _is_wide(launch: Op, machine: Machine) -> bool:
     """Whether columns of a product of which left panels stay are known to be enough for each thread of all cores."""
     columns = launch_space(launch)[-2].constant
-    return problem_of(launch, machine).left_stays and columns is not None and columns >= WIDE * machine.cores
+    wide = columns is not None and columns >= max(WIDE, EACH * machine.cores)
+    return wide and problem_of(launch, machine).left_stays
 
 
 def _by_columns(pack: Op, launch: Op, plain: Op, machine: Machine) -> list[Op]:
-    """The same where panels of the left operand stay: threads that have enough columns each pack these, whatever the
-    number of rows."""
+    """The same where panels of the left operand stay: where there are enough columns, threads pack those of their
+    blocks, whatever the number of rows."""
     *_, rows, columns, _ = launch_space(launch)
     few = (Dim.const(few_rows(machine) + 1) - rows).max(0).min(1)
-    choices = [(Predicate("each_thread", columns + few * MANY, Dim.const(WIDE)), [plain])]
+    wide = columns.floor_div(WIDE).min(1)
+    choices = [(Predicate("each_thread", columns * wide + few * MANY, Dim.const(EACH)), [plain])]
     if can_read_rows(plain, machine):
         fewest = clone_op(plain, {})
         schedule_fewest_rows(fewest)
         choices.insert(0, (Predicate("at_least", Dim.const(FEWEST_ROWS), rows), [fewest]))
     made = select(choices, [pack, launch], launch)
     _schedule_few_rows(plain, PASSING_ROWS, machine, FEW_ROWS_COLUMNS)
-    because(plain, f"at most {few_rows(machine)} rows, or {WIDE} columns of each thread: each lays out those it has")
+    wanted = f"at most {few_rows(machine)} rows, or {WIDE} columns, {EACH} of each thread"
+    because(plain, f"{wanted}: each lays out those it has")
     return [made]
 
 

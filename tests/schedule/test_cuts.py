@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tessera
 from tesserac.numerics.order import chain_contract
-from tesserac.schedule.cuts import MANY_THREADS, PARAMETERS, PRODUCT_TURNS, block_rule, cut_of
+from tesserac.schedule.cuts import MANY_THREADS, PARAMETERS, PRODUCT_TURNS, WINDOW_TURNS, block_rule, cut_of
 from tesserac.schedule.dialect import launch_stages
 from tesserac.schedule.machine import MACHINES
 from tesserac.tile.cpu.target import BY_ARCH
@@ -42,13 +42,14 @@ sizes, blocks = st.integers(0, 5000), st.integers(1, 9)
 
 
 @pytest.mark.one_in(3)
-@given(sizes, sizes, sizes, blocks, blocks, blocks, blocks, st.integers(1, 200))
+@given(sizes, sizes, sizes, blocks, blocks, blocks, blocks, st.integers(1, 200), st.integers(0, 1))
 @examples(200)
 def test_blocks_are_whole_units_that_fill_the_threads(
-    leads: int, first: int, second: int, m: int, n: int, unit_first: int, unit_second: int, threads: int
+    leads: int, first: int, second: int, m: int, n: int, unit_first: int, unit_second: int, threads: int, square: int
 ) -> None:
     most = (m * unit_first, n * unit_second)
-    given = dict(zip(PARAMETERS, (leads, first, second, *most, unit_first, unit_second, threads), strict=True))
+    numbers = (leads, first, second, *most, unit_first, unit_second, threads, square)
+    given = dict(zip(PARAMETERS, numbers, strict=True))
     one, two = (rule.evaluate(given) for rule in block_rule())
     assert 0 < one <= most[0] and one % unit_first == 0
     assert 0 < two <= most[1] and two % unit_second == 0
@@ -70,6 +71,27 @@ def test_many_threads_have_two_blocks_of_what_programs_pack() -> None:
     turns = {tuple(stage.operand for stage in launch_stages(op) if "panel" in stage.layout): cut for op, cut in found}
     assert (turns[0, 1].turns, turns[0, 1].turns_from) == (PRODUCT_TURNS, MANY_THREADS)
     assert turns[0,].turns == 1, "the right operand is laid out for all"
+
+
+def test_of_windows_many_threads_have_four_blocks() -> None:
+    source = "def windows(x: Tensor[N, C, H, W, f32], w: Tensor[O, C, 3, 3, f32]):\n    return conv2d(x, w, padding=1)\n"
+    for arch, turns in (("x86-64-v4", WINDOW_TURNS), ("aarch64", PRODUCT_TURNS)):
+        (cut,) = [cut for op in launches(source, "windows", arch) if (cut := cut_of(op)) is not None]
+        assert (cut.turns, cut.turns_from) == (turns, MANY_THREADS)
+
+
+@pytest.mark.parametrize(
+    ("shape", "threads", "block"),
+    [((2048, 2048), 16, (516, 512)), ((512, 512), 16, (132, 128)), ((1024, 1024), 4, (516, 512)),
+     ((1024, 1024), 2, (1032, 512)), ((37, 777), 16, (48, 64)), ((4096, 512), 16, (1032, 128))],
+)  # fmt: skip
+def test_blocks_of_many_threads_are_about_square(
+    shape: tuple[int, int], threads: int, block: tuple[int, int]
+) -> None:
+    numbers = (1, shape[1], shape[0], 1024, 2048, 32, 12, threads, 1)
+    given = dict(zip(PARAMETERS, numbers, strict=True))
+    columns, rows = (rule.evaluate(given) for rule in block_rule())
+    assert (rows, columns) == block
 
 
 @pytest.mark.one_in(6)

@@ -15,7 +15,9 @@ from tesserac.ir.passes import run_passes
 from tesserac.pipeline import schedule_passes
 from tesserac.schedule.machine import AARCH64
 from tesserac.tile.build import tile_pass
+from tesserac.tile.cpu.lower import lower_kernel
 from tesserac.tile.cpu.target import AVX2, AVX512, NEON, CpuTarget
+from tesserac.tile.dialect import memref_type
 from tests.support import tile_eval
 from tests.support.cpu_kernels import same_bits
 from tests.support.source_support import compile_to_forms
@@ -53,7 +55,8 @@ SIZES = {
               ((0, 2, 4, 4), (9, 2, 3, 3)), ((1, 60, 18, 24), (10, 60, 3, 3)), ((1, 2, 9, 16), (3, 2, 3, 3))],
     "strided": [((2, 3, 9, 13), (10, 3, 3, 2)), ((1, 2, 5, 70), (9, 2, 3, 2)), ((1, 2, 8, 29), (2, 2, 3, 2))],
     "grouped": [((2, 6, 5, 9), (22, 3, 2, 3)), ((1, 4, 3, 40), (18, 2, 2, 3))],
-    "gradients": [((2, 3, 6, 16), (10, 3, 3, 3)), ((1, 9, 5, 5), (4, 9, 3, 3))],
+    "gradients": [((2, 3, 6, 16), (10, 3, 3, 3)), ((1, 9, 5, 5), (4, 9, 3, 3)), ((2, 3, 18, 16), (12, 3, 3, 3)),
+                  ((1, 3, 32, 32), (8, 3, 3, 3))],
     "shared": [((20, 33), (3, 33, 50)), ((9, 5), (2, 5, 1))],
     "back": [((3, 7, 10), (3, 12, 7)), ((1, 40, 9), (1, 30, 40))],
     "crossed": [((4, 30, 5), (5, 4, 33)), ((3, 12, 1), (1, 3, 7))],
@@ -99,6 +102,25 @@ def test_tiles_say_what_forms_do(name: str) -> None:
     made, expected = arguments(name, 1)
     for got, wanted in zip(tile_eval.run_host(tiles(), f"m.{name}", made), expected, strict=True):
         same_bits(got, wanted)
+
+
+def lefts(target: CpuTarget, name: str) -> set[bool]:
+    """Of the register blocks of a function, whether the left operand is in panels."""
+    kernels = [op for op in tiles().ops if op.name == "tile.kernel" and op.symbol.startswith(f"m.{name}$")]
+    lowered = [op for kernel in kernels for op in lower_kernel(kernel, target).walk()]
+    blocks = [op for op in lowered if op.name == "cpu.micro_kernel"]
+    return {memref_type(op.operands[0]).layout == "panels" for op in blocks}
+
+
+@pytest.mark.parametrize("name", ["plain", "gradients"])
+def test_left_operands_are_read_as_they_lie_where_elements_are_spread(name: str) -> None:
+    """Or from panels, if a run finds that they had better be packed."""
+    assert lefts(AVX512, name) == lefts(AVX2, name) == {False, True}
+    assert lefts(NEON, name) == {True}, "a lane of a vector is an operand there"
+
+
+def test_narrow_left_operands_are_packed() -> None:
+    assert lefts(AVX512, "grouped") == {True}
 
 
 def test_no_windows_are_written() -> None:

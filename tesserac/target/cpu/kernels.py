@@ -10,6 +10,7 @@ of it that each worker has.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache, reduce
 
 from tesserac.ir.core import Block, Op, attr
@@ -28,7 +29,7 @@ from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
 from tesserac.tile.cpu.target import TARGETS
-from tesserac.tile.dialect import CODE, grid, kernel_memrefs
+from tesserac.tile.dialect import CODE, grid, kernel_memrefs, memref_type
 from tesserac.types.dims import Dim
 
 
@@ -164,7 +165,11 @@ def _running(frame: Frame, op: Op) -> None:
 def _part(frame: Frame, op: Op) -> None:
     b, memory = frame.b, frame.memories[op.operands[0]]
     at = (b.mul(frame.value(value), stride) for value, stride in zip(op.operands[1:], memory.strides, strict=True))
-    frame.add_memory(op.result, b.gep(memory.element, memory.start, reduce(b.add, at)))
+    whole, part = memref_type(op.operands[0]), memref_type(op.result)
+    strides = dict(zip(whole.strides, memory.strides, strict=True))
+    dims, apart = map(frame.dim, part.dims), (strides.get(stride) or frame.dim(stride) for stride in part.strides)
+    start = b.gep(memory.element, memory.start, reduce(b.add, at))
+    frame.memories[op.result] = replace(memory, start=start, dims=tuple(dims), strides=tuple(apart))
 
 
 def _panel_sum(frame: Frame, op: Op) -> None:

@@ -47,6 +47,7 @@ class Shape:
     rows_first: bool = False
     turns: int = 1
     turns_from: int = 1
+    square: bool = False
 
 
 class LaunchFunctions:
@@ -77,7 +78,7 @@ class LaunchFunctions:
         else:
             sizes = [symbols[name] for name in names if name not in (ROWS, COLUMNS)]
             places = (_place(names, ROWS), _place(names, COLUMNS))
-            shape = Shape(len(memory), len(names), places, cut.rows_first, cut.turns, cut.turns_from)
+            shape = Shape(len(memory), len(names), places, cut.rows_first, cut.turns, cut.turns_from, cut.square)
         if shape not in self._made:
             self._made[shape] = self._module.share(self._function(shape), "tessera.launch.")
         numbers = () if cut is None else (cut.most_rows, cut.most_columns)
@@ -117,7 +118,8 @@ def _blocks(b: Builder, shape: Shape, threads: Value, given: Sequence[Value]) ->
     leads, rows, columns, unit_rows, unit_columns, most_rows, most_columns, *read = given
     sides = [(rows, most_rows, unit_rows), (columns, most_columns, unit_columns)]
     first, second = sides if shape.rows_first else sides[::-1]
-    blocks = find_blocks(b, leads, first, second, in_turns(b, threads, shape.turns, shape.turns_from))
+    wanted = in_turns(b, threads, shape.turns, shape.turns_from)
+    blocks = find_blocks(b, leads, first, second, wanted, square=shape.square)
     in_rows, in_columns = blocks if shape.rows_first else blocks[::-1]
     assert shape.blocks is not None
     placed = [(at, v) for at, v in zip(shape.blocks, (in_rows, in_columns), strict=True) if at is not None]

@@ -108,7 +108,7 @@ def emit_blocks(b: Builder, launch: Op, symbols: Mapping[str, Value], threads: V
         (emit_dim(b, size, symbols), const_i64(most), emit_dim(b, unit, symbols)) for size, most, unit in cut.sides()
     )
     wanted = in_turns(b, threads, cut.turns, cut.turns_from)
-    blocks = find_blocks(b, emit_dim(b, cut.leads, symbols), first, second, wanted)
+    blocks = find_blocks(b, emit_dim(b, cut.leads, symbols), first, second, wanted, square=cut.square)
     return dict(zip((ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS), blocks, strict=True))
 
 
@@ -123,10 +123,12 @@ def in_turns(b: Builder, threads: Value, turns: int, turns_from: int) -> Value:
     return b.select(b.icmp("sge", threads, const_i64(turns_from)), b.mul(threads, const_i64(turns)), threads)
 
 
-def find_blocks(b: Builder, leads: Value, first: Side, second: Side, threads: Value) -> list[Value]:
+def find_blocks(
+    b: Builder, leads: Value, first: Side, second: Side, threads: Value, *, square: bool = False
+) -> list[Value]:
     """How large the blocks are of the side that is cut first, and of the other."""
     pairs = [value for pair in zip(first, second, strict=True) for value in pair]
-    both = b.call(b.module.find_function(BLOCKS) or _blocks(b.module), [leads, *pairs, threads])
+    both = b.call(b.module.find_function(BLOCKS) or _blocks(b.module), [leads, *pairs, threads, const_i64(int(square))])
     return [b.extract_value(both, place, I64) for place in range(2)]
 
 

@@ -55,21 +55,28 @@ answers."""
 NEAR_ROWS = 8
 """How many steps ahead a right operand is asked for that is read as it lies, most of it from the second cache. Rows a
 power of two apart meet in one set of the first cache, which has no room for more of them."""
+REACHED = 3
+"""Rows that an address of x86 reaches from one register: it adds one, two or no times another."""
 UNROLL = 4
 """Steps of k in one iteration of the main loop; two to eight are equally fast."""
 
 
 @dataclass(frozen=True)
 class Walk:
-    """How many elements apart the rows of a left operand are, its terms, and the terms of a right operand; and how many
-    steps ahead the right one is asked for, into the first cache. What a block does beside its own work: it `brings` the
-right operand into its panel, or `asks` for what follows."""
+    """How many elements apart the rows of a left operand are, 0 where only a run knows, its terms, and the terms of a
+    right operand; and how many steps ahead the right one is asked for, into the first cache. What a block does beside
+    its own work: it `brings` the right operand into its panel, or `asks` for what follows."""
 
     rows: int
     left: int
     right: int
     near: int = 0
     beside: Literal["", "brings", "asks"] = ""
+
+    @property
+    def by_pitch(self) -> bool:
+        """Whether a run says how far apart rows are."""
+        return self.rows == 0
 
 
 def packed_walk(micro: Micro) -> Walk:
@@ -89,12 +96,13 @@ def call_micro_kernel(
     finishes: bool = False,
     whole: bool = False,
     known: int = 0,
+    pitch: Value | None = None,
 ) -> None:
     """Calls the function of the lowest block that has all `rows` that are left, or of a whole one, where others are not
     worth their code; `known` is the height of one more, for rows that are known to be left. `ahead` is how far behind
     this right panel the next one is, where that is not near; one that `finishes` adds +0 to the sums."""
     b, few = frame.b, micro.rows if whole else frame.target.rest_rows
-    given = [*arguments, *([] if ahead is None else [ahead])]
+    given = [*arguments, *(value for value in (ahead, pitch) if value is not None)]
 
     def lowest(heights: Sequence[int]) -> None:
         height, *higher = heights
@@ -113,10 +121,11 @@ def call_micro_kernel(
 def micro_kernel(
     frame: Frame, micro: Micro, accum: DType, height: int, asks: bool, finishes: bool, walk: Walk
 ) -> Function:
-    """The function `(a, b, c, row stride of c, depth, done, ahead)` of a block of `height` rows, made once per module;
-    one that `asks` for nothing has no `ahead`. One that does something beside has `(.., following block of c, ..)`, and
-    `(.., the panel that it writes, how far apart rows of the right operand are)`, or `(.., the right operand that it
-    asks for, how far the end of a row of it is from the next one, how long a row is)`."""
+    """The function `(a, b, c, row stride of c, depth, done, ahead, pitch)` of a block of `height` rows, made once per
+    module; one that `asks` for nothing has no `ahead`, and one that knows how far apart left rows are no `pitch`. One
+    that does something beside has `(.., following block of c, ..)`, and `(.., the panel that it writes, how far apart
+    rows of the right operand are)`, or `(.., the right operand that it asks for, how far the end of a row of it is from
+    the next one, how long a row is)`."""
     near = f"_near_{walk.near}" * (walk.near > 0) + f"_{walk.beside}" * bool(walk.beside)
     packed = replace(walk, near=0, beside="") == packed_walk(micro)
     walks = near if packed else f"_by_{walk.rows}_{walk.left}_{walk.right}{near}"
@@ -137,12 +146,13 @@ class _MicroKernel:
         self.vector = vector(self.element, micro.lanes)
         self.align = self.element.bits // 8
         beside = {"": [], "brings": [PTR, PTR, I64], "asks": [PTR, PTR, I64, I64]}[walk.beside]
-        parameters = [PTR, PTR, PTR, I64, I64, I64, *([I64] if asks else []), *beside]
+        parameters = [PTR, PTR, PTR, I64, I64, I64, *([I64] if asks else []), *beside, *([I64] * walk.by_pitch)]
         attributes = ("nounwind", "noinline")
         self.function = module.function(name, VOID, parameters, attributes=attributes, linkage="internal")
         self.function.is_common = True
         self.b: Builder = self.function.builder
         self.left, self.right, self.block, self.stride, self.depth, self.done, *others = self.function.args
+        self.pitch = others.pop() if walk.by_pitch else None
         self.ahead, self.beside = ([], others) if walk.beside else (others, [])
 
     def build(self) -> Function:
@@ -153,7 +163,7 @@ class _MicroKernel:
         count = self.height * self.micro.columns // self.micro.lanes
         totals = choose(b, fresh, lambda: [zero(self.vector)] * count, self._load_block)
         whole = b.binary("and", self.depth, const_i64(-UNROLL))
-        state = [self.left, self.right, *self.beside[:2], *self.beside[3:], *totals]
+        state = [*self._lefts(), self.right, *self.beside[:2], *self.beside[3:], *totals]
         state = for_loop(b, const_i64(0), whole, const_i64(UNROLL), state, self._steps(UNROLL))
         state = for_loop(b, whole, self.depth, const_i64(1), state, self._steps(1))
         totals = state[-count:]
@@ -163,6 +173,14 @@ class _MicroKernel:
             b.store(narrow(b, total, self.accum), place, self.stored.bits // 8)
         b.ret()
         return self.function
+
+    def _lefts(self) -> list[Value]:
+        """Where rows of the left operand begin: the first, from which all others are a known way, or every third one,
+        from which an address of x86 reaches two more."""
+        if self.pitch is None:
+            return [self.left]
+        b = self.b
+        return [b.gep(self.element, self.left, b.mul(self.pitch, const_i64(r))) for r in range(0, self.height, REACHED)]
 
     def _places(self) -> list[Value]:
         """The address of each vector of the block, row by row."""
@@ -190,15 +208,17 @@ class _MicroKernel:
         return self._steps_beside(count) if self.walk.beside else self._plain_steps(count)
 
     def _plain_steps(self, count: int) -> LoopBody:
+        many = 1 if self.pitch is None else len(range(0, self.height, REACHED))
+
         def body(_: Value, state: list[Value]) -> Sequence[Value]:
-            left, right, *totals = state
+            lefts, right, totals = state[:many], state[many], state[many + 1 :]
             for step in range(count):
                 for ahead in self.ahead if count == UNROLL else ():
                     self._ask(right, ahead, step)
                 if count == UNROLL and self.walk.near:
                     self._ask_near(right, step)
-                totals = self._step(left, self._right_row(right, step), step, totals)
-            return [*self._walked(left, right, count), *totals]
+                totals = self._step(lefts, self._right_row(right, step), step, totals)
+            return [*self._walked(lefts, right, count), *totals]
 
         return body
 
@@ -222,8 +242,8 @@ class _MicroKernel:
                 if count == UNROLL and not brings:
                     self._ask_near(right, step)
                     b.prefetch(b.gep(self.element, other, step * self.micro.lanes), near=2)
-                totals = self._step(left, row, step, totals)
-            left, walked = self._walked(*begins, count)
+                totals = self._step([left], row, step, totals)
+            left, walked = self._walked([begins[0]], begins[1], count)
             if brings:
                 other = b.gep(self.element, other, count * self.walk.right)
             else:
@@ -234,8 +254,8 @@ class _MicroKernel:
 
         return body
 
-    def _walked(self, left: Value, right: Value, count: int) -> list[Value]:
-        walking = [(left, self.walk.left), (right, self.walk.right)]
+    def _walked(self, lefts: Sequence[Value], right: Value, count: int) -> list[Value]:
+        walking = [*((left, self.walk.left) for left in lefts), (right, self.walk.right)]
         return [self.b.gep(self.element, p, count * step) for p, step in walking]
 
     def _right_row(self, right: Value, step: int) -> list[Value]:
@@ -295,17 +315,22 @@ class _MicroKernel:
         for column in range(0, self.micro.columns, line):
             self.b.prefetch(self.b.gep(self.element, right, (step + self.walk.near) * self.walk.right + column))
 
-    def _step(self, left: Value, row: Sequence[Value], step: int, totals: Sequence[Value]) -> list[Value]:
+    def _step(self, lefts: Sequence[Value], row: Sequence[Value], step: int, totals: Sequence[Value]) -> list[Value]:
         """One k: every accumulator continues its chain. Each left element is written just before what it is multiplied
         with: where all of them come first, LLVM keeps more than there are registers for some processors."""
         sums = iter(totals)
-        return [self._multiply_add(x, y, next(sums)) for x in self._left_column(left, step) for y in row]
+        return [self._multiply_add(x, y, next(sums)) for x in self._left_column(lefts, step) for y in row]
 
-    def _left_column(self, left: Value, step: int) -> Iterator[Value]:
+    def _left_column(self, lefts: Sequence[Value], step: int) -> Iterator[Value]:
         """Each left element in all lanes. Whole vectors are loaded where they fit: a lane of a vector is an operand of
         NEON's fma; elsewhere an element is loaded and spread, which is one instruction on x86."""
         b, micro, apart = self.b, self.micro, self.walk.rows
-        place = step * self.walk.left
+        place, left = step * self.walk.left, lefts[0]
+        if self.pitch is not None:
+            for row in range(self.height):
+                start = b.gep(self.element, lefts[row // REACHED], b.mul(self.pitch, const_i64(row % REACHED)))
+                yield b.splat(b.load(self.element, b.gep(self.element, start, place), self.align), micro.lanes)
+            return
         if self.height % micro.lanes or apart != 1:
             for row in range(self.height):
                 item = b.load(self.element, b.gep(self.element, left, place + row * apart), self.align)

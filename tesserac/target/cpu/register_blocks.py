@@ -51,9 +51,11 @@ def emit_micro_kernel(frame: Frame, op: Op) -> None:
     block = b.gep(c.element, c.start, b.add(b.mul(row, stride), column))
     arguments = [*_panels(frame, op, micro), block, stride, depth, done]
     below, ahead, walk = b.sub(rows, row), _ahead(frame, op, micro), _walk(op, micro)
+    pitch = frame.memories[operands[0]].strides[0] if walk.by_pitch else None
 
     def call(wide: Micro, *, whole: bool) -> None:
-        call_micro_kernel(frame, wide, accum, arguments, below, ahead, walk, whole=whole)
+        whole = whole and not walk.by_pitch  # nothing has to lie behind the last row
+        call_micro_kernel(frame, wide, accum, arguments, below, ahead, walk, whole=whole, pitch=pitch)
 
     def call_whole() -> None:
         source = _source(frame, op)
@@ -72,13 +74,15 @@ def emit_micro_kernel(frame: Frame, op: Op) -> None:
 
 
 def _walk(op: Op, micro: Micro) -> Walk:
-    """How a register block goes through its operands: a left one that is not in panels is read as it lies."""
+    """How a register block goes through its operands: a left one that is not in panels is read as it lies. How far
+    apart its rows are differs from product to product, unless it is made here or the product turned."""
     left, packed = memref_type(op.operands[0]), packed_walk(micro)
     if left.layout == "panels":
         return replace(packed, near=NEAR) if passes(op) else packed
     rows, terms = (stride.constant for stride in left.strides)
-    assert rows is not None and terms is not None
-    return Walk(rows, terms, packed.right)
+    assert terms is not None
+    known = rows is not None and (rows == 1 or is_turned(memref_type(op.operands[5])))
+    return Walk(rows if known and rows is not None else 0, terms, packed.right)
 
 
 def emit_finished_block(frame: Frame, op: Op) -> None:

@@ -28,7 +28,7 @@
         steps, into c[row.., column..], or c[column.., row..] if rows of c lie side by side. Continues what stands
         there, or starts from +0 where `done` is 0. Each step rounds to `accum`. Of c only `rows` and `columns` are
         wanted: others may be left as they are. `a` may also be memory, rows by terms, of which it is known how far
-        apart they are. `passes`: block j comes from behind the first cache, since j is counted fastest.
+        apart terms are. `passes`: block j comes from behind the first cache, since j is counted fastest.
         `brings`: behind so many operands stand (memory, at..., first, more): the right operand as it lies, and where in
         it this block begins. In columns below `first` a block of row 0 reads it there, and writes block j for those
         below. `more` terms of it follow, which those ask for.
@@ -209,9 +209,9 @@ def _verify_register_block(op: Op) -> None:
 
 
 def _is_walked(left: object) -> bool:
-    """Whether a left operand is read as it lies: it is known how far apart its elements are."""
+    """Whether a left operand is read as it lies: it is known how far apart its terms are."""
     strided = isinstance(left, MemRefType) and left.layout == "strided" and len(left.dims) == 2
-    return isinstance(left, MemRefType) and strided and all(stride.constant is not None for stride in left.strides)
+    return isinstance(left, MemRefType) and strided and left.strides[1].constant is not None
 
 
 def _verify_part(op: Op) -> None:

@@ -15,10 +15,10 @@ import math
 
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import operand_maps
-from tesserac.ir.types import AxisType, TileType
+from tesserac.ir.types import AxisType
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.finished_products import Destination, offer_store, take_store
-from tesserac.tile.cpu.group_panels import PackStep, group_tables, pack_groups
+from tesserac.tile.cpu.group_products import packed, panel_by_panel
 from tesserac.tile.cpu.matrix_products import lower_tile_product, uses_tiles
 from tesserac.tile.cpu.nests import Copy, lower_sinks
 from tesserac.tile.cpu.panels import Panels, pack, register_block_edge
@@ -120,21 +120,18 @@ def lower_dot(ctx: Context, dot: Op) -> None:
         passing_blocks(ctx, dot, micro, target, lambda: _right_panels(ctx, dot, micro))
         ctx.tiles[dot.result] = target.finished()
         return
-    if lies_turned(a):
-        left = Panels(stored_turned(ctx, a, micro), ctx.dim(0), ctx.dim(0), None)
-    else:
-        left = _pack(ctx, a, transposed=True, width=micro.rows)
-    if is_row_sum(ctx.tile(dot.operands[1])):
+    columns, right = _extent(ctx, target, 1), ctx.tile(dot.operands[1])
+    if isinstance(right, Grouped):
+        panel_by_panel(ctx, dot, micro, right, target, lambda: _left_panels(ctx, a, micro))
+        ctx.tiles[dot.result] = target.finished()
+        return
+    left = _left_panels(ctx, a, micro)
+    if is_row_sum(right):
         _row_sums(ctx, micro, left, target, rows, depth)
         ctx.tiles[dot.result] = target.finished()
         return
-    columns, other = _extent(ctx, target, 1), ctx.tile(dot.operands[1])
-    if isinstance(other, Grouped):
-        _panel_by_panel(ctx, micro, _accum(dot), left, other, target, rows, columns, depth)
-        ctx.tiles[dot.result] = target.finished()
-        return
-    right = _right_panels(ctx, dot, micro)
-    _register_blocks(ctx, micro, _accum(dot), left, right, target, rows, columns, depth)
+    panels = _right_panels(ctx, dot, micro)
+    _register_blocks(ctx, micro, _accum(dot), left, panels, target, rows, columns, depth)
     ctx.tiles[dot.result] = target.finished()
 
 
@@ -175,7 +172,7 @@ def _turned_blocks(ctx: Context, dot: Op) -> None:
         done = ctx.index("mul", in_place.blocks, micro.rows)
         blocks(in_place.memory, zero, done)
         with ctx.when(in_place.count, "ge", ctx.dim(1)):
-            blocks(_packed(ctx, in_place.rest, transposed=False, width=micro.rows).memory, done, in_place.count)
+            blocks(packed(ctx, in_place.rest, transposed=False, width=micro.rows).memory, done, in_place.count)
     ctx.tiles[dot.result] = target.finished()
 
 
@@ -328,6 +325,12 @@ def _right_panels(ctx: Context, dot: Op, micro: Micro) -> Panels:
     return Panels(tile.memory, k.start, panel, ctx.index("rem", columns.start, micro.columns))
 
 
+def _left_panels(ctx: Context, a: Tile, micro: Micro) -> Panels:
+    if lies_turned(a):
+        return Panels(stored_turned(ctx, a, micro), ctx.dim(0), ctx.dim(0), None)
+    return _pack(ctx, a, transposed=True, width=micro.rows)
+
+
 def _pack(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels:
     """A block in panels of scratch. `transposed`: the tile is [column, row] of the panels, as a left operand is. Much
     work is done before, in vectors that suit it. A tile is laid out once for all products that read it, before the
@@ -341,7 +344,7 @@ def _pack(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels:
             source: Tile = in_scratch(ctx, tile)
         else:
             source = tile
-        panels = _packed(ctx, source, transposed=transposed, width=width)
+        panels = packed(ctx, source, transposed=transposed, width=width)
         ctx.packed[key] = (ctx.builder.block, panels.memory)
     return panels
 
@@ -352,19 +355,6 @@ def _home(ctx: Context, tile: Tile) -> int | None:
         return None
     places = [value for place in tile.axes if place is not None for value in (place.start, place.extent)]
     return ctx.home([*(place for place in tile.at if isinstance(place, Value)), *places])
-
-
-def _packed(ctx: Context, tile: Tile, *, transposed: bool, width: int) -> Panels:
-    shape, extents = tile.type.shape, ctx.extents(tile.axes, tile.type.shape)
-    row, column = (1, 0) if transposed else (0, 1)
-    memory = ctx.scratch((shape[row], _round_up(shape[column], width)), compute_scalar(tile.type).dtype, "panels")
-    zero = ctx.dim(0)
-    if isinstance(tile, Grouped):
-        tables = group_tables(ctx, shape, width, transposed=transposed)
-        pack_groups(ctx, tile, memory, tables, width, transposed=transposed)
-        return Panels(memory, zero, zero, None)
-    pack(ctx, tile, memory, (zero, zero), (extents[row], extents[column]), extents[column], width, transposed)
-    return Panels(memory, zero, zero, None)
 
 
 def _register_blocks(
@@ -388,42 +378,6 @@ def _register_blocks(
             row = ctx.index("mul", i, micro.rows)
             blocks = (left.memory, i, right.memory, panel, right.row, target.memory)
             extents = (row, column, depth, target.done, rows, *register_block_edge(micro, whole))
-            ctx.builder.op("cpu.micro_kernel", (*blocks, *extents), attrs={"micro": micro, "accum": accum})
-
-
-def _panel_by_panel(
-    ctx: Context,
-    micro: Micro,
-    accum: DType,
-    left: Panels,
-    right: Grouped,
-    target: Accumulator,
-    rows: Value,
-    columns: Value,
-    depth: Value,
-) -> None:
-    """A right operand of which each panel is packed when it is multiplied: it stays in the first cache."""
-    width, zero, whole = micro.columns, ctx.dim(0), right.at[-1]
-    if not isinstance(whole, Axis):
-        raise LoweringError("an operand that is read in groups has its columns behind all else")
-    type_ = TileType((right.type.shape[0], width), right.type.dtype, right.type.policy)
-    memory = ctx.scratch(type_.shape, compute_scalar(type_).dtype, "panels")
-    tables = group_tables(ctx, type_.shape, width, transposed=False)
-
-    def pack(start: Value, count: Value, does: PackStep) -> None:
-        axis = Axis(start, count, width)
-        part = Grouped(type_, right.memory, (*right.at[:-1], axis), right.groups, (right.axes[0], axis))
-        pack_groups(ctx, part, memory, tables, width, transposed=False, does=does)
-
-    pack(whole.start, zero, "list")
-    with ctx.loop(zero, ctx.index("ceil_div", columns, width), hint="j") as j:
-        column = ctx.index("mul", j, width)
-        count = ctx.index("min", ctx.index("sub", columns, column), width)
-        pack(ctx.index("add", whole.start, column), count, "pack")
-        with ctx.loop(zero, ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
-            row = ctx.index("mul", i, micro.rows)
-            blocks = (left.memory, i, memory, zero, zero, target.memory)
-            extents = (row, column, depth, target.done, rows, *register_block_edge(micro, columns))
             ctx.builder.op("cpu.micro_kernel", (*blocks, *extents), attrs={"micro": micro, "accum": accum})
 
 
