@@ -75,8 +75,9 @@ PASSING_ROWS = 2048
 of 768 took 1.02 and 1.07 of the time for squares of 1024 and 2048."""
 WIDE, EACH = 256, 32
 """Columns from which on threads pack those of their blocks, and how many of them each thread has at least: fewer, and
-packing the left operand would show. In blocks of squares 16 threads took 0.88 to 0.91 of the time for squares of 1024
-and 2048 that they took with a right operand that is laid out before, 8 threads 0.80 for 1024."""
+packing the left operand would show. In squares 16 threads took 0.92 and 0.95 of the time (two runs) that they took with
+a right operand that is laid out before for 512, 0.94 and 1.08 for 1024, 0.91 and 0.93 for 2048; 4 threads 0.93 to 0.98,
+2 threads the same."""
 VECTORS_OF_BYTES = 512
 """Terms of a product of bytes that vectors multiply, at a time."""
 LARGE_CACHE = 2 << 20
