@@ -12,18 +12,18 @@
         x with elements replaced: v[p] stands where form.gather would read to give element p of a tensor like v. Where
         places repeat, the last one in row-major order of v stays. `kind` is "set", or that of a fold: all elements that
         name a place are folded into it. Folds of integers have no order. Of other numbers v has one row per element of
-        the indices, all of which have one dim: the rows that name a place are folded in their order through the aligned
-        tree, in the accumulation type, and what stands there is joined with the fold. With `in_runs` rows that name one
-        place stand side by side, so that each sees by the next one whether it is the last.
+        the indices, all of which have one dim: the rows that name a place are folded in their order, in segments of 512
+        through the aligned tree, in the accumulation type, and what stands there is joined with the fold. With
+        `in_runs` rows that name one place stand side by side, so that each sees by the next one whether it is the last.
     form.sort(x) {axis, descending, below, elements}
         The stable permutation that puts x in order along an axis, as i64: equal elements stay in the order of their
         places, also where `descending`. -0 and +0 are equal; NaN comes last either way. With `below`, which is for
         integers in ascending order alone, other numbers than those from 0 up to that dim may stand anywhere. With
         `elements` it gives x in that order instead.
     form.runs(v, order, low, high) {kind, accum}
-        Folds of runs: element j of the result folds v[order[i]] for i from low[j] to high[j], one by one through the
-        aligned tree; the identity where there are none. All places are in range by construction. The result has the
-        accumulation type.
+        Folds of runs: element j of the result folds v[order[i]] for i from low[j] to high[j], in segments of 512
+        through the aligned tree; the identity where there are none. All places are in range by construction. The result
+        has the accumulation type.
 """
 
 from __future__ import annotations

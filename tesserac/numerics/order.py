@@ -2,6 +2,7 @@
 
     Chain(4096)      contractions: ascending fma chains from +0 over segments of 4096, combined by the tree
     Blocks(512, 64)  reductions: 64 lanes over a block of 512, folded 32, 16, ..., 1; combined by the tree
+    RUN_SEGMENT      folds into places: what names one place in ascending chains of 512, combined by the tree
     Free()           `numerics(fast)`: any order
 
 Enters: NumPy arrays in the accumulation dtype. Leaves: their sum or contraction in that dtype, in that order.
@@ -11,6 +12,7 @@ Integer arithmetic wraps and has no order. Every sum ends with `+ (+0)`: a zero 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from typing import Any, TypeAlias, TypeVar
 
 from tesserac.base.dataclass import dataclass
@@ -47,6 +49,8 @@ Order: TypeAlias = Chain | Blocks | Free
 
 CONTRACTION = Chain()
 REDUCTION = Blocks()
+RUN_SEGMENT = 512
+"""Rows for one place that are folded one after the other, from the first of them on."""
 
 
 def tree(values: list[T], combine: Callable[[T, T], T]) -> T:
@@ -172,12 +176,13 @@ def _running(x: Array, combine: Combine, start: Array) -> Array:
 
 
 def run_fold(rows: Array, kind: str) -> Array:
-    """The fold of rows[0], rows[1], ... one by one through the tree: what a scatter adds to one place."""
+    """The fold of rows[0], rows[1], ... in chains of a segment, through the tree: what a scatter adds to a place."""
     combine, start = SCANNED[kind]
     if not len(rows):
         return np.full(rows.shape[1:], start(rows.dtype), rows.dtype)
     with np.errstate(all="ignore"):
-        return tree(list(rows), combine)
+        segments = (rows[begin : begin + RUN_SEGMENT] for begin in range(0, len(rows), RUN_SEGMENT))
+        return tree([reduce(combine, segment) for segment in segments], combine)
 
 
 def fold_max(x: Array) -> Array:

@@ -1,7 +1,8 @@
 """Tensors with something added at places that integer tensors say, where places may repeat.
 
 Enters: a tensor, the new elements, the places. Leaves: the tensor; at each place the new elements that name it are
-folded in index order through the aligned tree, in the accumulation type, and the fold is added to what stands there.
+folded in index order, in segments of 512 through the aligned tree, in the accumulation type, and the fold is added to
+what stands there.
 `folded.py` has the forms.
 """
 
@@ -213,7 +214,8 @@ class ExtremeAt(FoldAt):
 @dataclass(frozen=True)
 class ScatterAdd(Operator):
     """x with elements of v added at the places along an axis that the index names; v has the shape of
-    `gather(x, index, axis)`. The elements for one place are summed in index order through the aligned tree first.
+    `gather(x, index, axis)`. The elements for one place are summed first, in index order: one after the other in
+    segments of 512, and these through the aligned tree.
 
     def f(grads: Tensor[B, S, D, f32], tokens: Tensor[B, S, i32], table: Tensor[N, D, f32]) -> Tensor[N, D, f32]:
         return scatter_add(table, tokens, grads)

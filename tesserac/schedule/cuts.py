@@ -27,7 +27,7 @@ ROWS, COLUMNS = "block.rows", "block.columns"
 
 FEW_PLACES, MANY_PLACES = 1 << 12, 1 << 14
 """Places up to which elements are folded in one pass over them: of those that are known, however few the elements are;
-and at all, by programs with a range of places each. One program has more of them, and puts elements in order first."""
+and at all, by programs with a range of places each. One program has more of them."""
 PLACES_UNIT, ALL_PLACES = 16, 1 << 40
 """Places in whole lines of a cache; more than there ever are."""
 

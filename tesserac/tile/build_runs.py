@@ -1,7 +1,9 @@
 """Kernels that fold runs: each program folds one of them, a block of its rows at a time.
 
     tile.kernel {grid = [`J`, `ceil_div(D, 256)`]} {
-        first = index(low[j]);  total = tree(index(high[j]) - first) { i: load v[index(order[first + i]), block] }
+        first = index(low[j]);  count = index(high[j]) - first
+        total = tree(ceil_div(count, 512)) { s: for i in 512 s .. min(512 s + 512, count):
+                                                    so_far + load v[index(order[first + i]), block] }
         store total }
 
 and what is computed of the total, with what is gathered beside it, in place of the store; or a scatter of that.
@@ -13,8 +15,9 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.types import INDEX, TileType
+from tesserac.numerics.order import RUN_SEGMENT
 from tesserac.schedule.space import computing, read_reach, yielded_op
-from tesserac.tile.bodies import combine_body, identity_of
+from tesserac.tile.bodies import combine_body, identity_of, pairwise
 from tesserac.tile.build_map import map_block
 from tesserac.tile.frame import Frame
 from tesserac.tile.points import scatter_tile
@@ -27,14 +30,16 @@ def build_runs(frame: Frame) -> None:
     first, last = (_as_index(frame, _element(frame, op, position)) for position in (2, 3))
     total = TileType(frame.tile_shape(range(len(frame.loops))), accum)
     empty = frame.builder.value("tile.full", (), total, {"value": identity_of(kind, accum)})
-    body = Block([INDEX], ["i"])
-    with frame.inside(body):
-        place = index_op(frame.builder, "add", first, body.args[0])
-        row = _as_index(frame, _element(frame, op, 1, place))
-        frame.builder.op("tile.yield", (_widened(frame, _element(frame, op, 0, row), total),))
     count = index_op(frame.builder, "sub", last, first)
-    regions = (body, combine_body([total], [kind]))
-    folded = frame.builder.op("tile.tree", (count, empty), (total,), {}, regions).results[0]
+    segment = Block([INDEX], ["segment"])
+    with frame.inside(segment):
+        low = index_op(frame.builder, "mul", segment.args[0], frame.size(RUN_SEGMENT))
+        end = index_op(frame.builder, "add", low, frame.size(RUN_SEGMENT))
+        ends = low, index_op(frame.builder, "min", end, count)
+        frame.builder.op("tile.yield", (_chain(frame, op, first, ends, total),))
+    segments = index_op(frame.builder, "ceil_div", count, frame.size(RUN_SEGMENT))
+    regions = (segment, combine_body([total], [kind]))
+    folded = frame.builder.op("tile.tree", (segments, empty), (total,), {}, regions).results[0]
     frame.remember(op, folded)
     for number, value in enumerate(frame.launch.body.terminator.operands):
         made = yielded_op(value)
@@ -44,6 +49,20 @@ def build_runs(frame: Frame) -> None:
             scatter_tile(frame, made, number, map_block(frame, rows))
         else:
             frame.store(number, map_block(frame, made))
+
+
+def _chain(frame: Frame, op: Op, first: Value, ends: tuple[Value, Value], total: TileType) -> Value:
+    """The rows of one segment, folded one after the other."""
+    kind = str(op.attrs["kind"])
+    start = -0.0 if kind == "sum" else identity_of(kind, total.dtype)  # a sum of -0 alone is -0
+    nothing = frame.builder.value("tile.full", (), total, {"value": start})
+    body = Block([INDEX, total], ["i", "so_far"])
+    with frame.inside(body):
+        place = index_op(frame.builder, "add", first, body.args[0])
+        row = _as_index(frame, _element(frame, op, 1, place))
+        term = _widened(frame, _element(frame, op, 0, row), total)
+        frame.builder.op("tile.yield", (pairwise(frame.builder, kind, body.args[1], term),))
+    return frame.builder.value("tile.for", (*ends, nothing), total, {"step": 1}, (body,))
 
 
 def _element(frame: Frame, op: Op, position: int, *computed: Value) -> Value:

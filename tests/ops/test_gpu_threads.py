@@ -247,6 +247,7 @@ def test_computed_places() -> None:
     compare("rows_at", numbers(9, 70), places(9, 33))
     compare("put", numbers(9, 70), places(9, 33), numbers(33, 70))
     compare("put_pairs", numbers(5, 4), places(5, 90), places(4, 90), numbers(90))
+    compare("put", numbers(2, 3), places(2, 1300), numbers(1300, 3))  # segments of runs
     compare("losses", numbers(33, 70), places(70, 33) % 70)
 
 

@@ -1,6 +1,6 @@
 """Folds of elements into a range of few places, in one pass over all elements.
 
-A program whose range has all places takes element after element (`gathered_folds.py`). Others first list, of a few
+A program whose range has all places takes element after element (`running_folds.py`). Others first list, of a few
 thousand rows at a time, those with a place of theirs, in their order:
 
     places      5  3  9  5  4 ...        range 4 .. 7     rows     0  3  4
@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.target.cpu.frame import Frame, Memory
-from tesserac.target.cpu.gathered_folds import EachRow, TakeRow, emit_gathered
 from tesserac.target.cpu.place_numbers import PlaceNumbers, along_rows, each_row, rows_of
+from tesserac.target.cpu.running_folds import EachRow, TakeRow, emit_running
 from tesserac.target.flow import choose, for_loop
 from tesserac.target.llvm_types import I64, Value, const_i64, const_vector, integer, undefined
 from tesserac.tile.cpu.place_folds import LISTED
@@ -28,13 +28,13 @@ from tesserac.tile.dialect import fold_operands
 def emit_fold_few(frame: Frame, op: Op) -> None:
     b, found = frame.b, fold_operands(op)
     first, behind = (frame.value(value) for value in (found.first, found.behind))
-    entries, log, folds, buffers, own, *status = found.rest
+    counts, log, folds, entries, own, *status = found.rest
     numbers = PlaceNumbers.of(frame, op, found, status)
     size, step = along_rows(frame, op, found)
-    room = [frame.memories[value].start for value in (entries, log, folds)]
-    rows = rows_of(frame, op, found, const_i64(1), frame.memories[buffers].start, first)
+    room = [frame.memories[value].start for value in (counts, log, folds)]
+    rows = rows_of(frame, op, found, const_i64(1), frame.memories[entries].start, first)
     span = b.sub(behind, first)
-    emit_gathered(rows, rows_of_range(numbers, first, span, (size, step), frame.memories[own]), span, *room)
+    emit_running(rows, rows_of_range(numbers, first, span, (size, step), frame.memories[own]), span, *room)
 
 
 def rows_of_range(

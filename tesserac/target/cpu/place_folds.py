@@ -1,4 +1,6 @@
-"""Folds of rows into places that integers say: each place folds its rows in their order through the aligned tree.
+"""Folds of rows into places that integers say: each place folds its rows in their order (`numerics/order.py`).
+
+Rows of several columns, and elements for places most of which have none:
 
     1. every row gets the number of its place; one without a place gets the number behind the last
     2. rows are put in the order of these numbers, stable: by counting the rows of each place, or, where most places
@@ -10,9 +12,9 @@
           data                 v1 v4 v0 v2 v3            v1 + v4 goes to 3, (v0 + v2) + v3 to 5
 
 A run is the number of its place and where it begins in the data; one more tells where the last run ends. Where a row is
-one element, the data are elements in the accumulation type, else they say where the row stands. Elements for few
-places are not put in order, see `gathered_folds.py`; they may be those of a range of the places alone (`few_places.py`,
-which has them all where it is known that the places are few).
+one element, the data are elements in the accumulation type, else they say where the row stands. Other elements are not
+put in order, see `running_folds.py`; they may be those of a range of the places alone (`few_places.py`, which has them
+all where it is known that the places are few).
 """
 
 from __future__ import annotations
@@ -21,12 +23,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tesserac.ir.core import Op
-from tesserac.schedule.cuts import MANY_PLACES
 from tesserac.target.cpu.few_places import rows_of_range
 from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.gathered_folds import EachRow, emit_gathered
 from tesserac.target.cpu.place_numbers import PlaceNumbers, along_rows, each_row, rows_of
 from tesserac.target.cpu.run_folds import emit_runs
+from tesserac.target.cpu.running_folds import EachRow, emit_running
 from tesserac.target.flow import choose, do_while, for_loop, if_else
 from tesserac.target.llvm_types import I64, Value, const_i64, undefined, vector
 from tesserac.tile.cpu.place_folds import DIGITS, SPARSE
@@ -59,18 +60,17 @@ class _Folds:
         b = self.b
         dense = b.icmp("ule", self.last, b.mul(self.size, const_i64(SPARSE)))
 
-        def in_order() -> None:
-            emit_runs(self.rows, *choose(b, dense, self._by_counts, self._by_digits))
+        def running() -> None:
+            emit_running(self.rows, self._each_row(), self.span, self.counts, self.pairs, self.spare)
 
-        def gathered() -> None:
-            emit_gathered(self.rows, self._each_row(), self.span, self.counts, self.pairs, self.spare)
+        def by_digits() -> None:
+            emit_runs(self.rows, *self._by_digits())
 
         if self.rows.columns is not None:
-            in_order()
+            emit_runs(self.rows, *choose(b, dense, self._by_counts, self._by_digits))
             return
-        few = b.minimum_int(self.size, const_i64(MANY_PLACES))  # the folds of all places take the room of the rows
         part = b.icmp("ult", self.span, self.last)
-        if_else(b, b.binary("or", part, b.icmp("ule", self.last, few)), gathered, in_order)
+        if_else(b, b.binary("or", part, dense), running, by_digits)
 
     def _each_row(self) -> EachRow:
         if self.first.number == 0:
@@ -114,7 +114,7 @@ class _Folds:
 
         for_loop(b, const_i64(0), count, const_i64(1), [const_i64(0)], step)
 
-    # --- few places -----------------------------------------------------------------------------------------------
+    # --- rows for few places --------------------------------------------------------------------------------------
 
     def _by_counts(self) -> list[Value]:
         b, bins = self.b, self.b.add(self.last, const_i64(1))
@@ -140,10 +140,7 @@ class _Folds:
 
     def _put(self, i: Value) -> None:
         place = self._take(self._word(self.counts, self.numbers.number(i, tell=False)))
-        if self.rows.columns is None:
-            self.rows.keep(self.spare, place, self.rows.element(self.b.mul(i, self.step)))
-        else:
-            self.b.store(self.b.mul(i, self.step), self._word(self.spare, place), 8)
+        self.b.store(self.b.mul(i, self.step), self._word(self.spare, place), 8)
 
     # --- many places ----------------------------------------------------------------------------------------------
 

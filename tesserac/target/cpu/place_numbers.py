@@ -11,9 +11,9 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import indices
 from tesserac.target.cpu.accesses import align_of, widened
 from tesserac.target.cpu.frame import Frame, Memory
-from tesserac.target.cpu.gathered_folds import TakeRow
 from tesserac.target.cpu.gathers import checked
 from tesserac.target.cpu.run_folds import Rows
+from tesserac.target.cpu.running_folds import TakeRow
 from tesserac.target.flow import choose, for_loop
 from tesserac.target.llvm_types import I64, Value, const_i64, vector
 from tesserac.tile.dialect import FoldAt, memref_type

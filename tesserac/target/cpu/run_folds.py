@@ -1,13 +1,11 @@
-"""Folds of runs of rows through the aligned tree, each joined with what stands at its place.
+"""Folds of runs of rows, each joined with what stands at its place: chains of a segment's rows, then the tree.
 
-Elements in a row: neighbours are folded, level by level, in place, vectors of them at a time.
+    a[0] ... a[511]   a[512] ... a[1023]   a[1024] ... a[1029]     ->     (s0 + s1) + s2
 
-    a b c d e     ->     ab cd e     ->     abcd e     ->     abcde
+Rows of several columns go as many columns at a time as registers hold; segments are counted in binary, and one whose
+neighbour waits in a slot is folded with it:
 
-Rows of several columns: four at a time become one subtree, for as many columns as registers hold; subtrees are counted
-in binary, and one whose neighbour waits in a slot is folded with it:
-
-    slots after 1 .. 4 subtrees      level 0    s1   -   s3   -
+    slots after 1 .. 4 segments      level 0    s1   -   s3   -
                                      level 1     -  s12 s12   -
                                      level 2     -   -   -  s1234
 """
@@ -18,20 +16,21 @@ from collections.abc import Callable, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.forms import COMBINE
+from tesserac.numerics.order import RUN_SEGMENT
 from tesserac.target.cpu.accesses import align_of, rounded, widened
 from tesserac.target.cpu.frame import Frame, Memory
 from tesserac.target.cpu.registers import register_type
 from tesserac.target.cpu.scalars import emit_scalar
 from tesserac.target.flow import do_while, for_loop, if_then
-from tesserac.target.llvm_types import I1, I64, Value, const_i64, const_int, vector
+from tesserac.target.llvm_types import I1, I64, Value, const_float, const_i64, const_int, vector
+from tesserac.tile.bodies import identity_of
 from tesserac.tile.cpu.place_folds import SLOT_WORDS
 from tesserac.types.dtype import DType
 from tesserac.types.policy import Policy
 
 WIDE = 4
 """Vectors of columns that are folded at once."""
-LEAF_BITS = 2
-"""A subtree is folded in registers from 2 ** LEAF_BITS rows."""
+SEGMENT_BITS = RUN_SEGMENT.bit_length() - 1
 
 
 @dataclass(frozen=True)
@@ -57,6 +56,12 @@ class Rows:
 
     def combine(self, left: Value, right: Value) -> Value:
         return emit_scalar(self.frame.b, COMBINE[self.kind].removeprefix("scalar."), self.accum, [left, right])
+
+    def empty(self, lanes: int) -> Value:
+        """What a chain starts from: folded with a row it is that row, to the sign of its zero."""
+        type_ = register_type(self.accum)
+        start = -0.0 if self.kind == "sum" else float(identity_of(self.kind, self.accum))
+        return const_float(vector(type_, lanes) if lanes else type_, start)
 
     def load(self, memory: Memory, address: Value, lanes: int) -> Value:
         """An element, or a vector of neighbours, in the accumulation type."""
@@ -110,24 +115,52 @@ def emit_runs(rows: Rows, runs: Value, count: Value, data: Value, step: Value) -
 
 
 def _elements(rows: Rows, data: Value, terms: Value, address: Value) -> None:
-    fold_elements(rows, data, terms)
-    type_ = register_type(rows.accum)
-    rows.join(address, rows.frame.b.load(type_, data, type_.bits // 8))
-
-
-def fold_elements(rows: Rows, data: Value, terms: Value) -> None:
-    """The fold of neighbours, put where the first of them stands."""
+    """Segments take the room of elements that were folded."""
     b, type_ = rows.frame.b, register_type(rows.accum)
-    align = type_.bits // 8
-    one = const_i64(1)
+    length = const_i64(RUN_SEGMENT)
+
+    def load(i: Value) -> list[Value]:
+        return [b.load(type_, b.gep(type_, data, i), type_.bits // 8)]
+
+    def segment(begin: Value, held: list[Value]) -> Sequence[Value]:
+        end = b.minimum_int(b.add(begin, length), terms)
+        rows.keep(data, held[0], chain(rows, begin, end, load, 0)[0])
+        return [b.add(held[0], const_i64(1))]
+
+    [segments] = for_loop(b, const_i64(0), terms, length, [const_i64(0)], segment)
+    fold_segments(rows, data, segments)
+    rows.join(address, b.load(type_, data, type_.bits // 8))
+
+
+def chain(
+    rows: Rows, begin: Value, end: Value, load: Callable[[Value], list[Value]], lanes: int, parts: int = 1
+) -> list[Value]:
+    """The fold of rows one after the other."""
+
+    def step(i: Value, held: list[Value]) -> Sequence[Value]:
+        return [rows.combine(so_far, row) for so_far, row in zip(held, load(i), strict=True)]
+
+    return for_loop(rows.frame.b, begin, end, const_i64(1), [rows.empty(lanes)] * parts, step)
+
+
+def fold_segments(rows: Rows, data: Value, terms: Value) -> None:
+    """The tree over neighbours, put where the first of them stands: data[i] = data[2 * i] + data[2 * i + 1]."""
+    b, type_, one = rows.frame.b, register_type(rows.accum), const_i64(1)
+
+    def load(i: Value) -> Value:
+        return b.load(type_, b.gep(type_, data, i), type_.bits // 8)
+
+    def pair(i: Value, _: list[Value]) -> Sequence[Value]:
+        twice = b.add(i, i)
+        rows.keep(data, i, rows.combine(load(twice), load(b.add(twice, one))))
+        return []
 
     def level(held: list[Value]) -> tuple[Value, Sequence[Value]]:
         [left] = held
         half = b.binary("lshr", left, one)
-        _fold_neighbours(rows, data, half)
-        last = b.load(type_, b.gep(type_, data, b.sub(left, one)), align)
+        for_loop(b, const_i64(0), half, one, [], pair)
         odd = b.icmp("ne", b.binary("and", left, one), const_i64(0))
-        if_then(b, odd, lambda: b.store(last, b.gep(type_, data, half), align))
+        if_then(b, odd, lambda: rows.keep(data, half, load(b.sub(left, one))))
         rest = b.sub(left, half)
         return b.icmp("ugt", rest, one), [rest]
 
@@ -135,52 +168,6 @@ def fold_elements(rows: Rows, data: Value, terms: Value) -> None:
         do_while(b, [terms], level)
 
     if_then(b, b.icmp("ugt", terms, one), all_levels)
-
-
-def fold_full(rows: Rows, data: Value, terms: int, last: Value) -> Value:
-    """The fold of a power of two of neighbours, in registers. The last one is given: read so soon after it was written
-    it would hold the others up."""
-    b, type_ = rows.frame.b, register_type(rows.accum)
-    lanes = min(terms, rows.frame.target.lanes(type_.bits))
-    places = (b.gep(type_, data, i) for i in range(0, terms, lanes))
-    held = [b.load(vector(type_, lanes), place, type_.bits // 8) for place in places]
-    held[-1] = b.insert(held[-1], last, lanes - 1)
-    while len(held) > 1:
-        held = [_neighbours(rows, first, second) for first, second in zip(held[::2], held[1::2], strict=True)]
-    [whole] = held
-    while whole.type.lanes > 2:
-        even, odd = (b.shuffle(whole, whole, range(k, whole.type.lanes, 2)) for k in (0, 1))
-        whole = rows.combine(even, odd)
-    return rows.combine(b.extract(whole, 0), b.extract(whole, 1))
-
-
-def _neighbours(rows: Rows, first: Value, second: Value) -> Value:
-    """Folds of neighbours in two vectors, as one."""
-    even, odd = (range(k, 2 * first.type.lanes, 2) for k in (0, 1))
-    b = rows.frame.b
-    return rows.combine(b.shuffle(first, second, even), b.shuffle(first, second, odd))
-
-
-def _fold_neighbours(rows: Rows, data: Value, pairs: Value) -> None:
-    """data[i] = data[2 * i] + data[2 * i + 1]: what is written was read before."""
-    b, type_ = rows.frame.b, register_type(rows.accum)
-    lanes = rows.frame.target.lanes(type_.bits)
-    vectors = b.binary("and", pairs, const_i64(-lanes))
-
-    def pair(width: int) -> Callable[[Value, list[Value]], Sequence[Value]]:
-        held = vector(type_, width) if width > 1 else type_
-
-        def body(i: Value, _: list[Value]) -> Sequence[Value]:
-            source = b.gep(type_, data, b.add(i, i))
-            first, second = (b.load(held, b.gep(type_, source, k * width), type_.bits // 8) for k in (0, 1))
-            folded = _neighbours(rows, first, second) if width > 1 else rows.combine(first, second)
-            b.store(folded, b.gep(type_, data, i), type_.bits // 8)
-            return []
-
-        return body
-
-    for_loop(b, const_i64(0), vectors, const_i64(lanes), [], pair(lanes))
-    for_loop(b, vectors, pairs, const_i64(1), [], pair(1))
 
 
 # --- rows of several columns ------------------------------------------------------------------------------------------
@@ -215,20 +202,22 @@ class _Columns:
     def emit(self, column: Value, _: list[Value]) -> Sequence[Value]:
         rows, b = self.rows, self.rows.frame.b
         assert rows.columns is not None
-        leaves = b.binary("lshr", self.terms, const_i64(LEAF_BITS))
+        segments = b.binary("lshr", self.terms, const_i64(SEGMENT_BITS))
 
-        def leaf(number: Value, _: list[Value]) -> Sequence[Value]:
-            first = b.binary("shl", number, const_i64(LEAF_BITS))
-            a, c, d, e = (self._row(b.add(first, const_i64(i)), column) for i in range(1 << LEAF_BITS))
-            self._push(number, self._both(self._both(a, c), self._both(d, e)))
+        def segment(number: Value, _: list[Value]) -> Sequence[Value]:
+            first = b.binary("shl", number, const_i64(SEGMENT_BITS))
+            self._push(number, self._chain(first, b.add(first, const_i64(RUN_SEGMENT)), column))
             return []
 
-        for_loop(b, const_i64(0), leaves, const_i64(1), [], leaf)
-        total = self._total(leaves, column)
+        for_loop(b, const_i64(0), segments, const_i64(1), [], segment)
+        total = self._total(segments, column)
         for part, value in enumerate(total):
             at = b.add(column, const_i64(part * self.lanes))
             rows.join(b.gep(rows.target.element, self.address, b.mul(at, rows.columns[1])), value)
         return []
+
+    def _chain(self, begin: Value, end: Value, column: Value) -> list[Value]:
+        return chain(self.rows, begin, end, lambda i: self._row(i, column), self.lanes, self.parts)
 
     def _row(self, number: Value, column: Value) -> list[Value]:
         """The columns of one row."""
@@ -262,26 +251,15 @@ class _Columns:
         for part, value in enumerate(folded):
             b.store(value, self._slot(full, part), register_type(self.rows.accum).bits // 8)
 
-    def _total(self, leaves: Value, column: Value) -> list[Value]:
-        """The rows behind the last whole subtree, then the subtrees that wait, the shortest first."""
+    def _total(self, segments: Value, column: Value) -> list[Value]:
+        """The rows behind the last whole segment, then the subtrees that wait, the shortest first."""
         b = self.rows.frame.b
-        first, last = b.binary("shl", leaves, const_i64(LEAF_BITS)), b.sub(self.terms, const_i64(1))
-        left = b.sub(self.terms, first)
-        rest = [self._row(b.minimum_int(b.add(first, const_i64(i)), last), column) for i in range(3)]
-        two = self._both(rest[0], rest[1])
-        tail = [
-            b.select(b.icmp("ult", left, const_i64(2)), one, b.select(b.icmp("ult", left, const_i64(3)), pair, all_))
-            for one, pair, all_ in zip(rest[0], two, self._both(two, rest[2]), strict=True)
-        ]
-        some = b.cast("zext", b.icmp("ne", left, const_i64(0)), I64)
-        above = b.sub(const_i64(64), b.intrinsic("llvm.ctlz", I64, [leaves, const_int(I1, 0)], [I64]))
+        rest = self._chain(b.binary("shl", segments, const_i64(SEGMENT_BITS)), self.terms, column)
+        above = b.sub(const_i64(64), b.intrinsic("llvm.ctlz", I64, [segments, const_int(I1, 0)], [I64]))
 
-        def fold(level: Value, held: list[Value]) -> Sequence[Value]:
-            known, *total = held
-            bit = b.binary("and", b.binary("lshr", leaves, level), const_i64(1))
-            waits, has = (b.icmp("ne", flag, const_i64(0)) for flag in (bit, known))
-            slots = self._held(level)
-            joined = [b.select(has, both, slot) for both, slot in zip(self._both(slots, total), slots, strict=True)]
-            return [b.binary("or", known, bit), *(b.select(waits, x, y) for x, y in zip(joined, total, strict=True))]
+        def fold(level: Value, total: list[Value]) -> Sequence[Value]:
+            bit = b.binary("and", b.binary("lshr", segments, level), const_i64(1))
+            waits, slots = b.icmp("ne", bit, const_i64(0)), self._held(level)
+            return [b.select(waits, x, y) for x, y in zip(self._both(slots, total), total, strict=True)]
 
-        return for_loop(b, const_i64(0), above, const_i64(1), [some, *tail], fold)[1:]
+        return for_loop(b, const_i64(0), above, const_i64(1), rest, fold)

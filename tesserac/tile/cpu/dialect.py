@@ -37,14 +37,15 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
     cpu.merge_runs(out, at..., runs, at..., room, at..., room, at..., first, behind, length, bounds)
             {dim, sorts, descending, elements}
         As those of tile, with counts as of cpu.sort; `bounds` has places in each run.
-    cpu.fold_few(rows, at..., x, at..., (index, at...)..., first, behind, entries, log, folds, buffers, own, status?)
+    cpu.fold_few(rows, at..., x, at..., (index, at...)..., first, behind, counts, log, folds, entries, own, status?)
             {kind, bounds, along, columns}
         As tile.fold_at of elements for a few places, in one pass. `own` lists the rows of a range, a block at a time.
     cpu.fold_at(rows, at..., x, at..., (index, at...)..., first, behind, count, pairs, spare, counts, slots, own,
             status?) {kind, bounds, along, columns}
         As tile.fold_at, for `count` columns and all places. Rows are put in the order of these: by the `counts` of all,
-        or of the digits of their numbers, in `pairs` and `spare`. `slots` hold folds of subtrees. Places of elements
-        may be a range of a few: `own` lists its rows.
+        or of the digits of their numbers, in `pairs` and `spare`; elements only where few of the places have any.
+        `slots` hold folds of subtrees, or of what is under way. Places of elements may be a range of a few: `own` lists
+        its rows.
     cpu.turn(mem, rows, columns) { ^(r, c): ... cpu.yield(x) }
         mem[r, c] = x for all r below `rows` and c below `columns`. What is read is contiguous along r: vectors run
         along r and are transposed on the way.
