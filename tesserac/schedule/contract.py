@@ -160,6 +160,8 @@ def _may_split(launch: Op) -> bool:
 def schedule_fewest_rows(launch: Op) -> None:
     """Schedules a contraction of a few rows: the right operand is read once, as it lies."""
     loops, block = len(launch_loops(launch)), FEWEST_ROWS_BLOCK
+    if launch_space(launch)[-3].constant == 1:  # no other row meets what is read of the matrix while it is near
+        block = replace(block, depth=CONTRACTION.length)
     for loop, size in zip(range(loops - 3, loops), (block.rows, block.columns, block.depth), strict=True):
         split(launch, loop, size)
     for operand in (0, 1):
