@@ -26,7 +26,7 @@ from tesserac.ir.forms import TensorType, tensor_type
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import CALL_PASSES
 from tesserac.types.dims import Dim, parse_dim
-from tesserac.types.dtype import F32
+from tesserac.types.dtype import F32, I64
 from tests.support.cpu_kernels import same_bits
 from tests.support.naive_algebra import ARGS, AS_WRITTEN, NAIVE, SIZES
 from tests.support.naive_systems import SOLVE_ARGS, SOLVES, TAKEN
@@ -297,6 +297,22 @@ def test_systems_and_determinants_of_one_matrix_are_one_elimination(text: str, a
     assert len(loops(both)) == len(loops(one))
 
 
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "grad(lambda m: v @ solve(m, v))(a)",
+        "grad(lambda m: slogdet(m)[1])(a)",
+        "grad(det)(a)",
+        "value_and_grad(lambda m: v @ solve(m, v) + logdet(m))(a)",
+    ],
+)
+def test_a_derivative_goes_back_by_the_elimination_that_is_there(text: str) -> None:
+    args = "a: Tensor[64, 64, f32], v: Tensor[64, f32]"
+    both, one = (compile_to_forms(f"def f({args}):\n    return {each}\n") for each in (text, "solve(a, v)"))
+    assert len(eliminated_columns(both)) == len(eliminated_columns(one)) == 2
+
+
 @pytest.mark.one_in(24)
 def test_each_of_several_systems_has_the_bits_that_it_has_alone() -> None:
     text = """
@@ -316,6 +332,12 @@ def all(a: Tensor[N, N, f32], b: Tensor[N, 3, f32], v: Tensor[N, f32], w: Tensor
             same_bits(np.asarray(got), np.asarray(wanted))
     with pytest.raises(tessera.TesseraError, match="singular"):
         module.all(0 * a, b, v, w)
+
+
+def eliminated_columns(module: Any) -> list[Op]:
+    """The loops over columns of a block, which carry it, the order of rows and the exchanges: the first block has one of
+    its own."""
+    return [op for op in loops(module) if [tensor_type(v).dtype for v in op.results] == [F32, I64, I64]]
 
 
 def loops(module: Any) -> list[Op]:

@@ -338,3 +338,40 @@ def test_lengths_of_the_smallest_numbers_have_slopes(dtype: str, unit: float) ->
     lengths = np.maximum(np.linalg.norm(units, axis=1, keepdims=True), 1e-9)
     found = tessera.compile(text).slope((units * unit).astype({"f32": "f4", "f64": "f8"}[dtype]))
     np.testing.assert_allclose(found, units / lengths, rtol=1e-6)
+
+
+def test_derivatives_of_large_systems_go_back_by_the_factors() -> None:
+    """Blocks of 32 columns, of which the last is narrow, with exchanged rows: against the formulas; alone as in a batch."""
+    text = """
+def value(a: Tensor[N, N, f64], v: Tensor[N, f64]) -> Tensor[f64]:
+    return 0.5 * sum(v * solve(a, v)) + 0.5 * slogdet(a)[1]
+
+def reverse(a: Tensor[N, N, f64], v: Tensor[N, f64]):
+    return value_and_grad(value)(a, v)
+
+def batch(a: Tensor[B, N, N, f64], v: Tensor[B, N, f64]):
+    return vmap(value_and_grad(value))(a, v)
+
+def second(a: Tensor[N, N, f64], v: Tensor[N, f64], d: Tensor[N, N, f64]):
+    return grad(lambda a: sum(d * grad(value)(a, v)))(a)
+
+def value_alone(a: Tensor[N, N, f64], v: Tensor[N, f64]): return value(a, v)
+"""
+    module, rng = tessera.compile(text), np.random.default_rng(3)
+    for n in (33, 64, 75):
+        a, v = rng.normal(size=(2, n, n)), rng.normal(size=(2, n))
+        found = [module.reverse(*one) for one in zip(a, v, strict=True)]
+        for one, y, (value, got) in zip(a, v, found, strict=True):
+            assert value == module.value_alone(one, y)
+            inverse = np.linalg.inv(one)
+            wanted = 0.5 * inverse.T - 0.5 * np.outer(inverse.T @ y, inverse @ y)
+            np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-9 * abs(wanted).max())
+        values, together = module.batch(a, v)
+        assert (np.stack([got for _, got in found]) == together).all()
+        assert (np.stack([value for value, _ in found]) == values).all()
+    a, d, step = rng.normal(size=(33, 33)) + 9 * np.eye(33), rng.normal(size=(33, 33)), 1e-5
+    y, d = v[0][:33].copy(), d / np.linalg.norm(d)
+    change = (module.reverse(a + step * d, y)[1] - module.reverse(a - step * d, y)[1]) / (2 * step)
+    np.testing.assert_allclose(module.second(a, y, d), change, rtol=0, atol=1e-7 * abs(change).max())
+    with pytest.raises(tessera.TesseraError, match="singular"):
+        module.reverse(0 * a, y)
