@@ -335,8 +335,9 @@ def all(a: Tensor[N, N, f32], b: Tensor[N, 3, f32], v: Tensor[N, f32], w: Tensor
 
 
 def eliminated_columns(module: Any) -> list[Op]:
-    """The loops over columns of a block, which carry it, the order of rows and the exchanges: the first block has one of
-    its own."""
+    """The loops over columns of a block, which carry it, the order of rows and the exchanges.
+
+    The first block has one of its own."""
     return [op for op in loops(module) if [tensor_type(v).dtype for v in op.results] == [F32, I64, I64]]
 
 

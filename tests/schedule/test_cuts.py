@@ -74,7 +74,10 @@ def test_many_threads_have_two_blocks_of_what_programs_pack() -> None:
 
 
 def test_of_windows_many_threads_have_four_blocks() -> None:
-    source = "def windows(x: Tensor[N, C, H, W, f32], w: Tensor[O, C, 3, 3, f32]):\n    return conv2d(x, w, padding=1)\n"
+    source = """
+def windows(x: Tensor[N, C, H, W, f32], w: Tensor[O, C, 3, 3, f32]):
+    return conv2d(x, w, padding=1)
+"""
     for arch, turns in (("x86-64-v4", WINDOW_TURNS), ("aarch64", PRODUCT_TURNS)):
         (cut,) = [cut for op in launches(source, "windows", arch) if (cut := cut_of(op)) is not None]
         assert (cut.turns, cut.turns_from) == (turns, MANY_THREADS)

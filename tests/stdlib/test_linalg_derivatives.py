@@ -341,7 +341,7 @@ def test_lengths_of_the_smallest_numbers_have_slopes(dtype: str, unit: float) ->
 
 
 def test_derivatives_of_large_systems_go_back_by_the_factors() -> None:
-    """Blocks of 32 columns, of which the last is narrow, with exchanged rows: against the formulas; alone as in a batch."""
+    """Blocks of 32 columns, the last narrow, with exchanged rows: against the formulas; alone as in a batch."""
     text = """
 def value(a: Tensor[N, N, f64], v: Tensor[N, f64]) -> Tensor[f64]:
     return 0.5 * sum(v * solve(a, v)) + 0.5 * slogdet(a)[1]
