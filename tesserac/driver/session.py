@@ -422,18 +422,6 @@ class Session:
             made = artifact(tiles, function.symbol, cpu, self.locate, name=function.name, returns_tuple=several)
             return made._replace(returned=returned, params=tuple(param.name for param in function.reads))
 
-    def artifact_of_each_size(
-        self, source: SourceFile, function: typed.TypedFunction, cpu: CpuPlatform, sizes: Sizes
-    ) -> Artifact:
-        """The same; where a size has to be said, what a caller needs to find it."""
-        from tesserac.target.artifact import unsized_artifact
-
-        try:
-            return self.artifact(source, function, cpu, sizes)
-        except SizesMissing as problem:
-            made = unsized_artifact(problem.demanded.function, problem.demanded.symbols, name=function.name)
-            return made._replace(params=tuple(param.name for param in function.reads))
-
     def returned(self, function: typed.TypedFunction, sizes: Sizes = NO_SIZES) -> Returned:
         """The shape of a function's result. Raises ProgramError for one that cannot leave the language."""
         try:

@@ -55,9 +55,10 @@ class EmbeddedCompiler:
             session, sizes = self._session(source), chosen_sizes(specialization)
             function = session.function(file, name, specialization)
             if target == CPU_TARGET:
+                from tesserac.driver.cpu_functions import artifact_of_each_size
                 from tesserac.target.cpu.build import host_platform
 
-                return session.artifact_of_each_size(file, function, host_platform(), sizes)
+                return artifact_of_each_size(session, file, function, host_platform(), sizes)
             from tesserac.driver.gpu_functions import artifact_for_gpu_of_each_size
             from tesserac.target.nvptx.build import PLATFORMS
 

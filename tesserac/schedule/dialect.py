@@ -153,17 +153,6 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Copied:
-    """Why a tensor is copied whole before a part of it is changed, or to be carried on; with the place in the program
-    that is to blame, if there is one."""
-
-    why: str
-    file: str = ""
-    start: int = 0
-    end: int = 0
-
-
-@dataclass(frozen=True)
 class Predicate:
     """Picks a variant: `at_least` (left >= right), `divides` (right), `each_thread` (right for each of a call's)."""
 
@@ -176,7 +165,6 @@ register_attribute("loop", Loop)
 register_attribute("staging", Staging)
 register_attribute("units", Units)
 register_attribute("predicate", Predicate)
-register_attribute("copied", Copied)
 
 
 def memory(value: Value) -> MemRefType:

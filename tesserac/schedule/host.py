@@ -16,12 +16,12 @@ from tesserac.ir.indexed import assembled_boxes
 from tesserac.ir.interleaved import parts_type
 from tesserac.ir.types import MemRefType, TensorType
 from tesserac.schedule.access import is_view, view_source
-from tesserac.schedule.dialect import Copied, Loop, Units, memory
+from tesserac.schedule.dialect import Loop, Units, memory
 from tesserac.schedule.group import Group
 from tesserac.schedule.kept import may_be_frozen
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.normal import WRITTEN_ONCE
-from tesserac.schedule.updates import Updates
+from tesserac.schedule.updates import Copied, Updates
 from tesserac.schedule.views import copy_of
 from tesserac.types.dims import ZERO, Dim
 

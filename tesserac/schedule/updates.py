@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
 
 from tesserac.base.dataclass import dataclass
+from tesserac.ir.attributes import register_attribute
 from tesserac.ir.boxes import Box, never_meet
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE
@@ -28,7 +29,6 @@ from tesserac.ir.indexed import assembled_boxes, covers_all
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.rewrite import is_pure
 from tesserac.schedule.access import Access, contiguous, is_view, view_source
-from tesserac.schedule.dialect import Copied
 from tesserac.schedule.nested import nested_updates, work_on_part
 from tesserac.schedule.normal import COMPUTED, CONTROL, WRITTEN
 from tesserac.schedule.views import copy_of, is_copy, real_dims, squeeze
@@ -52,6 +52,20 @@ class Inside:
     old: Value
     place: Access
     whole: Op
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Why a tensor is copied whole before a part of it is changed, or to be carried on; with the place in the program
+    that is to blame, if there is one."""
+
+    why: str
+    file: str = ""
+    start: int = 0
+    end: int = 0
+
+
+register_attribute("copied", Copied)
 
 
 @dataclass

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +15,8 @@ import tessera
 from tessera import TesseraError
 from tessera.device_array import DeviceArray
 from tessera.gpu_memory import rounded_size
-from tests.support.fake_cuda import MACHINE_CODE, FakeCuda, fake_cuda
+from tests.support.fake_cuda import FakeCuda, fake_cuda
+from tests.support.gpu_kernels_by_hand import X, add_to, code_of, computes
 
 PROGRAM = """
 struct Pair[N]:
@@ -53,32 +52,11 @@ def placed(x: Tensor[N, f32]):
 def divided(x: Tensor[N, f32]) -> Tensor[N / 4, 4, f32]: return reshape(x, (N / 4, 4))
 def half(x: Tensor[N, bf16]): return x + x
 """
-X = np.arange(6, dtype=np.float32)
 
 
 @pytest.fixture
 def module(fake: FakeCuda) -> tessera.module.Module:
     return tessera.compile(PROGRAM, device="cuda")
-
-
-def floats(address: int, count: int) -> np.ndarray:
-    return np.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
-
-
-def computes(fake: FakeCuda, function: str, compute) -> None:  # type: ignore[no-untyped-def]
-    """Has the one kernel of an elementwise function work: its inputs, then its outputs, then N."""
-
-    def run(values: list[int], programs: int, threads: int) -> None:
-        addresses = [value for value in values if value > 1 << 20]
-        count = values[-1] if values[-1] <= 1 << 20 else X.size
-        arrays = [floats(address, count) for address in addresses]
-        compute(*arrays)
-
-    fake.kernels[f"main_{function}$0"] = run
-
-
-def add_to(x: np.ndarray, out: np.ndarray) -> None:
-    out[:] = x + x
 
 
 # --- where results lie ----------------------------------------------------------------------------------------------
@@ -168,12 +146,6 @@ def test_donated_arrays_are_the_results(fake: FakeCuda, module) -> None:  # type
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------
-
-
-def code_of(run) -> str:  # type: ignore[no-untyped-def]
-    with pytest.raises(TesseraError) as error:
-        run()
-    return error.value.code
 
 
 @pytest.mark.one_in(2)
@@ -396,71 +368,3 @@ def test_capsules_that_nobody_reads_are_taken_back(fake: FakeCuda) -> None:
     assert tessera.freeze(x).__dlpack__(max_version=(1, 0)) is not None
 
 
-# --- commands and bundles -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.one_in(2)
-def test_a_bundle_for_two_targets(fake: FakeCuda, tmp_path: Path) -> None:
-    from tesserac.commands.building import build_bundle
-    from tesserac.driver.session import Session
-
-    path = tmp_path / "m.tess"
-    path.write_text("def double(x: Tensor[N, f32]) -> Tensor[N, f32]: return x + x\n")
-    build_bundle(Session(), str(path), None, "cuda:sm_80,cpu", None, {})
-    bundle = path.with_suffix(".tessb")
-    assert np.array_equal(tessera.load(bundle).double(X), X + X)
-    computes(fake, "double", add_to)
-    assert np.array_equal(tessera.load(bundle, device="cuda").double(X), X + X)
-    build_bundle(Session(), str(path), None, "cpu", None, {})
-    assert code_of(lambda: tessera.load(bundle, device="cuda")) == "E0568"
-    build_bundle(Session(), str(path), None, "cuda", None, {})
-    assert code_of(lambda: tessera.load(bundle)) == "E0568"
-
-
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("taken", [True, False])
-def test_a_bundle_with_machine_code(
-    fake: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: bool
-) -> None:
-    """It is loaded as it is; where the driver does not take it, the PTX beside it is assembled."""
-    from tesserac.commands.building import build_bundle
-    from tesserac.commands.outcome import UsageMistake
-    from tesserac.driver.session import Session
-    from tesserac.target.nvptx import ptx
-
-    monkeypatch.setattr(ptx, "find_ptxas", lambda: tmp_path)
-    monkeypatch.setattr(ptx, "assemble", lambda text, _: ptx.Assembled(MACHINE_CODE + text.encode(), 0, 0, 0, ()))
-    path, fake.takes_machine_code = tmp_path / "m.tess", taken
-    path.write_text("def double(x: Tensor[N, f32]) -> Tensor[N, f32]: return x + x\n")
-    with pytest.raises(UsageMistake):
-        build_bundle(Session(), str(path), None, "cpu", None, {}, assembles=True)
-    build_bundle(Session(), str(path), None, "cuda:sm_80,cpu", None, {}, assembles=True)
-    computes(fake, "double", add_to)
-    assert np.array_equal(tessera.load(path.with_suffix(".tessb"), device="cuda").double(X), X + X)
-    assert fake.calls["cuModuleLoadDataEx"] == (1 if taken else 2)
-
-
-def test_commands_run_on_a_device(fake: FakeCuda, tmp_path: Path) -> None:
-    from tesserac.commands.running import run_main
-    from tesserac.commands.testing import Wanted, run_tests
-    from tesserac.diag.render import PLAIN
-
-    path = tmp_path / "m.tess"
-    path.write_text("def main() -> Tensor[3, f32]: return ones(3)\ntest \"ones\":\n    x = ones(3)\n")
-    assert run_main(str(path), None, device="cuda").status == 0
-    assert "main" in fake.launched[0]
-    assert "E0561" in run_main(str(path), None, device="cuda:3").remarks
-    assert run_tests([str(path)], Wanted("", False, False, PLAIN, "cuda"), lambda text: None) == 0
-
-
-def test_the_prompt_has_a_device(fake: FakeCuda) -> None:
-    from tesserac.repl.engine import Engine
-    from tesserac.repl.meta import run_command
-
-    engine = Engine()
-    assert run_command(engine, ":device") == "cpu\n"
-    assert run_command(engine, ":device cuda").startswith("cuda:0")
-    engine.submit("x = ones(3)\n")
-    assert fake.launched
-    assert code_of(lambda: run_command(engine, ":device cuda:5")) == "E0561"
-    assert engine.gpu is not None

@@ -46,12 +46,11 @@ from tesserac.check.model.specs import (
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import meet_storage
 from tesserac.check.operators.ported_meaning import tell_of_statistics, tell_of_windows
-from tesserac.check.operators.precision import policy_edits, wider_sum
+from tesserac.check.operators.precision import pass_on_warnings
 from tesserac.check.operators.statics import read_order
 from tesserac.check.operators.unusual import axis_position, check_axis
 from tesserac.check.state.arguments import Arg, Callee, Slot, sort_arguments, with_operand_names
 from tesserac.check.state.body import Body, is_static
-from tesserac.check.state.rules import Instance
 from tesserac.check.transforms.custom_rules import with_rules
 from tesserac.check.transforms.form_rules import with_forms
 from tesserac.check.values.common_types import agree, converted
@@ -59,7 +58,6 @@ from tesserac.check.values.methods import as_function
 from tesserac.check.values.scalars import to_float
 from tesserac.check.values.tuples import make_tuple, rebuilt, tuple_items
 from tesserac.diag.codes.names import E0206, E0215, E0299
-from tesserac.diag.codes.precision import W0401, W0402, W0403
 from tesserac.diag.codes.shapes import E0315
 from tesserac.ops.shape import Reshape
 from tesserac.types.dims import ONE, ZERO, Dim, DimError, product
@@ -215,7 +213,7 @@ def _call(
 
             report_instance(body, ref, instance, types, values, callee)
         return body.error(callee.span)
-    _pass_on_warnings(body, instance, callee, values)
+    pass_on_warnings(body, instance, callee, values)
     return _finish(body, instance.function, values, solver.values(), callee, key, signature)
 
 
@@ -403,20 +401,6 @@ def _require(
     elif holds is None:
         require_guard(body, guard.kind, left, right, callee.at, guard)
     return holds is not False
-
-
-def _pass_on_warnings(body: Body, instance: Instance, callee: Callee, values: Sequence[typed.Expr]) -> None:
-    """What these dtypes bring about inside the callee is a matter of the call, and so is the policy that mends it."""
-    for warning in instance.diagnostics:
-        if warning.code == W0403.id:
-            body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.primary.text)
-        elif warning.code in (W0401.id, W0402.id):
-            draft = body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.title)
-            draft.note(warning.primary.span, "here")
-            for dtype in dict.fromkeys(v.type.dtype for v in values if isinstance(v.type, TensorType)):
-                edits = policy_edits(body, dtype, "@accum(f32)") if warning.code == W0401.id else []
-                if edits:
-                    draft.fix(wider_sum(dtype), *edits)
 
 
 def _waits(body: Body, values: Sequence[typed.Expr], callee: Callee) -> bool:

@@ -205,7 +205,6 @@ FOREIGN_PARAMETERS = {
     "requires_grad": "`grad(f)` is a derivative, where it is asked for",
     "return_lse": _OF_ROWS,
     "return_residual": _OF_ROWS,
-    "return_softmax_lse": _OF_ROWS,
     "size_average": "it is `reduction=\"mean\"`, \"sum\" or \"none\"",
     "unbiased": "`ddof=1` divides by one less than there are elements, `ddof=0` by their number",
 }

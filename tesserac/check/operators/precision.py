@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
@@ -14,8 +15,10 @@ from tesserac.check.model.message_text import SYMBOLS, dim_text, kinds_text, sto
 from tesserac.check.model.operator_use import Use
 from tesserac.check.provenance.declared import declared_element, show_dtypes
 from tesserac.check.provenance.in_use import in_use
+from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
-from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, E0416, W0401, W0402
+from tesserac.check.state.rules import Instance
+from tesserac.diag.codes.precision import E0401, E0402, E0404, E0405, E0415, E0416, W0401, W0402, W0403
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.ops.contract import MatMul
@@ -229,6 +232,20 @@ def _report_narrow(body: Body, use: Use, operand: typed.Expr, operation: str) ->
         edits = policy_edits(body, ty.dtype, policy)
     if edits:
         draft.fix(wider_sum(ty.dtype), *edits)
+
+
+def pass_on_warnings(body: Body, instance: Instance, callee: Callee, values: Sequence[typed.Expr]) -> None:
+    """What these dtypes bring about inside the callee is a matter of the call, and so is the policy that mends it."""
+    for warning in instance.diagnostics:
+        if warning.code == W0403.id:
+            body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.primary.text)
+        elif warning.code in (W0401.id, W0402.id):
+            draft = body.sink.warning(W0403, at=callee.at, name=callee.name, label=warning.title)
+            draft.note(warning.primary.span, "here")
+            for dtype in dict.fromkeys(v.type.dtype for v in values if isinstance(v.type, TensorType)):
+                edits = policy_edits(body, dtype, "@accum(f32)") if warning.code == W0401.id else []
+                if edits:
+                    draft.fix(wider_sum(dtype), *edits)
 
 
 def wider_sum(dtype: DType) -> str:
