@@ -366,5 +366,3 @@ def test_capsules_that_nobody_reads_are_taken_back(fake: FakeCuda) -> None:
     with pytest.raises(BufferError):
         tessera.freeze(x).__dlpack__()
     assert tessera.freeze(x).__dlpack__(max_version=(1, 0)) is not None
-
-
