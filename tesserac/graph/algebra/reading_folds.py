@@ -57,10 +57,13 @@ def _fold(reader: Reader, op: Op, depth: int) -> Term | None:
 
 
 def _cut(reader: Reader, op: Op, depth: int) -> Term | None:
-    """Rows or columns of a product, or both; which, the operation itself says: it stands in the term as a leaf."""
+    """All of anything. Of a product rows or columns, or both: which, the operation itself says, and stands in the term
+    as a leaf."""
     operator = operator_of(op)
     assert isinstance(operator, Slice)
     found, dims = reader.operand(op, 0, depth), tensor_type(op.result).dims
+    if op.result.type == op.operands[0].type and set(operator.steps) <= {1}:
+        return found  # all of it: what `trace` takes of a square matrix
     if found.head != "mm" or found.rank not in (1, 2):
         return None
     for axis, head in enumerate(("cut_rows", "cut_columns")[: found.rank]):
