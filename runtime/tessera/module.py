@@ -19,6 +19,7 @@ from tessera.home import Home, Provider
 from tessera.interface import TEST_PREFIX
 from tessera.safetensors import read_safetensors
 from tessera.structs import StructValue
+from tessera.weights import nested
 
 __all__ = ["Function", "Module", "Provider", "TesseraWarning", "run_test", "tests_of"]
 
@@ -61,17 +62,10 @@ class Module:
         self._home.weights.set(values)
 
     def load(self, path: str | os.PathLike[str]) -> None:
-        """Sets the params from a `.safetensors` file; `model.w` there is the field `w` of the param `model`.
-        They are frozen: `m.params` has them read-only."""
-        nested: dict[str, object] = {}
-        for name, array in read_safetensors(path_of(path)).items():
-            *folders, last = name.split(".")
-            place = nested
-            for folder in folders:
-                inner = place.setdefault(folder, {})
-                place = inner if isinstance(inner, dict) else {}
-            place[last] = frozen_in_place(array)
-        self._home.weights.set(nested)
+        """Sets the params from a `.safetensors` file; `model.w` there is the field `w` of the param `model`,
+        `layers.0.w` that of the first item of the list `layers`. They are frozen: `m.params` has them read-only."""
+        arrays = {name: frozen_in_place(array) for name, array in read_safetensors(path_of(path)).items()}
+        self._home.weights.set(nested(arrays))
 
     def __reduce__(self) -> NoReturn:
         raise not_pickled(f"module `{self._home.name}`")

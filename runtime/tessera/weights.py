@@ -76,3 +76,33 @@ class Weights:
             finally:
                 self._making.pop()
         return self._made[name]
+
+
+def nested(arrays: Mapping[str, object]) -> dict[str, object]:
+    """Values by dotted names as dicts in dicts, and as lists where the names are numbers."""
+    tree: dict[str, object] = {}
+    for name, array in arrays.items():
+        *folders, last = name.split(".")
+        place = tree
+        for folder in folders:
+            inner = place.setdefault(folder, {})
+            if not isinstance(inner, dict):
+                raise failure(WRONG_ARGUMENTS, f"the file has an array `{folder}`, and `{name}` inside it")
+            place = inner
+        place[last] = array
+    return {name: _with_lists(name, value) for name, value in tree.items()}
+
+
+def _with_lists(name: str, value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    inside = {key: _with_lists(f"{name}.{key}", item) for key, item in value.items()}
+    if not all(key.isdecimal() for key in inside):
+        return inside
+    numbers = sorted(map(int, inside))
+    if numbers != list(range(len(numbers))):
+        missing = next(i for i in range(len(numbers)) if i not in numbers)
+        have = ", ".join(f"`{name}.{i}`" for i in numbers[:8])
+        note = "layers without weights are no items of a list: number those with weights from 0 on"
+        raise failure(WRONG_ARGUMENTS, f"the file has {have}, but no `{name}.{missing}`", (note,))
+    return [inside[str(number)] for number in numbers]

@@ -115,6 +115,43 @@ def test_values_from_a_file(m: Any, tmp_path: Path) -> None:
     assert np.allclose(m.shifted(x), (x * scale + 1) @ w * 0.5, rtol=1e-4, atol=1e-5)
 
 
+OF_LAYERS = """
+struct Layer[D]:
+    w: Tensor[D, D, f32]
+    b: Tensor[D, f32]
+struct Head[D]:
+    ends: List[2, Tensor[D, f32]]
+
+param layers: List[2, Layer[D]]
+param head: Head[D]
+param scales: (Tensor[D, f32], float)
+
+def f(x: Tensor[B, D, f32]) -> Tensor[B, D, f32]:
+    for layer in layers:
+        x = x @ layer.w + layer.b
+    return x * head.ends[1] + head.ends[0] * scales[0] * scales[1]
+"""
+
+
+def test_params_that_are_lists(tmp_path: Path) -> None:
+    """Set, and read from a file that names items by numbers."""
+    m, x = tessera.compile(OF_LAYERS), normal(5, 4)
+    w, b, s = [normal(4, 4), normal(4, 4)], [normal(4), normal(4)], [normal(4), normal(4), normal(4)]
+    layers = [{"w": w[i], "b": b[i]} for i in range(2)]
+    m.params = {"layers": layers, "head": {"ends": s[:2]}, "scales": (s[2], 0.5)}
+    expected = ((x @ w[0] + b[0]) @ w[1] + b[1]) * s[1] + s[0] * s[2] * 0.5
+    assert np.allclose(m.f(x), expected, rtol=1e-4, atol=1e-5)
+    arrays = {f"layers.{i}.{k}": v for i, one in enumerate(layers) for k, v in one.items()}
+    arrays |= {"head.ends.0": s[0], "head.ends.1": s[1], "scales.0": s[2], "scales.1": np.full((), 0.5, np.float32)}
+    write_safetensors(tmp_path / "w.safetensors", arrays)
+    m.load(tmp_path / "w.safetensors")
+    assert np.allclose(m.f(x), expected, rtol=1e-4, atol=1e-5)
+    for wrong, told in ({"layers.0.w": w[0], "layers.2.w": w[1]}, "no `layers.1`"), ({"a": s[0], "a.b": s[0]}, "`a.b`"):
+        write_safetensors(tmp_path / "wrong.safetensors", wrong)
+        with pytest.raises(tessera.TesseraError, match=told):
+            m.load(tmp_path / "wrong.safetensors")
+
+
 @pytest.mark.parametrize("damage", [1, 150, 400, 100000])
 def test_a_damaged_file_is_refused(m: Any, tmp_path: Path, damage: int) -> None:
     write_safetensors(tmp_path / "w.safetensors", {"W": normal(4, 12)}, damage)

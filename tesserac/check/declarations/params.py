@@ -15,6 +15,7 @@ from tesserac.check.declarations.annotations import AnnotationReader
 from tesserac.check.declarations.signatures import SignatureNames
 from tesserac.check.model import typed
 from tesserac.check.model.specs import (
+    BareTensorSpec,
     ErrorSpec,
     ListSpec,
     OperatorSpec,
@@ -78,11 +79,10 @@ def read_params(
 
 def _read(reader: AnnotationReader, node: ast.ParamDecl, sink: Sink) -> TypeSpec:
     spec = reader.read(node.annotation, node.name_span)
-    tensor = isinstance(spec, TensorSpec) and isinstance(spec.element, Storage) and not spec.leading
-    if tensor or isinstance(spec, ErrorSpec):
+    if isinstance(spec, ErrorSpec):
         return spec
-    is_named = isinstance(spec, StructSpec | OperatorSpec)
-    problem = _open_part(spec) if is_named else "it is neither a tensor nor a struct"
+    made_of_parts = isinstance(spec, TensorSpec | BareTensorSpec | StructSpec | OperatorSpec | ListSpec | TupleSpec)
+    problem = _open_part(spec) if made_of_parts else "it is neither a tensor nor a struct, nor a list of those"
     if not problem:
         return spec
     draft = sink.error(E0204, at=node.annotation.span, problem=f"the type of the param `{node.name}` is not complete")
@@ -93,7 +93,7 @@ def _read(reader: AnnotationReader, node: ast.ParamDecl, sink: Sink) -> TypeSpec
     elif holds_operators(spec):
         draft.remark("make a tensor the field, and the operator in a method; or functions take the struct")
     else:
-        draft.remark("a param is a tensor with its dims and dtype, or a struct of tensors with its sizes")
+        draft.remark("a param is a tensor with its dims and dtype, a struct of tensors with its sizes, or a list")
     return ErrorSpec(spec.span)
 
 
@@ -137,9 +137,19 @@ def _open_part(spec: TypeSpec) -> str:
             return _open_part(item)
         case TupleSpec(items=items):
             return next(filter(None, map(_open_part, items)), "")
-        case TensorSpec() | ErrorSpec() | ScalarSpec(kind="float"):
+        case TensorSpec() | BareTensorSpec():
+            return _open_tensor(spec)
+        case ErrorSpec() | ScalarSpec(kind="float"):
             return ""
     return "a weight has no value that is known while compiling"
+
+
+def _open_tensor(spec: TensorSpec | BareTensorSpec) -> str:
+    if isinstance(spec, BareTensorSpec):
+        return "a tensor has neither dims nor a dtype"
+    if not isinstance(spec.element, Storage):
+        return "a tensor has no dtype"
+    return "dims that `...` stands for differ from call to call" if spec.leading else ""
 
 
 def _type(spec: TypeSpec) -> Type:
