@@ -16,6 +16,7 @@ SIGNATURES = {
     "a": "x: Tensor[B, D, f32], y: Tensor[B, i64], m: Tensor[B, bool]",
     "b": "x: Tensor[B, H, S, S, f32], m: Tensor[B, S, bool]",
     "c": "x: Tensor[B, D, f64], y: Tensor[B, 1, i64]",
+    "e": "x: Tensor[B, D, f32], y: Tensor[B, K, i64], v: Tensor[B, K, f32]",
     "d": "x: Tensor[B, 3, f32], w: Tensor[3, 4, f32], device: int = 0",
 }
 MENDED = [
@@ -25,6 +26,13 @@ MENDED = [
     ("a", "x.gather(1, y.unsqueeze(1)).squeeze(1)", "take_along_axis(x, y.unsqueeze(1), axis=1).squeeze(1)"),
     ("a", "x.gather(1, y)", "take_along_axis(x, y[:, None], axis=1)"),
     ("a", "torch.gather(x, 1, y[:, None])", "take_along_axis(x, y[:, None], axis=1)"),
+    ("a", "x.index_select(0, y)", "gather(x, y, axis=0)"),
+    ("a", "torch.index_add(zeros(9, D), 0, y, x)", "scatter_add(zeros(9, D), y, x, axis=0)"),
+    ("a", "zeros(9, D).index_add(0, y, x)", "scatter_add(zeros(9, D), y, x, axis=0)"),
+    ("a", "zeros(9).scatter_add(0, y, x[:, 0])", "zeros(9).at[y].add(x[:, 0])"),
+    ("e", "x.scatter_add(1, y, v)", "x.at[arange(y.shape[0])[:, None], y].add(v)"),
+    ("e", "x.scatter_add(0, y, v)", "x.at[y, arange(y.shape[1])[None, :]].add(v)"),
+    ("a", "y + m", "y + cast(m, i64)"),
     ("a", "(x * 2.0).to('cuda:0', non_blocking=True).cpu().numpy()", "(x * 2.0)"),
     ("a", "x.to(device='cuda', dtype=torch.float64)", "x.astype(float64)"),
     ("a", "y.type(torch.FloatTensor).mean()", "y.astype(f32).mean()"),
@@ -64,6 +72,7 @@ def test_a_value(signature: str, wrong: str, right: str) -> None:
     [
         ("x.add_(1.0)", "x = x.add(1.0)"),
         ("x.zero_()", "x = zeros_like(x)"),
+        ("x.index_add_(0, argsort(x), x)", "x = scatter_add(x, argsort(x), x, axis=0)"),
         ("x.fill_(2.0)", "x = full_like(x, 2.0)"),
         ("x.copy_(w[0])", "x = w[0]"),
         ("x.relu_()  # in place", "x = x.relu()  # in place"),

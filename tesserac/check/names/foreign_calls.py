@@ -75,6 +75,11 @@ CALLS = {
     ("tl", "trans"): _Call("tile.transpose", {"input": ""}),
     ("tl", "cdiv"): _Call("ceil_div", {"x": "", "div": ""}),
     ("triton", "cdiv"): _Call("ceil_div", {"x": "", "div": ""}),
+    ("torch", "index_add"): _Call(
+        "scatter_add",
+        {"input": "", "dim": "axis", "index": "", "source": ""},
+        first=("input", "index", "source", "dim"),
+    ),
     ("torch", "index_select"): _Call(
         "gather", {"input": "", "dim": "axis", "index": ""}, first=("input", "index", "dim")
     ),

@@ -18,6 +18,12 @@ PRODUCTS = ("dot", "mm", "bmm", "mv")
 """Products of vectors, matrices, and lists of these: `@` is all of them."""
 _NEW = {"zero_": "zeros_like({x})", "fill_": "full_like({x}, {given})", "copy_": "{given}"}
 """What a tensor is after a method that takes nothing of what it was."""
+_BY_AXIS = {
+    "gather": (["dim", "index"], "take_along_axis({x}, {index}, axis={dim})"),
+    "index_add": (["dim", "index", "source"], "scatter_add({x}, {index}, {source}, axis={dim})"),
+    "index_select": (["dim", "index"], "gather({x}, {index}, axis={dim})"),
+}
+"""Methods that take the axis before the places: their parameters, and the call here."""
 _ASKS_FOR_GRADIENTS = ("requires_grad_", "retain_grad")
 _NOT_RECORDED = "nothing is recorded: `grad(f)` is a derivative, where it is asked for"
 _IN_PLACE = "nothing changes a tensor in place: bind the name again"
@@ -90,9 +96,10 @@ def _dtype(value: ast.expr) -> str:
 
 def _by_places(name: str, receiver: str, call: ast.Call) -> Rewritten | None:
     """Methods whose arguments stand in another order here, and those that are operators."""
-    if name == "gather":
-        given = {key: ast.unparse(value) for key, value in arguments(call, ["dim", "index"]).items()}
-        written = f"take_along_axis({receiver}, {given['index']}, axis={given['dim']})" if len(given) == 2 else ""
+    if name in _BY_AXIS:
+        names, text = _BY_AXIS[name]
+        given = {key: ast.unparse(value) for key, value in arguments(call, names).items()}
+        written = text.format(x=receiver, **given) if len(given) == len(names) else ""
     elif name in PRODUCTS:
         (other,) = arguments(call, ["other"]).values()
         written = f"{receiver} @ {_operand(other)}"
@@ -110,6 +117,8 @@ def in_place_here(name: str, receiver: str, given: str, known: bool) -> Rewritte
     """What a statement such as `x.add_(y)` is: an assignment. `known`: whether there is a function without the `_`."""
     if name in _NEW and bool(given) == ("given" in _NEW[name]):
         value = _NEW[name].format(x=receiver, given=given)
+    elif name.rstrip("_") in _BY_AXIS and (moved := method_here(name.rstrip("_"), receiver, given)) is not None:
+        value = moved.text
     elif known and name.endswith("_") and not name.startswith("_"):
         value = f"{receiver}.{name.rstrip('_')}({given})"
     else:

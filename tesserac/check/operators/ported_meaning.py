@@ -28,7 +28,7 @@ from tesserac.diag.codes.names import E0210, E0215, W0215
 from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import IntType, TensorType
+from tesserac.types.ty import IntType, TensorType, Type
 
 OF_PYTORCH = "dim"
 SPREADS = ("std", "var")
@@ -130,17 +130,34 @@ def tell_of_windows(body: Body, name: str, callee: Callee, args: Sequence[Arg]) 
 def is_axis_first(name: str, args: Sequence[Arg]) -> bool:
     """Whether a method is given the axis before the places, as in PyTorch: `x.gather(1, i)`."""
     types = [arg.value.type for arg in args]
-    return name in AXIS_FIRST and len(types) == 3 and isinstance(types[1], IntType) and isinstance(types[2], TensorType)
+    if name not in AXIS_FIRST or len(types) != (4 if name == "scatter_add" else 3):
+        return False
+    return isinstance(types[1], IntType) and isinstance(types[2], TensorType)
 
 
 def refuse_axis_first(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
-    tensor, axis, places = (body.rules.text(arg.value.span) for arg in args)
+    tensor, axis, places, *values = (body.rules.text(arg.value.span) for arg in args)
     expected = "an axis: a position or the name of a dim"
     draft = body.sink.error(E0210, at=args[2].value.span, expected=expected, found=type_text(args[2].value.type))
     draft.remark(f"what PyTorch calls `{callee.name}` is here {AXIS_FIRST[callee.name]}")
-    made = method_here(callee.name, tensor, f"{axis}, {places}")
-    if made is not None:
-        draft.replace(made.words, callee.span, made.text, advice=made.words)
+    if values:
+        written = _added(args[0].value.type, tensor, _number(args[1].value), places, values[0])
+        words = f"here it is `{written}`"
+    else:
+        made = method_here(callee.name, tensor, f"{axis}, {places}")
+        written, words = ("", "") if made is None else (made.text, made.words)
+    if written:
+        draft.replace(words, callee.span, written, advice=words)
+
+
+def _added(type_: Type, tensor: str, axis: int | None, places: str, values: str) -> str:
+    """`scatter_add` of PyTorch, whose places are as many as the values, of vectors and matrices."""
+    rank = type_.rank if isinstance(type_, TensorType) else 0
+    if rank not in (1, 2) or axis is None or not -rank <= axis < rank:
+        return ""
+    rows, columns = f"arange({places}.shape[0])[:, None]", f"arange({places}.shape[1])[None, :]"
+    where = places if rank == 1 else f"{places}, {columns}" if axis % rank == 0 else f"{rows}, {places}"
+    return f"{tensor}.at[{where}].add({values})"
 
 
 def tell_of_results(body: Body, node: ast.Subscript) -> None:

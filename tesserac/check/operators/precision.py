@@ -145,7 +145,7 @@ def explain_kind(body: Body, use: Use, operand: typed.Expr, kinds: str) -> None:
     elif dtype == BOOL and use.op.name in _OF_BOOLS:
         draft.replace(f"of bools it is `{_OF_BOOLS[use.op.name]}`", use.at, _OF_BOOLS[use.op.name])
     elif "f" in kinds:
-        _suggest_float(body, draft, use, dtype)
+        _suggest_float(body, draft, use, dtype, kinds)
 
 
 _COMPARED = r"[\w.]+(?:\[[^\]]*\])?\s*(?:<=|>=|==|!=|<|>)\s*-?[\w.]+"
@@ -162,11 +162,13 @@ def _suggest_brackets(body: Body, draft: Draft, at: Span) -> None:
     draft.replace("compare first", whole, f"({left[1]}) {body.rules.text(at)} ({right[1]})")
 
 
-def _suggest_float(body: Body, draft: Draft, use: Use, dtype: DType) -> None:
-    same = [o for o in use.operands if isinstance(o.type, TensorType) and o.type.dtype == dtype]
-    wanted = in_use(body, "f", F32)
-    edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, {wanted})") for o in same]
-    draft.fix("cast to a float first", *edits)
+def _suggest_float(body: Body, draft: Draft, use: Use, dtype: DType, kinds: str = "f") -> None:
+    """As a float, or as what the other operand is, where that will do."""
+    tensors = [o for o in use.operands if isinstance(o.type, TensorType)]
+    others = {_tensor(o).dtype for o in tensors if _tensor(o).dtype != dtype and _tensor(o).dtype.kind in kinds}
+    wanted = others.pop() if len(others) == 1 else in_use(body, "f", F32)
+    edits = [Edit(o.span, f"cast({body.rules.text(o.span)}, {wanted})") for o in tensors if _tensor(o).dtype == dtype]
+    draft.fix("cast to a float first" if wanted.is_float else f"cast to {wanted}", *edits)
 
 
 def explain_lost_part(body: Body, use: Use, operand: typed.Expr, dtype: DType) -> None:
