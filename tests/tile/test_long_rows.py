@@ -94,7 +94,7 @@ def test_what_is_cut() -> None:
     assert kernels("softened") == 1, "the row is read again behind its sum"
     assert kernels("summed") == 1, "a row of eight is never long"
     assert kernels("total", SM_80) == 3
-    assert kernels("columns", SM_80) == 3, "parts of few and long columns, those together, and all others"
+    assert kernels("columns", SM_80) == 5, "parts of few and long columns, those together, few elements, and all others"
 
 
 WHOLE = """
