@@ -46,7 +46,7 @@ from tesserac.check.names.refs import (
 from tesserac.check.names.struct_items import method_name
 from tesserac.check.operators.calls import call_operator
 from tesserac.check.operators.extremes import EXTREMES, are_numbers, extreme
-from tesserac.check.operators.ported_meaning import is_axis_first, refuse_axis_first
+from tesserac.check.operators.ported_meaning import refuses_order
 from tesserac.check.places.iteration import numbers_of
 from tesserac.check.places.updates import call_update, is_update
 from tesserac.check.state.arguments import Arg, Callee, check_arguments
@@ -407,8 +407,7 @@ def _call_attribute(body: Body, node: ast.Call, function: ast.Attribute) -> type
         unknown_attribute(body, receiver.type, function, node)
         return body.error(node.span)
     args = [Arg(None, base.span, receiver), *check_arguments(body, node.arguments)]
-    if is_axis_first(function.name, args):
-        refuse_axis_first(body, callee, args)
+    if refuses_order(body, callee, args):
         return body.error(node.span)
     return call_meaning(body, meaning, args, callee) if other is None else _call_value_of(body, other, args, callee)
 

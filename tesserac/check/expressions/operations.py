@@ -17,15 +17,16 @@ from tesserac.check.names.foreign_texts import from_percent
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.vectors import apply_to_structs, has_struct
+from tesserac.check.places.listed_numbers import MANY_NUMBERS, filled_tensor
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart
 from tesserac.check.values.bits import power_of_ints
 from tesserac.check.values.conditions import is_elementwise, refuse_default, refuse_elementwise, require_condition
 from tesserac.check.values.generic_items import join_lists
-from tesserac.check.values.tuples import join_tuples
+from tesserac.check.values.tuples import join_tuples, make_tuple, tuple_items
 from tesserac.check.values.type_values import TYPE, first_alternative, with_type_attribute
-from tesserac.diag.codes.names import E0210, E0299
+from tesserac.diag.codes.names import E0210, E0215, E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.ops.compare import (
     BitAnd,
@@ -50,6 +51,7 @@ from tesserac.types.ty import (
     ListType,
     NoneType,
     RecordType,
+    RunIntType,
     StrType,
     TensorType,
     TupleType,
@@ -79,11 +81,44 @@ def infer_binary(body: Body, node: ast.BinaryOp) -> typed.Expr:
         return join_tuples(left, right, node.span)
     if node.op == "+" and {type(left.type), type(right.type)} in ({ListType}, {ListType, TupleType}):
         return join_lists(body, left, right, node.span)
+    if node.op == "*" and {type(left.type), type(right.type)} in ({TupleType, IntType}, {TupleType, RunIntType}):
+        return _repeat(body, node, *((left, right) if isinstance(left.type, TupleType) else (right, left)))
     if node.op == "%" and isinstance(left.type, StrType):
         return _refuse_filled_text(body, node)
     if node.op in _OF_FLOATS and _has_kind(left, right, "f"):
         return _spelt(body, _OF_FLOATS[node.op], [left, right], node.op_span, node.span)
     return _apply(body, BINARY[node.op], [left, right], node.op_span, node.span)
+
+
+_MOST_REPEATED = 10_000
+"""Items of a list that is repeated, at most: longer ones are meant as tensors."""
+
+
+def _repeat(body: Body, node: ast.BinaryOp, items: typed.Expr, count: typed.Expr) -> typed.Expr:
+    """`(1,) * k`: the items k times, each computed once."""
+    assert isinstance(items.type, TupleType)
+    number = count.type.value.constant if isinstance(count.type, IntType) else None
+    parts = tuple_items(items, node.span)
+    if number is None and isinstance(count.type, IntType) and body.wants_value(count.type.value):
+        return body.error(node.span)
+    is_short = number is not None and number * len(parts) <= _MOST_REPEATED
+    if number is not None and is_short and all(isinstance(part, typed.Static | typed.Local) for part in parts):
+        return make_tuple(parts * max(0, number), node.span)
+    told, text = body.rules.text(count.span), body.rules.text(items.span)
+    one = text[1:-1].strip().removesuffix(",")
+    if is_short:
+        draft = body.sink.error(E0210, at=items.span, expected="names or numbers to repeat", found="what is computed")
+        draft.replace("compute it for each", node.span, f"[{one} for i in range({told})]")
+        return body.error(node.span)
+    if number is None:
+        draft = body.sink.error(E0215, at=count.span, what=f"how often `{text}` is repeated")
+    else:
+        expected = f"a list of at most {_MOST_REPEATED:,} items"
+        draft = body.sink.error(E0210, at=node.span, expected=expected, found=number)
+    tensor = filled_tensor(parts[0], one, told) if len(parts) == 1 else None
+    if tensor is not None:
+        draft.replace(MANY_NUMBERS, node.span, tensor, advice=MANY_NUMBERS)
+    return body.error(node.span)
 
 
 def _refuse_filled_text(body: Body, node: ast.BinaryOp) -> typed.Expr:

@@ -28,6 +28,7 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.state.rules import Instance
 from tesserac.diag.codes.names import E0216, E0217
+from tesserac.diag.codes.shapes import E0315
 from tesserac.diag.diagnostic import Diagnostic, Fix, Label, Severity
 from tesserac.diag.sink import Draft
 from tesserac.types.dims import Dim
@@ -88,7 +89,7 @@ def report_instance(
     _show_arguments(body, draft, values, callee)
     function = body.rules.signature(ref.owner, ref.name).node.span
     for fix in cause.fixes:
-        says_the_same = bool(fix.advice) and cause.code.startswith(_NAMES)  # whoever calls it
+        says_the_same = bool(fix.advice) and cause.code.startswith((_NAMES, E0315.id))  # whoever calls it
         if says_the_same or METHOD in ref.name or _is_outside(fix, function):
             draft.fix(fix.title, *fix.edits, advice=fix.advice)
 

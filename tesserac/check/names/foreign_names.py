@@ -76,6 +76,10 @@ OTHERWISE = {
         "scatter_add": "`x.at[i].add(v)`",
         "select": "`where(p, x, y)`",
     },
+    "utils": {
+        "clip_grad_norm_": "`g = clip_by_global_norm(g, 1.0)`, of the gradients that `grad` gave",
+        "clip_grad_value_": "`g = clip_by_value(g, 0.5)`, of the gradients that `grad` gave",
+    },
     "func": {"grad_and_value": "`value_and_grad(f)`, which gives the value first"},
     "torch": {
         "e": "`exp(1.0)`",
@@ -199,6 +203,7 @@ FOREIGN_PARAMETERS = {
     "layout": "a tensor is dense; `sparse` operators are values of their own",
     "non_blocking": "when a value is copied is the compiler's to choose",
     "pin_memory": "where memory lies is the compiler's to choose",
+    "full_matrices": "factors are as wide as the smaller side, as `full_matrices=False` says",
     "generator": "`seed=` or `key=` gives a draw numbers of its own",
     "inplace": "nothing changes a tensor in place: bind the name again, `x = relu(x)`",
     "out": "a call gives its result: `y = f(x)`",

@@ -21,10 +21,10 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, type_text
 from tesserac.check.names.foreign_methods import method_here
-from tesserac.check.names.foreign_names import AXIS_FIRST, MODULES
+from tesserac.check.names.foreign_names import AXIS_FIRST, COUNTS, MODULES
 from tesserac.check.state.arguments import Arg, Callee
 from tesserac.check.state.body import Body
-from tesserac.diag.codes.names import E0210, E0215, W0215
+from tesserac.diag.codes.names import E0205, E0210, E0215, W0215
 from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, Dim
@@ -127,7 +127,18 @@ def tell_of_windows(body: Body, name: str, callee: Callee, args: Sequence[Arg]) 
     draft.fix("columns of images: name what the numbers are", *edits)
 
 
-def is_axis_first(name: str, args: Sequence[Arg]) -> bool:
+def refuses_order(body: Body, callee: Callee, args: Sequence[Arg]) -> bool:
+    """Whether the arguments of a method stand as in PyTorch, where they mean something else: that is told."""
+    if _is_axis_first(callee.name, args):
+        _refuse_axis_first(body, callee, args)
+    elif _is_counted(callee.name, args):
+        _refuse_counts(body, callee, args)
+    else:
+        return False
+    return True
+
+
+def _is_axis_first(name: str, args: Sequence[Arg]) -> bool:
     """Whether a method is given the axis before the places, as in PyTorch: `x.gather(1, i)`."""
     types = [arg.value.type for arg in args]
     if name not in AXIS_FIRST or len(types) != (4 if name == "scatter_add" else 3):
@@ -135,7 +146,7 @@ def is_axis_first(name: str, args: Sequence[Arg]) -> bool:
     return isinstance(types[1], IntType) and isinstance(types[2], TensorType)
 
 
-def refuse_axis_first(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
+def _refuse_axis_first(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
     tensor, axis, places, *values = (body.rules.text(arg.value.span) for arg in args)
     expected = "an axis: a position or the name of a dim"
     draft = body.sink.error(E0210, at=args[2].value.span, expected=expected, found=type_text(args[2].value.type))
@@ -158,6 +169,21 @@ def _added(type_: Type, tensor: str, axis: int | None, places: str, values: str)
     rows, columns = f"arange({places}.shape[0])[:, None]", f"arange({places}.shape[1])[None, :]"
     where = places if rank == 1 else f"{places}, {columns}" if axis % rank == 0 else f"{rows}, {places}"
     return f"{tensor}.at[{where}].add({values})"
+
+
+def _is_counted(name: str, args: Sequence[Arg]) -> bool:
+    """Whether a method is given how often each dim is repeated, as in PyTorch: `x.repeat(2, 1, 1)`."""
+    counts = [arg for arg in args[1:] if arg.name is None and isinstance(arg.value.type, IntType)]
+    return name in COUNTS and len(counts) == len(args) - 1 > 2
+
+
+def _refuse_counts(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
+    tensor, *counts = (body.rules.text(arg.value.span) for arg in args)
+    problem = f"`{callee.name}` takes one number, and an axis; {len(counts)} numbers were given"
+    draft = body.sink.error(E0205, at=callee.at, problem=problem)
+    draft.remark(f"what PyTorch calls `{callee.name}` is here {COUNTS[callee.name]}")
+    written = f"tile({tensor}, ({', '.join(counts)}))"
+    draft.replace(f"here it is `{written}`", callee.span, written, advice="here it is `tile(x, counts)`")
 
 
 def tell_of_results(body: Body, node: ast.Subscript) -> None:

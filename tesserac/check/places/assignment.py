@@ -90,7 +90,7 @@ def _with_item(body: Body, whole: typed.Expr, target: ast.Subscript, value: type
         return dict_with(body, whole, index, value)
     if not isinstance(whole.type, TupleType):
         return None
-    position = tuple_position(body, whole.type, [index])
+    position = tuple_position(body, whole.type, [index], whole, is_read=False)
     if position is None:
         return body.error(target.span)
     items = list(tuple_items(whole, target.span))

@@ -19,6 +19,7 @@ from tesserac.check.names.foreign_operators import ITS_MATRIX
 from tesserac.check.operators.apply import apply_operator
 from tesserac.check.operators.ported_meaning import tell_of_results
 from tesserac.check.operators.scaled import refuse_scaled
+from tesserac.check.places.listed_numbers import IN_PLACE_OF_LIST, tensor_in_place
 from tesserac.check.places.loop_ends import leaves_in_loop
 from tesserac.check.places.paired_rows import tell_of_pairs
 from tesserac.check.provenance.declared import show_declared
@@ -142,13 +143,13 @@ def _part_of_tuple(body: Body, value: typed.Expr, node: ast.Slice, span: Span) -
 
 
 def tuple_position(
-    body: Body, ty: TupleType, entries: Sequence[ast.Expr], value: typed.Expr | None = None
+    body: Body, ty: TupleType, entries: Sequence[ast.Expr], value: typed.Expr, *, is_read: bool = True
 ) -> int | None:
-    """The item that `t[i]` means; None after a diagnostic. `value` is the tuple where it is read."""
+    """The item that `t[i]` means; None after a diagnostic."""
     index = body.expression(entries[0])
     position = index.type.value.constant if isinstance(index.type, IntType) else None
     if position is None:
-        _refuse_position(body, index, entries[0].span, value)
+        _refuse_position(body, index, entries[0].span, value, is_read)
         return None
     if not -len(ty.items) <= position < len(ty.items):
         body.sink.error(E0313, at=entries[0].span, index=position, size=len(ty.items))
@@ -156,21 +157,23 @@ def tuple_position(
     return position % len(ty.items)
 
 
-def _refuse_position(body: Body, index: typed.Expr, at: Span, value: typed.Expr | None) -> None:
+def _refuse_position(body: Body, index: typed.Expr, at: Span, value: typed.Expr, is_read: bool) -> None:
     if isinstance(index.type, ErrorType):
         return
     if isinstance(index.type, RunIntType):
         draft = refuse_run_int(body, index, at, "the index of a tuple")
     else:
         draft = body.sink.error(E0215, at=at, what="the index of a tuple")
-    gather = _one_tensor_of(value)
-    if value is not None and gather:
+    gather, made = _one_tensor_of(value), tensor_in_place(body, value)
+    if made is not None:
+        draft.fix(IN_PLACE_OF_LIST, made, advice=IN_PLACE_OF_LIST)
+    elif is_read and gather:
         draft.replace("what is read at any place is a tensor", value.span, f"{gather}({body.rules.text(value.span)})")
 
 
-def _one_tensor_of(value: typed.Expr | None) -> str:
+def _one_tensor_of(value: typed.Expr) -> str:
     """The function that makes a tensor of a tuple whose items are alike; none where they are not."""
-    items = value.type.items if value is not None and isinstance(value.type, TupleType) else ()
+    items = value.type.items if isinstance(value.type, TupleType) else ()
     if items and all(isinstance(item, IntType | FloatType | RunIntType) for item in items):
         return "array"
     tensors = {(item.dims, item.dtype) for item in items if isinstance(item, TensorType)}
@@ -406,7 +409,7 @@ def _bound(body: Body, node: ast.Expr | None, default: Dim | None) -> Dim | None
         return value.type.value if _is_size(body, value.type.value, node.span) else None
     if isinstance(value.type, RunIntType):
         draft = refuse_run_int(body, value, node.span, "a bound of a slice")
-        draft.remark("`slice(x, start, size)` starts where the run says")
+        draft.remark("`slice(x, start, size)` starts where the run says, `for j in range(...)` goes any steps")
     elif not isinstance(value.type, ErrorType):
         draft = body.sink.error(E0210, at=node.span, expected="an int", found=type_text(value.type))
         if isinstance(value.type, TensorType):

@@ -171,7 +171,7 @@ def _suggest_otherwise(body: Body, draft: Draft, arg: Arg, name: str) -> None:
         divisor = int(text(value.span) == "True")
         whole = Span(arg.span.file, arg.span.start, value.span.end)
         draft.replace(f"here it is `correction={divisor}`", whole, f"correction={divisor}")
-    elif name in NEEDLESS_PARAMETERS:
+    elif name in NEEDLESS_PARAMETERS or (name == "full_matrices" and text(value.span) == "False"):
         before = text(Span(arg.span.file, 0, arg.span.start))
         start = arg.span.start - len(before) + len(before.rstrip().removesuffix(","))
         draft.replace("leave it out", Span(arg.span.file, start, value.span.end), "")

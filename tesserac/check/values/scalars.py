@@ -127,14 +127,15 @@ def _run_ints(body: Body, op: Operator, operands: Sequence[typed.Expr], at: Span
 
 
 _QUOTIENT = re.compile(r"(\d+)\s*/\s*(\d+)")
+_AS_A_FRACTION = "as a fraction"
 
 
 def _suggest_quotient(draft: Draft, text: str, at: Span, span: Span) -> None:
-    """A quotient of two numbers that is less than one is no size that was to be rounded down: a fraction is meant."""
+    """A quotient of two numbers may be a fraction that is meant; of one that is less than one there is no doubt."""
     numbers = _QUOTIENT.fullmatch(text)
-    if numbers is not None and int(numbers[1]) < int(numbers[2]):
-        draft.replace("as a fraction", span, f"{numbers[1]}.0 / {numbers[2]}")
-    else:
+    if numbers is not None:
+        draft.replace(_AS_A_FRACTION, span, f"{numbers[1]}.0 / {numbers[2]}", advice=_AS_A_FRACTION)
+    if numbers is None or int(numbers[1]) >= int(numbers[2]):
         draft.replace("round down", at, "//")
 
 
