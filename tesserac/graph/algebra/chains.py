@@ -149,6 +149,10 @@ def _per_vector(factor: Term) -> Dim:
             return _per_vector(factor.args[0]) + _per_vector(factor.args[1])
         case "outer":
             return counted(factor.shape[0]) + counted(factor.shape[1])
+        case "rows":
+            return counted(factor.shape[0]) + _per_vector(factor.args[1])
+        case "columns":
+            return counted(factor.shape[1]) + _per_vector(factor.args[0])
         case "kron":
             a, b = factor.args
             return counted_all((*a.shape, b.shape[1])) + counted_all((a.shape[0], *b.shape))
@@ -190,7 +194,7 @@ def _least(per_vector: Dim, size: Dim) -> Dim:
 def _forming(factor: Term) -> Dim:
     """What is computed of a factor before it is a matrix, as far as `_per_vector` looks into it."""
     match factor.head:
-        case "mm" | "add" | "sub":
+        case "mm" | "add" | "sub" | "rows" | "columns":
             return _forming(factor.args[0]) + _forming(factor.args[1]) + factor.own_cost
         case "t" | "neg" | "scale":
             return _forming(factor.args[-1])

@@ -74,6 +74,7 @@ class Engine:
             return term
         found = self._known.get(term)
         if found is None:
+            self._known[term] = term  # as a law that undoes another finds it
             found = self._known[term] = self._of_parts(term)
         return found
 

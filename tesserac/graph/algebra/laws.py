@@ -52,11 +52,23 @@ def _folds(kind: str, whole: str, rows: str, columns: str) -> Iterator[Law]:
     yield _normal(f"row {kind}s of a transpose", f"{rows}(t(A))", f"{columns}(A)")
     yield _normal(f"column {kind}s of a transpose", f"{columns}(t(A))", f"{rows}(A)")
     yield Law(f"{kind} of a multiple", f"{whole}(scale(s, A))", f"times(s, {whole}(A))")
+    yield Law(f"{kind} of a negative", f"{whole}(neg(A))", f"neg({whole}(A))")
+    yield Law(f"row {kind}s of a negative", f"{rows}(neg(A))", f"neg({rows}(A))")
+    yield Law(f"column {kind}s of a negative", f"{columns}(neg(A))", f"neg({columns}(A))")
     yield Law(f"row {kind}s of a multiple", f"{rows}(scale(s, A))", f"scale(s, {rows}(A))")
     yield Law(f"column {kind}s of a multiple", f"{columns}(scale(s, A))", f"scale(s, {columns}(A))")
     for fold, words in ((whole, kind), (rows, f"row {kind}s"), (columns, f"column {kind}s")):
         yield Law(f"{words} of a sum", f"{fold}(add(A, B))", f"add({fold}(A), {fold}(B))")
         yield Law(f"{words} of a difference", f"{fold}(sub(A, B))", f"sub({fold}(A), {fold}(B))")
+
+
+def _cuts(kind: str, cut: str, across: str) -> Iterator[Law]:
+    """Laws that rows and columns of a matrix share: what is done to each element is done to those alone."""
+    yield Law(f"{kind} of a transpose", f"{cut}(t(A), p)", f"t({across}(A, p))")
+    yield Law(f"{kind} of a multiple", f"{cut}(scale(s, A), p)", f"scale(s, {cut}(A, p))")
+    yield Law(f"{kind} of a negative", f"{cut}(neg(A), p)", f"neg({cut}(A, p))")
+    yield Law(f"{kind} of a sum", f"{cut}(add(A, B), p)", f"add({cut}(A, p), {cut}(B, p))")
+    yield Law(f"{kind} of a difference", f"{cut}(sub(A, B), p)", f"sub({cut}(A, p), {cut}(B, p))")
 
 
 LAWS: tuple[Law, ...] = (
@@ -102,6 +114,20 @@ LAWS: tuple[Law, ...] = (
     Law("multiple applied from the right", "mm(x, scale(s, A))", "scale(s, mm(x, A))"),
     Law("multiple of a vector", "mm(A, scale(s, x))", "scale(s, mm(A, x))"),
     Law("multiple of a vector from the right", "mm(scale(s, x), A)", "scale(s, mm(x, A))"),
+    Law("multiple on the left", "mm(scale(s, A), B)", "scale(s, mm(A, B))"),
+    Law("multiple on the right", "mm(A, scale(s, B))", "scale(s, mm(A, B))"),
+    Law("negative applied", "mm(neg(A), x)", "neg(mm(A, x))"),
+    Law("negative applied from the right", "mm(x, neg(A))", "neg(mm(x, A))"),
+    Law("negative on the left", "mm(neg(A), B)", "neg(mm(A, B))"),
+    Law("negative on the right", "mm(A, neg(B))", "neg(mm(A, B))"),
+    Law("scaled rows applied", "mm(rows(d, A), x)", "times(d, mm(A, x))"),
+    Law("scaled columns applied", "mm(columns(A, d), x)", "mm(A, times(d, x))"),
+    Law("scaled rows applied from the right", "mm(x, rows(d, A))", "mm(times(x, d), A)"),
+    Law("scaled columns applied from the right", "mm(x, columns(A, d))", "times(mm(x, A), d)"),
+    Law("scaled rows on the left", "mm(rows(d, A), B)", "rows(d, mm(A, B))"),
+    Law("scaled columns on the left", "mm(columns(A, d), B)", "mm(A, rows(d, B))"),
+    Law("scaled rows on the right", "mm(A, rows(d, B))", "mm(columns(A, d), B)"),
+    Law("scaled columns on the right", "mm(A, columns(B, d))", "columns(mm(A, B), d)"),
     Law("a row as a column", "mm(mm(B, x), A)", "mm(t(A), mm(B, x))"),
     Law("permuted rows", "mm(perm(p), A)", "take(A, p)"),
     Law("permuted elements", "mm(perm(p), x)", "take(x, p)"),
@@ -115,6 +141,8 @@ LAWS: tuple[Law, ...] = (
     # -------------------------------------------------------------------------------------- columns times rows
     _normal("transpose of an outer product", "t(outer(x, y))", "outer(y, x)"),
     _normal("conjugate of an outer product", "conj(outer(x, y))", "outer(conj(x), conj(y))"),
+    _normal("elements of an outer product", "times(outer(x, y), A)", "rows(x, columns(A, y))"),
+    _normal("elements times an outer product", "times(A, outer(x, y))", "rows(x, columns(A, y))"),
     _normal("multiple of an outer product", "scale(s, outer(x, y))", "outer(scale(s, x), y)"),
     _normal("negative of an outer product", "neg(outer(x, y))", "outer(neg(x), y)"),
     _normal("scaled rows of an outer product", "rows(d, outer(x, y))", "outer(times(d, x), y)"),
@@ -127,6 +155,8 @@ LAWS: tuple[Law, ...] = (
     Law("rows of a product", "cut_rows(mm(A, B), p)", "mm(cut_rows(A, p), B)"),
     Law("columns of a product", "cut_columns(mm(A, B), p)", "mm(A, cut_columns(B, p))"),
     Law("elements of a product", "cut_rows(mm(A, x), p)", "mm(cut_rows(A, p), x)"),
+    *_cuts("rows", "cut_rows", "cut_columns"),
+    *_cuts("columns", "cut_columns", "cut_rows"),
     # ------------------------------------------------------------------------------------------------------ sums
     Law("sum applied", "mm(add(A, B), x)", "add(mm(A, x), mm(B, x))"),
     Law("difference applied", "mm(sub(A, B), x)", "sub(mm(A, x), mm(B, x))"),
@@ -136,6 +166,14 @@ LAWS: tuple[Law, ...] = (
     Law("difference on the left", "mm(sub(A, B), C)", "sub(mm(A, C), mm(B, C))", sum_at=0),
     Law("sum on the right", "mm(C, add(A, B))", "add(mm(C, A), mm(C, B))", sum_at=1),
     Law("difference on the right", "mm(C, sub(A, B))", "sub(mm(C, A), mm(C, B))", sum_at=1),
+    Law("one matrix applied twice", "add(mm(A, x), mm(A, y))", "mm(A, add(x, y))"),
+    Law("one matrix applied twice, a difference", "sub(mm(A, x), mm(A, y))", "mm(A, sub(x, y))"),
+    Law("one matrix applied twice from the right", "add(mm(x, A), mm(y, A))", "mm(add(x, y), A)"),
+    Law("one matrix applied twice from the right, a difference", "sub(mm(x, A), mm(y, A))", "mm(sub(x, y), A)"),
+    Law("one factor on the left", "add(mm(A, B), mm(A, C))", "mm(A, add(B, C))"),
+    Law("one factor on the left, a difference", "sub(mm(A, B), mm(A, C))", "mm(A, sub(B, C))"),
+    Law("one factor on the right", "add(mm(A, C), mm(B, C))", "mm(add(A, B), C)"),
+    Law("one factor on the right, a difference", "sub(mm(A, C), mm(B, C))", "mm(sub(A, B), C)"),
     _normal("sum of diagonals", "add(diag(d), diag(e))", "diag(add(d, e))"),
     _normal("difference of diagonals", "sub(diag(d), diag(e))", "diag(sub(d, e))"),
     _normal("diagonal plus identity", "add(diag(d), eye)", "diag(add(d, ones))", "square"),
@@ -171,6 +209,7 @@ LAWS: tuple[Law, ...] = (
     Law("diagonal of a sum", "diagonal(add(A, B))", "add(diagonal(A), diagonal(B))"),
     Law("diagonal of a difference", "diagonal(sub(A, B))", "sub(diagonal(A), diagonal(B))"),
     Law("diagonal of a multiple", "diagonal(scale(s, A))", "scale(s, diagonal(A))"),
+    Law("diagonal of a negative", "diagonal(neg(A))", "neg(diagonal(A))"),
     Law("diagonal of scaled rows", "diagonal(rows(d, A))", "times(d, diagonal(A))"),
     Law("diagonal of scaled columns", "diagonal(columns(A, d))", "times(diagonal(A), d)"),
     Law(
@@ -186,6 +225,7 @@ LAWS: tuple[Law, ...] = (
     _normal("trace of a transpose", "trace(t(A))", "trace(A)"),
     _normal("trace of a diagonal", "trace(diag(d))", "total(d)"),
     Law("trace of a multiple", "trace(scale(s, A))", "times(s, trace(A))"),
+    Law("trace of a negative", "trace(neg(A))", "neg(trace(A))"),
     Law("trace of a Kronecker product", "trace(kron(A, B))", "times(trace(A), trace(B))", when="squares"),
     Law("trace of a sum", "trace(add(A, B))", "add(trace(A), trace(B))"),
     Law("trace of a difference", "trace(sub(A, B))", "sub(trace(A), trace(B))"),
@@ -208,6 +248,8 @@ LAWS: tuple[Law, ...] = (
         "column sums of a Kronecker product", "column_sums(kron(A, B))", "outer_kron(column_sums(A), column_sums(B))"
     ),
     _normal("sum of a Kronecker product", "sum_all(kron(A, B))", "times(sum_all(A), sum_all(B))"),
+    Law("sum of scaled rows", "sum_all(rows(d, A))", "mm(d, row_sums(A))"),
+    Law("sum of scaled columns", "sum_all(columns(A, d))", "mm(column_sums(A), d)"),
     Law("row sums of scaled columns", "row_sums(columns(A, d))", "mm(A, d)"),
     Law("column sums of scaled rows", "column_sums(rows(d, A))", "mm(d, A)"),
     # ------------------------------------------------------------------------------------------------ transforms

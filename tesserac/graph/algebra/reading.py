@@ -11,12 +11,13 @@ from collections.abc import Callable
 
 from tesserac.graph.algebra.known import best_known, flags_of, held_flags
 from tesserac.graph.algebra.masks import mask_of
-from tesserac.graph.algebra.reading_folds import FOLDS, same_element
-from tesserac.graph.algebra.terms import HEADS, Term, contracted, eye, leaf, make, permutation
+from tesserac.graph.algebra.reading_elements import ELEMENTS, is_structure, is_zero
+from tesserac.graph.algebra.reading_folds import FOLDS, NOT_NARROW, same_element
+from tesserac.graph.algebra.terms import Term, contracted, eye, leaf, make, permutation
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_of
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ops.create import Eye, Full
+from tesserac.ops.create import Eye
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.held import ISOMETRY, UNITARY, Held
 from tesserac.ops.index import Gather
@@ -83,17 +84,6 @@ def _may_be_undone(term: Term) -> bool:
     return product.head == "mm" and any(flags_of(arg) & _OF_COLUMNS for arg in product.args)
 
 
-def is_structure(term: Term) -> bool:
-    """Whether a term is a matrix of known structure, or such a one transposed or scaled."""
-    if term.head == "t" and not term.args[0].head:
-        return True
-    if term.head in ("t", "conj", "neg"):
-        return is_structure(term.args[0])
-    if term.head == "scale":
-        return is_structure(term.args[1])
-    return bool(term.head) and HEADS[term.head].structured
-
-
 # -------------------------------------------------------------------------------------------------------- products
 
 
@@ -111,13 +101,29 @@ def _einsum(reader: Reader, op: Op, depth: int) -> Term | None:
     terms, output = operator.terms, operator.output
     if not same_element(op, *op.operands):
         return None
-    if terms == ["ii"] and output in ("", "i"):
-        return make("diagonal" if output else "trace", reader.operand(op, 0, depth))
+    if len(terms) == 1:
+        return _of_one(reader, op, operator.equation, depth)
     if len(terms) == 2 and "".join(terms) == output and len(output) == len(set(output)) == 2:
         return make("outer", reader.operand(op, 0, depth), reader.operand(op, 1, depth))
     if len(terms) < 2 or any(len(set(term)) < len(term) for term in terms):
         return None
     return _chain(reader, op, operator, depth) or _contraction(reader, op, operator, depth)
+
+
+_OF_ONE = {
+    "ii->": "trace", "ii->i": "diagonal", "ij->ji": "t", "ij->": "sum_all", "ij->i": "row_sums", "ij->j": "column_sums",
+}  # fmt: skip
+
+
+def _of_one(reader: Reader, op: Op, equation: str, depth: int) -> Term | None:
+    """What an einsum makes of one matrix; letters go by their order."""
+    letters = dict(zip(equation.partition("->")[0], "ij", strict=False))
+    head = _OF_ONE.get("".join(letters.get(letter, letter) for letter in equation))
+    found = reader.operand(op, 0, depth)
+    is_sum = head is not None and head.endswith(("_all", "_sums"))
+    if head is None or (is_sum and (not found.head or tensor_type(op.result).dtype.bits < NOT_NARROW)):
+        return None
+    return make(head, found)
 
 
 def _contraction(reader: Reader, op: Op, operator: Einsum, depth: int) -> Term | None:
@@ -178,16 +184,6 @@ def _where(reader: Reader, op: Op, depth: int) -> Term | None:
     return make(mask, reader.term(kept, depth))
 
 
-def is_zero(value: Value) -> bool:
-    """Whether a value is zero everywhere, as the program writes it."""
-    op = value.defining_op
-    if op is None:
-        return False
-    if op.name == PREFIX + "zeros":
-        return True
-    return op.name == PREFIX + Full.name and op.attrs["value"] == 0
-
-
 def _permute(reader: Reader, op: Op, depth: int) -> Term | None:
     operator = operator_of(op)
     assert isinstance(operator, Permute)
@@ -241,99 +237,6 @@ def _gather(reader: Reader, op: Op, depth: int) -> Term | None:
     return permutation(reader.atom(index), found.shape[1])
 
 
-# ---------------------------------------------------------------------------------------------- sums and multiples
-
-
-def _sum_of_two(head: str) -> Callable[[Reader, Op, int], Term | None]:
-    def read(reader: Reader, op: Op, depth: int) -> Term | None:
-        left, right = op.operands
-        dims = tensor_type(op.result).dims
-        for zero, other in ((left, right), (right, left)) if head == "add" else ():
-            if is_zero(zero) and tensor_type(other).dims == dims and is_structure(reader.term(other, depth)):
-                return reader.term(other, depth)
-        if any(tensor_type(value).dims != dims for value in op.operands) or len(dims) > 2:
-            return None
-        terms = [reader.term(value, depth) for value in op.operands]
-        return make(head, *terms) if any(term.head for term in terms) else None
-
-    return read
-
-
-def _mul(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A multiple of a matrix, where it is the factor of a product or has a known structure, or of a vector between two
-    products; a column times a row; what a diagonal leaves of a matrix. Other products of elements are no linear
-    algebra."""
-    if tensor_type(op.result).rank == 2:
-        found = _outer(reader, op, depth) or _on_diagonal(reader, op, depth)
-        if found is not None:
-            return found
-    for scalar, other in (op.operands, op.operands[::-1]):
-        number = _number(scalar)
-        if number is not None and tensor_type(other).rank in (1, 2):
-            found = reader.term(other, depth)
-            known = is_structure(found) and found.head != "t"
-            counts = known or (_is_factor(op) if found.rank == 2 else _innermost(found).head == "mm")
-            return make("scale", reader.atom(number), found) if counts else None
-    return None
-
-
-def _outer(reader: Reader, op: Op, depth: int) -> Term | None:
-    """`x[:, None] * y[None, :]`, in whichever order."""
-    sides = [value.defining_op for value in op.operands]
-    if not same_element(op, *op.operands) or any(side is None or side.name != PREFIX + "reshape" for side in sides):
-        return None
-    vectors = [side.operands[0] for side in sides if side is not None]
-    if any(tensor_type(vector).rank != 1 for vector in vectors):
-        return None
-    first, second = vectors
-    m, n = (tensor_type(vector).dims[0] for vector in vectors)
-    dims = tuple(tensor_type(value).dims for value in op.operands)
-    if dims == ((ONE, m), (n, ONE)):
-        first, second = second, first
-    elif dims != ((m, ONE), (ONE, n)):
-        return None
-    return make("outer", reader.term(first, depth), reader.term(second, depth))
-
-
-def _on_diagonal(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A matrix times a diagonal one, element by element."""
-    dims = tensor_type(op.result).dims
-    if any(tensor_type(value).dims != dims for value in op.operands) or not any(map(_may_be_diagonal, op.operands)):
-        return None
-    terms = [reader.term(value, depth) for value in op.operands]
-    return make("times", *terms) if any(term.head in ("eye", "diag") for term in terms) else None
-
-
-def _may_be_diagonal(value: Value) -> bool:
-    """As far as is seen without reading what leads to it."""
-    op = value.defining_op
-    return op is not None and op.name in (PREFIX + Eye.name, PREFIX + "where")
-
-
-def _number(value: Value) -> Value | None:
-    """One number, or the one that a vector has everywhere."""
-    op = value.defining_op
-    while op is not None and tensor_type(value).rank == 1 and op.name in (PREFIX + "reshape", PREFIX + "expand"):
-        value = op.operands[0]
-        op = value.defining_op
-    return value if tensor_type(value).rank == 0 else None
-
-
-def _innermost(term: Term) -> Term:
-    while term.head == "scale":
-        term = term.args[1]
-    return term
-
-
-def _is_factor(op: Op) -> bool:
-    return all(user.name == PREFIX + "matmul" for user, _ in op.result.uses)
-
-
-def _neg(reader: Reader, op: Op, depth: int) -> Term | None:
-    found = reader.operand(op, 0, depth)
-    return make("neg", found) if is_structure(found) and found.head != "t" else None
-
-
 # ---------------------------------------------------------------------------------------- what changes nothing
 
 
@@ -361,10 +264,7 @@ _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
         "permute": _permute,
         "reshape": _reshape,
         "gather": _gather,
-        "add": _sum_of_two("add"),
-        "sub": _sum_of_two("sub"),
-        "mul": _mul,
-        "neg": _neg,
+        **ELEMENTS,
         **FOLDS,
         "conj": _conj,
         "wide": _same,
@@ -378,10 +278,12 @@ _TRANSFORMS = frozenset((PREFIX + "fft", PREFIX + "ifft"))
 _PRODUCTS = frozenset((PREFIX + "matmul", PREFIX + "einsum"))
 _ROOTS = _TRANSFORMS | _PRODUCTS
 _ROOTS |= {PREFIX + name for name in ("diagonal", "sum", "mean", "irfft", "permute", "conj")}
+_SUMS = frozenset((PREFIX + "add", PREFIX + "sub"))
 _INSIDE = {
-    PREFIX + "add": (all, _TRANSFORMS),
+    PREFIX + "add": (all, _TRANSFORMS | _PRODUCTS | _SUMS),
+    PREFIX + "sub": (all, _PRODUCTS | _SUMS),
     PREFIX + "mul": (any, frozenset((PREFIX + Eye.name,))),
-    PREFIX + "cut": (all, _PRODUCTS),
+    PREFIX + "cut": (all, _PRODUCTS | _SUMS | {PREFIX + name for name in ("mul", "div", "neg", "permute")}),
 }
 """What is read from an operation only where all or any of its operands are made by one of these: what else it adds,
 multiplies or cuts is read for itself."""

@@ -48,23 +48,36 @@ def _fold(reader: Reader, op: Op, depth: int) -> Term | None:
     """Of a matrix that linear algebra made."""
     operator = operator_of(op)
     assert isinstance(operator, Sum | Mean)
-    ty = tensor_type(op.operands[0])
-    if operator.keep or ty.rank != 2 or ty.dtype.bits < NOT_NARROW or not same_element(op, op.operands[0]):
+    axes, value = operator.axes, _unfolded(op.operands[0])
+    ty = tensor_type(value)
+    axes = (0, 1) if value is not op.operands[0] else axes
+    if ty.rank != 2 or ty.dtype.bits < NOT_NARROW or not same_element(op, value) or (operator.keep and len(axes) > 1):
         return None
-    found = reader.operand(op, 0, depth)
+    found = reader.term(value, depth)
     heads = _SUMS if isinstance(operator, Sum) else _MEANS
-    return make(heads[operator.axes], found) if found.head else None
+    folded = make(heads[axes], found) if found.head else None
+    if folded is None or not operator.keep:
+        return folded
+    return make("row" if axes == (0,) else "column", folded)
+
+
+def _unfolded(value: Value) -> Value:
+    """The matrix whose elements stand in a row."""
+    op = value.defining_op
+    if op is None or op.name != PREFIX + "reshape" or tensor_type(value).rank != 1 or len(value.uses) != 1:
+        return value
+    return op.operands[0] if tensor_type(op.operands[0]).rank == 2 else value
 
 
 def _cut(reader: Reader, op: Op, depth: int) -> Term | None:
-    """All of anything. Of a product rows or columns, or both: which, the operation itself says, and stands in the term
-    as a leaf."""
+    """All of anything. Of what products make rows or columns, or both: which, the operation itself says, and stands in
+    the term as a leaf."""
     operator = operator_of(op)
     assert isinstance(operator, Slice)
     found, dims = reader.operand(op, 0, depth), tensor_type(op.result).dims
     if op.result.type == op.operands[0].type and set(operator.steps) <= {1}:
         return found  # all of it: what `trace` takes of a square matrix
-    if found.head != "mm" or found.rank not in (1, 2):
+    if found.rank not in (1, 2) or not any(part.head == "mm" for part in found.distinct):
         return None
     for axis, head in enumerate(("cut_rows", "cut_columns")[: found.rank]):
         if (operator.starts[axis], operator.steps[axis], dims[axis]) != (ZERO, 1, found.shape[axis]):

@@ -191,6 +191,10 @@ def _row_products(w: TermWriter, term: Term, a: Value, b: Value) -> Value:
     return w.write("einsum", a, b, equation="ik,ki->i")
 
 
+def _inverse(w: TermWriter, term: Term, number: Value) -> Value:
+    return w.write("div", w.write.number(1.0, w.like), number)
+
+
 def _cast(w: TermWriter, term: Term, x: Value) -> Value:
     return w.write.stored(x, w.like)
 
@@ -226,4 +230,5 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "sum_products": _sum_products,
     "row_products": _row_products,
     "cast": _cast,
+    "inverse": _inverse,
 }

@@ -1,0 +1,72 @@
+"""However an expression is written, its laws are found: a number in front, a sign, a sum, `keep=True`, an einsum or a
+cut between a product and what is left of it change nothing of that no whole product is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tessera
+from tesserac.ir.forms import tensor_type
+from tesserac.types.dims import Dim
+from tests.support.source_support import compile_to_forms
+
+SIZE = 12
+MATRICES = {name: np.random.default_rng(place).standard_normal((SIZE, SIZE)) for place, name in enumerate("abc")}
+VECTORS = {name: np.random.default_rng(place).standard_normal(SIZE) for place, name in enumerate("vwd", 3)}
+PARAMS = ", ".join(
+    [f"{name}: Tensor[N, N, f64]" for name in MATRICES] + [f"{name}: Tensor[N, f64]" for name in VECTORS]
+)
+SPELLINGS: dict[str, Any] = {
+    "trace(2.0 * (a @ b))": lambda a, b, c, v, w, d: np.trace(2 * a @ b),
+    "trace(-(a @ b) / 3.0)": lambda a, b, c, v, w, d: np.trace(-a @ b / 3),
+    "trace(a @ b - c)": lambda a, b, c, v, w, d: np.trace(a @ b - c),
+    "diagonal((a @ b) / v[0])": lambda a, b, c, v, w, d: np.diagonal(a @ b) / v[0],
+    "sum(v[0] * (a @ b))": lambda a, b, c, v, w, d: v[0] * np.sum(a @ b),
+    "sum(-(a @ b), axis=0)": lambda a, b, c, v, w, d: -np.sum(a @ b, axis=0),
+    "sum(a @ b, axis=0, keep=True)": lambda a, b, c, v, w, d: np.sum(a @ b, axis=0, keepdims=True),
+    "mean(a @ b, axis=1, keep=True)": lambda a, b, c, v, w, d: np.mean(a @ b, axis=1, keepdims=True),
+    "sum(reshape(a @ b, (N * N,)))": lambda a, b, c, v, w, d: np.sum(a @ b),
+    'einsum("qr->q", a @ b)': lambda a, b, c, v, w, d: np.sum(a @ b, axis=1),
+    'einsum("ij->ji", a @ b) @ v': lambda a, b, c, v, w, d: (a @ b).T @ v,
+    "(2.0 * (a @ b))[1]": lambda a, b, c, v, w, d: 2 * (a @ b)[1],
+    "(c - a @ b)[:, 1]": lambda a, b, c, v, w, d: (c - a @ b)[:, 1],
+    "(a @ b).T[2:4]": lambda a, b, c, v, w, d: (a @ b).T[2:4],
+    "((a @ b) * v[0] + c) @ w": lambda a, b, c, v, w, d: ((a @ b) * v[0] + c) @ w,
+    "-(a @ b) @ v": lambda a, b, c, v, w, d: -(a @ b) @ v,
+    "(d[:, None] * (a @ b)) @ v": lambda a, b, c, v, w, d: (d[:, None] * (a @ b)) @ v,
+    "v @ ((a @ b) * d)": lambda a, b, c, v, w, d: v @ ((a @ b) * d),
+    "(outer(v, w) * (a @ b)) @ d": lambda a, b, c, v, w, d: (np.outer(v, w) * (a @ b)) @ d,
+    "sum(outer(v, w) * (a @ b))": lambda a, b, c, v, w, d: np.sum(np.outer(v, w) * (a @ b)),
+    "a @ b @ v - a @ b @ w": lambda a, b, c, v, w, d: a @ b @ (v - w),
+}
+
+
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize("text", SPELLINGS)
+def test_no_whole_product_is_computed(text: str) -> None:
+    source = f"def f({PARAMS}): return {text}\n"
+    made = [op for op in compile_to_forms(source).walk() if op.name == "form.contract"]
+    assert all(tensor_type(op.result).dims != (Dim.sym("N"), Dim.sym("N")) for op in made), text
+    found = tessera.compile(source).f(*MATRICES.values(), *VECTORS.values())
+    np.testing.assert_allclose(found, SPELLINGS[text](**MATRICES, **VECTORS), rtol=1e-10, atol=1e-10)
+
+
+def test_a_diagonal_is_seen_behind_an_identity_whose_rows_have_numbers() -> None:
+    text = f"def f({PARAMS}): return (eye(N, dtype=f64) * d[:, None]) @ a, (v * eye(N, dtype=f64)) @ b\n"
+    assert not any(op.name == "form.contract" for op in compile_to_forms(text).walk())
+
+
+def test_numbers_of_rows_stay_where_products_alone_need_nothing_less() -> None:
+    """A matrix that others need too is made, and its product is of it."""
+    text = f"def f({PARAMS}): return (a * d) @ v, a * d\n"
+    module = compile_to_forms(text)
+    assert sum(op.name == "form.contract" for op in module.walk()) == 1
+
+
+@pytest.mark.parametrize("text", ["(a @ v) + (b @ v)", "a @ b + c"])
+def test_sums_without_a_common_factor_stay(text: str) -> None:
+    products = [op for op in compile_to_forms(f"def f({PARAMS}): return {text}\n").walk() if op.name == "form.contract"]
+    assert len(products) == text.count("@")
