@@ -131,6 +131,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "rfft": lambda x: np.dot(x, fourier(x.shape[-1], 1))[..., : x.shape[-1] // 2 + 1],
     "irfft": mirrored_back,
     "cast": lambda x: x,
+    "filled": lambda a: a[:, 0],
     "inverse": lambda s: s.power((2**31 - 1) ** 2 - 2),
 }
 """What each head means."""

@@ -40,6 +40,8 @@ SPELLINGS: dict[str, Any] = {
     "v @ ((a @ b) * d)": lambda a, b, c, v, w, d: v @ ((a @ b) * d),
     "(outer(v, w) * (a @ b)) @ d": lambda a, b, c, v, w, d: (np.outer(v, w) * (a @ b)) @ d,
     "sum(outer(v, w) * (a @ b))": lambda a, b, c, v, w, d: np.sum(np.outer(v, w) * (a @ b)),
+    "(a @ b)[argsort(d)] @ v": lambda a, b, c, v, w, d: (a @ b)[np.argsort(d)] @ v,
+    "(c @ (a - ones(N, N, dtype=f64) / 3.0)) @ v": lambda a, b, c, v, w, d: c @ (a - 1 / 3) @ v,
     "a @ b @ v - a @ b @ w": lambda a, b, c, v, w, d: a @ b @ (v - w),
 }
 

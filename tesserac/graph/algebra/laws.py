@@ -155,6 +155,10 @@ LAWS: tuple[Law, ...] = (
     Law("rows of a product", "cut_rows(mm(A, B), p)", "mm(cut_rows(A, p), B)"),
     Law("columns of a product", "cut_columns(mm(A, B), p)", "mm(A, cut_columns(B, p))"),
     Law("elements of a product", "cut_rows(mm(A, x), p)", "mm(cut_rows(A, p), x)"),
+    Law("taken rows of a product", "take(mm(A, B), p)", "mm(take(A, p), B)"),
+    Law("taken elements of a product", "take(mm(A, x), p)", "mm(take(A, p), x)"),
+    Law("taken rows applied", "mm(take(A, p), x)", "take(mm(A, x), p)"),
+    Law("taken rows on the left", "mm(take(A, p), B)", "take(mm(A, B), p)"),
     *_cuts("rows", "cut_rows", "cut_columns"),
     *_cuts("columns", "cut_columns", "cut_rows"),
     # ------------------------------------------------------------------------------------------------------ sums

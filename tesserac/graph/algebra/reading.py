@@ -11,16 +11,16 @@ from collections.abc import Callable
 
 from tesserac.graph.algebra.known import best_known, flags_of, held_flags
 from tesserac.graph.algebra.masks import mask_of
-from tesserac.graph.algebra.reading_elements import ELEMENTS, is_structure, is_zero
+from tesserac.graph.algebra.reading_elements import ELEMENTS, is_factor, is_structure, is_zero
 from tesserac.graph.algebra.reading_folds import FOLDS, NOT_NARROW, same_element
-from tesserac.graph.algebra.terms import Term, contracted, eye, leaf, make, permutation
+from tesserac.graph.algebra.terms import Term, contracted, eye, leaf, make, ones, permutation
 from tesserac.graph.dialect import NUMERICS, PREFIX, operator_of
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.create import Eye
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.held import ISOMETRY, UNITARY, Held
-from tesserac.ops.index import Gather
+from tesserac.ops.index import Gather, Lookup
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ONE
 from tesserac.types.ty import TensorType
@@ -168,6 +168,14 @@ def _eye(reader: Reader, op: Op, depth: int) -> Term | None:
     return eye(dims[0]) if operator.k == 0 and dims[0] == dims[1] else None
 
 
+def _full(reader: Reader, op: Op, depth: int) -> Term | None:
+    """One number everywhere, other than zero: a column of it, and ones."""
+    dims, value = tensor_type(op.result).dims, op.attrs.get("value", 1)
+    if len(dims) != 2 or value == 0:
+        return None
+    return make("outer", ones(dims[0]) if value == 1 else make("filled", leaf(op.result, dims)), ones(dims[1]))
+
+
 def _where(reader: Reader, op: Op, depth: int) -> Term | None:
     """What a mask over places keeps: `where(i == j, d, 0)` is a diagonal, `where(j <= i, a, 0)` a triangle."""
     kept, other = op.operands[1:]
@@ -227,14 +235,19 @@ _OF_COLUMNS = {UNITARY, ISOMETRY}
 
 
 def _gather(reader: Reader, op: Op, depth: int) -> Term | None:
-    """Rows of the identity: a permutation, or any choice of rows."""
+    """Rows of the identity: a permutation, or any choice of rows; rows of what products make."""
     operator = operator_of(op)
-    assert isinstance(operator, Gather)
-    table, index = op.operands
-    found = reader.term(table, depth)
-    if found.head != "eye" or operator.axis != 0 or tensor_type(index).rank != 1:
+    assert isinstance(operator, Gather | Lookup)
+    axes = (operator.axis,) if isinstance(operator, Gather) else operator.axes
+    table, index = op.operands[:2]
+    if axes != (0,) or tensor_type(index).rank != 1:
         return None
-    return permutation(reader.atom(index), found.shape[1])
+    found = reader.term(table, depth)
+    if found.head == "eye":
+        return permutation(reader.atom(index), found.shape[1])
+    counts = found.rank in (1, 2) and any(part.head == "mm" for part in found.distinct)
+    counts |= found.rank == 2 and is_factor(op)
+    return make("take", found, reader.atom(index)) if counts else None
 
 
 # ---------------------------------------------------------------------------------------- what changes nothing
@@ -260,10 +273,13 @@ _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
         "matmul": _matmul,
         "einsum": _einsum,
         "eye": _eye,
+        "full": _full,
+        "ones": _full,
         "where": _where,
         "permute": _permute,
         "reshape": _reshape,
         "gather": _gather,
+        "lookup": _gather,
         **ELEMENTS,
         **FOLDS,
         "conj": _conj,
@@ -280,6 +296,8 @@ _ROOTS = _TRANSFORMS | _PRODUCTS
 _ROOTS |= {PREFIX + name for name in ("diagonal", "sum", "mean", "irfft", "permute", "conj")}
 _SUMS = frozenset((PREFIX + "add", PREFIX + "sub"))
 _INSIDE = {
+    PREFIX + "gather": (any, _PRODUCTS),
+    PREFIX + "lookup": (any, _PRODUCTS),
     PREFIX + "add": (all, _TRANSFORMS | _PRODUCTS | _SUMS),
     PREFIX + "sub": (all, _PRODUCTS | _SUMS),
     PREFIX + "mul": (any, frozenset((PREFIX + Eye.name,))),

@@ -88,7 +88,12 @@ def _multiple(reader: Reader, op: Op, number: Term, other: Value, depth: int) ->
 def _counts(op: Op, matrix: Term) -> bool:
     """Whether what is done to each element of a matrix is of any meaning: this has a known structure, or linear algebra
     makes it, or products are all that need the result."""
-    return matrix.head not in ("", "t") or all(user.name == PREFIX + "matmul" for user, _ in op.result.uses)
+    return matrix.head not in ("", "t") or is_factor(op)
+
+
+def is_factor(op: Op) -> bool:
+    """Whether products are all that need a value."""
+    return all(user.name == PREFIX + "matmul" for user, _ in op.result.uses)
 
 
 def _scaled_lines(reader: Reader, op: Op, depth: int) -> Term | None:

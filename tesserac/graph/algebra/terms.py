@@ -265,6 +265,7 @@ HEADS: dict[str, Head] = _Heads({
     "irfft": Head(lambda z: (*z.shape[:-1], 2 * z.shape[-1] - 2), _real_transform_cost, "irfft({})"),
     "cast": Head(lambda x: x.shape, _size, "{}"),
     "ones": Head(lambda: (), _size, "ones"),
+    "filled": Head(lambda a: a.shape[:1], _size, "{}"),
     "inverse": Head(lambda s: (), lambda term: ONE, "1 / {}"),
 })  # fmt: skip
 

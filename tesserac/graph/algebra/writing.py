@@ -13,6 +13,7 @@ from tesserac.graph.dialect import operator_of
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
+from tesserac.ops.create import Full
 from tesserac.ops.shape import Slice
 from tesserac.types.dims import ONE, ZERO
 from tesserac.types.ty import TensorType
@@ -70,6 +71,14 @@ def _eye(w: TermWriter, term: Term) -> Value:
 
 def _ones(w: TermWriter, term: Term) -> Value:
     return w.write.full(1.0, w.type(term))
+
+
+def _filled(w: TermWriter, term: Term, matrix: Value) -> Value:
+    """The number that another matrix has everywhere."""
+    assert matrix.defining_op is not None
+    full = operator_of(matrix.defining_op)
+    assert isinstance(full, Full)
+    return w.write.full(full.value, w.type(term))
 
 
 def _diag(w: TermWriter, term: Term, d: Value) -> Value:
@@ -202,6 +211,7 @@ def _cast(w: TermWriter, term: Term, x: Value) -> Value:
 _WRITERS: dict[str, Callable[..., Value]] = {
     "eye": _eye,
     "ones": _ones,
+    "filled": _filled,
     "diag": _diag,
     "perm": _perm,
     "kron": _kron,
