@@ -29,7 +29,7 @@ from tesserac.ir.index import index_op
 from tesserac.ir.kernels import Cut, block_loop
 from tesserac.ir.types import INDEX, TensorType
 from tesserac.numerics.order import CONTRACTION, REDUCTION, Chain
-from tesserac.schedule.programs import products_of
+from tesserac.schedule.program_blocks import products_of
 from tesserac.tile.bodies import finished
 from tesserac.tile.dialect import tile_type
 from tesserac.tile.masked_blocks import Bound, bounds_of

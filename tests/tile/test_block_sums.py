@@ -191,3 +191,30 @@ def test_threads_take_blocks_beside_products_as_wide_as_the_order_has_lanes() ->
     for launch in launches:
         assert REDUCTION.lanes in [loop.block for loop in launch_loops(launch)]
         assert f"k of its schedule is not taken: {LANES}" in str(launch.attrs["reason"])
+
+
+COLUMNS = """
+@kernel
+def f(x: KTile[M, N, f32], y: KTile[M, N, f32], c: KTile[M, f32]):
+    T = tile.context()
+    s, z = tile.zeros((T.n,), f32), tile.full((T.n,), -INF)
+    for i in tile.range_n(x, T.m):
+        t = tile.load(x, i, None, cols=T.n)
+        s += tile.reduce_sum((t - tile.load(c, i)[:, None]) * tile.load(y, i, None, cols=T.n), axis=0)
+        z = maximum(z, tile.reduce_max(t, axis=0))
+    return s, z
+"""
+
+
+@pytest.mark.one_in(8)
+def test_programs_that_fold_columns_walk_rows_in_memory() -> None:
+    """Four columns of 512 rows, as of rows that are folded, were forty times as slow as all columns at once."""
+    [launch] = [op for op in levels(COLUMNS, AARCH64).schedule.walk() if op.name == "schedule.launch"]
+    assert [loop.block for loop in launch_loops(launch)] == [1, REDUCTION.block, 1024]
+    rng = np.random.default_rng(0)
+    for rows, columns in ((1, 1), (700, 130), (3, 2500)):
+        x, y, c = (rng.standard_normal(shape, "f4") for shape in ((rows, columns), (rows, columns), (rows,)))
+        wanted = run_function(compile_to_forms(COLUMNS), "m.f", [x, y, c])
+        for results in (tessera.compile(COLUMNS).f(x, y, c), tile_eval.run_host(tiles(COLUMNS), "m.f", [x, y, c])):
+            for got, expected in zip(results, wanted, strict=True):
+                same_bits(np.asarray(got), np.asarray(expected))
