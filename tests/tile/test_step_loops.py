@@ -8,7 +8,10 @@ import pytest
 
 from tesserac.graph.interp import run_function
 from tesserac.graph.passes.place_kernels import placed_kernels
+from tesserac.schedule.dialect import launch_loops
+from tesserac.schedule.machine import SM_90A, X86_64_V4, Machine
 from tesserac.target.cpu.runners import elements_touched
+from tests.schedule.test_given_schedules import levels
 from tests.support import tile_eval
 from tests.support.cpu_kernels import same_bits
 from tests.support.source_support import compile_to_forms
@@ -119,3 +122,44 @@ def test_steps_count_as_work() -> None:
     sizes = {"B": 2, "L": 1000, "D": 16}
     assert elements_touched(launch).evaluate(sizes) >= 3 * 2 * 1000 * 16
     assert elements_touched(launch).evaluate(sizes | {"L": 2000}) >= 1.9 * elements_touched(launch).evaluate(sizes)
+
+
+STATE = """
+@kernel
+def f(k: KTile[H, L, 64, f32], v: KTile[H, L, 64, f32], w: KTile[H, L, 64, f32]) -> Tile[H, L, 64, f32]:
+    T = tile.context()
+    keys, values, fade = tile.load(k), tile.load(v, cols=T.n), tile.load(w)
+    s, y = tile.zeros((64, T.n), f32), tile.zeros((L, T.n), f32)
+    for t in range(L):
+        s = s * fade[t][:, None] + keys[t][:, None] * values[t][None, :]
+        y[t] = tile.reduce_sum(s, axis=0)
+    return y
+"""
+BAGS = """
+@kernel
+def f(table: KTile[V, {D}, f32], at: KTile[B, L, i32]) -> Tile[B, {D}, f32]:
+    T = tile.context()
+    rows, acc = tile.load(at, rows=T.m), tile.zeros((T.m, {D}), f32)
+    for i in range(L):
+        acc += tile.load(table, rows[:, i])
+    return acc
+"""
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(
+    ("program", "machine", "columns"),
+    [
+        (STATE, SM_90A, [16]),
+        (STATE, X86_64_V4, [32]),
+        (BAGS.format(D=128), SM_90A, [8] * 4),
+        (BAGS.format(D="D"), SM_90A, [32, 16, 8, 4]),
+        (BAGS.format(D="D"), X86_64_V4, [32]),
+        (SELECTIVE, SM_90A, [128]),
+    ],
+)
+def test_what_is_carried_fits_registers(program: str, machine: Machine, columns: list[int]) -> None:
+    """A dim behind the columns that only a run knows is held whole: 128 rows of up to 256 elements spilled 59 KB a
+    thread, and took eight minutes to compile. One before them is written step by step."""
+    launches = [op for op in levels(program, machine).schedule.walk() if op.attrs.get("kind") == "program"]
+    assert [launch_loops(launch)[-1].block for launch in launches] == columns
