@@ -42,7 +42,7 @@ from tesserac.tile.program_steps import stepped
 from tesserac.tile.program_stores import store_result
 from tesserac.tile.status import checked_forms, status_type
 from tesserac.types.dims import ONE, ZERO, Dim, product
-from tesserac.types.dtype import I64, DType
+from tesserac.types.dtype import DType
 
 WHOLE = 512
 """The most elements that a dim may have that a program takes whole."""
@@ -243,20 +243,6 @@ class Program(Sizes):
     def status_of(self, op: Op) -> list[Value]:
         """Where a form tells of bad indices, if it checks them."""
         return [self._status[op]] if op in self._status else []
-
-    def given_index(self, value: Value) -> Value | None:
-        """One integer that a program is given, as an index; None where it computes it."""
-        if not self.is_argument(value):
-            return None
-        ty = TensorType((), I64)
-        places = (None,) * tensor_type(value).rank
-
-        def fill(builder: Builder, args: list[Value]) -> Value:
-            own = compute_scalar(TileType((), I64))
-            return args[0] if args[0].type == own else builder.value("scalar.cast", args, own, {"dtype": I64})
-
-        one = self.mapped([self.value(value)], [places], ty, fill)
-        return self.builder.value("tile.index", (one,), INDEX)
 
     def _leading_index(self, program: Value, source: Source) -> Value:
         """Where a program reads a leading dim that repeats."""

@@ -171,13 +171,15 @@ class Affine:
 
 @dataclass(frozen=True)
 class Bound:
-    """The condition `place of block <= place of other + given + shift` (`upper`), or `>=`."""
+    """The condition `place of block <= place of other + given + shift` (`upper`), or `>=`. What is given is taken off
+    where `taken_off` says so: the width of a window, `start=row - width + 1`."""
 
     block: Dim
     other: Dim | None
     given: Value | None
     shift: Dim
     upper: bool
+    taken_off: bool = False
 
 
 def bounds_of(loop: Op, block: Dim) -> list[Bound]:
@@ -272,12 +274,14 @@ def _bounds(condition: tuple[Value, Op], block: Dim) -> Iterator[Bound]:
     factor = slack.places.get(block, 0)
     others = [b for b in slack.places if isinstance(b, Dim) and b != block]
     given = [b for b in slack.places if isinstance(b, Value)]
-    beside = {f for b, f in slack.places.items() if b != block}
-    if abs(factor) != 1 or len(others) > 1 or len(given) > 1 or beside - {-factor}:
+    added = {slack.places[value] * -factor for value in given}
+    if abs(factor) != 1 or len(others) > 1 or len(given) > 1 or added - {1, -1}:
+        return
+    if any(slack.places[other] != -factor for other in others):
         return
     rest = slack.rest - strict
     ends = next(iter(others), None), next(iter(given), None)
-    yield Bound(block, *ends, rest if factor < 0 else -rest, upper=factor < 0)
+    yield Bound(block, *ends, rest if factor < 0 else -rest, upper=factor < 0, taken_off=-1 in added)
 
 
 def _affine(value: Value, op: Op) -> Affine | None:

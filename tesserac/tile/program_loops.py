@@ -27,11 +27,11 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.kernels import Cut, block_loop
-from tesserac.ir.types import INDEX, TensorType
+from tesserac.ir.types import INDEX, ScalarType, TensorType, TileType
 from tesserac.numerics.order import CONTRACTION, REDUCTION, Chain
 from tesserac.schedule.program_blocks import products_of
 from tesserac.tile.bodies import finished
-from tesserac.tile.dialect import tile_type
+from tesserac.tile.dialect import compute_scalar, tile_type
 from tesserac.tile.masked_blocks import Bound, bounds_of
 from tesserac.tile.no_tiles import NoTiles
 from tesserac.tile.program_joins import (
@@ -48,6 +48,7 @@ from tesserac.tile.program_lanes import empty_lanes, folded_lanes, has_lanes, ne
 from tesserac.tile.program_parts import multiplied
 from tesserac.tile.program_steps import build_steps
 from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dtype import BOOL, I64
 
 if TYPE_CHECKING:
     from tesserac.tile.build_program import Program
@@ -122,7 +123,7 @@ def _ends(program: Program, loop: Op, cut: Cut) -> Ends:
         shift = bound.shift + Dim.sym(str(loop.attrs["counter"])) * cut.block
         other = None if bound.other is None else program.axes.get(bound.other)
         shift = shift if other is None else shift - other.said
-        given = None if bound.given is None else program.given_index(bound.given)
+        given = None if bound.given is None else _given(program, bound.given, bound)
         unknown = (bound.other is not None and other is None) or (bound.given is not None and given is None)
         if program.varies(shift) or unknown:
             continue
@@ -134,6 +135,34 @@ def _ends(program: Program, loop: Op, cut: Cut) -> Ends:
             first = _plus(program, program.size(ZERO) if other is None else other.start, shift, given)
             low = first if low is None else index_op(program.builder, "max", low, first)
     return Ends(low, high, frozenset(kept))
+
+
+FAR = 1 << 30
+"""Beyond any dim, and half of what 32 bits count: a position and a number up to it have a sum of as many bits."""
+
+
+def _given(program: Program, value: Value, bound: Bound) -> Value | None:
+    """What a bound adds to a place: one integer that a program is given; None where it computes it. The sum of a place
+    and a number about as large as its type has comes out on the other side of 0: such a number bounds nothing."""
+    if not program.is_argument(value):
+        return None
+    nothing = 2 * FAR if bound.upper else -2 * FAR
+
+    def fill(builder: Builder, args: list[Value]) -> Value:
+        own = compute_scalar(TileType((), I64))
+
+        def number(count: int) -> Value:
+            return builder.value("scalar.constant", (), own, {"value": count})
+
+        one = args[0] if args[0].type == own else builder.value("scalar.cast", args, own, {"dtype": I64})
+        less = builder.value("scalar.sub", (number(0), one), own)
+        size = builder.value("scalar.max", (one, less), own)
+        near = builder.value("scalar.le", (size, number(FAR)), ScalarType(BOOL))
+        return builder.value("scalar.select", (near, less if bound.taken_off else one, number(nothing)), own)
+
+    places = (None,) * tensor_type(value).rank
+    found = program.mapped([program.value(value)], [places], TensorType((), I64), fill)
+    return program.builder.value("tile.index", (found,), INDEX)
 
 
 def _plus(program: Program, index: Value, shift: Dim, given: Value | None) -> Value:

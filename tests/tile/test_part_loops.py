@@ -87,3 +87,21 @@ def test_products_and_reductions_leave_out_the_rest(kind: str) -> None:
 def test_bounds_are_positions(bound: str, code: str) -> None:
     found = [d.code for d in check_text(ATTEND.format(f", {bound}", "s")).diagnostics]
     assert found == ([code] if code else [])
+
+
+WIDE = ", start=r - tile.load(end)[0] + 1, stop=r + 1"
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_window_of_a_width_that_a_run_says_costs_its_window(masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where row - width comes out on the other side of 0, as numbers of 32 bits do."""
+    q, k, _ = arguments(8)
+    mask = "where((c <= r[:, None]) & (r[:, None] - tile.load(end)[0] < c), s, -INF)"
+    text = ATTEND.format("", mask) if masked else ATTEND.format(WIDE, "s")
+    module, meaning = tiles(text), compile_to_forms(text)
+    for width in (6, 0, 1, 40, -3, 2**31 - 1, -(2**31), -(2**31) + 20):
+        args = [q, k, np.array([width], "i4")]
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            same_bits(tile_eval.run_host(module, "m.f", args)[0], run_function(meaning, "m.f", args)[0])
+    assert dots(module, [q, k, np.array([6], "i4")], monkeypatch) == 3 * 7

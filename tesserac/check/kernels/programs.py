@@ -37,6 +37,8 @@ from tesserac.check.state.effects import RANDOM, check_effects
 from tesserac.check.values.tuples import make_tuple
 from tesserac.diag.codes.kernels import E0504, E0505, E0506, E0511, E0515, E0523
 from tesserac.ops.convert import Wide
+from tesserac.syntax import ast
+from tesserac.syntax.walk import descendants
 from tesserac.types.dims import ONE, Dim, product
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.stretching import stretches
@@ -61,6 +63,7 @@ def check_kernel(
     body.kernel = kernel = new_kernel(names, int_settings(schedule))
     kernel.said_schedule = settings_of(schedule) if schedule is not None else ()
     kernel.space = space
+    kernel.whole_is_first = _whole_is_first(signature)
     kernel.meant = {kernel.blocks[name]: kernel.settings[name] for name in meant}
     kernel.leading = leading = _leading(body, signature, types)
     entered = _enter_tiles(body, signature, inner, kernel)
@@ -89,6 +92,14 @@ def check_kernel(
     function = typed_function(body, signature, types, symbol, block, whole.type, names, guards)
     apart = _apart(kernel, program, _loaded(body, types))
     return replace(function, closed=True, apart=apart, program=None if apart else _program(kernel, program, leading))
+
+
+def _whole_is_first(signature: Signature) -> bool:
+    """Whether a program asks for `T.d`, and loads nothing with it."""
+    nodes = list(descendants(signature.node))
+    extents = {node.value for node in nodes if isinstance(node, ast.Argument) and node.name in ("rows", "cols")}
+    asked = [node for node in nodes if isinstance(node, ast.Attribute) and node.name == "d"]
+    return bool(asked) and extents.isdisjoint(asked)
 
 
 def _loaded(body: Body, types: tuple[Type, ...]) -> list[str]:
@@ -267,7 +278,9 @@ def _check_blocks(body: Body, kernel: Kernel, result: Type) -> None:
             suggest_whole(body, draft, span)
     for block, span in kernel.used.items():
         if block in kernel.blocks.values() and block not in kernel.cuts:
-            body.sink.error(E0505, at=span, block=kernel.block_name(block))
+            draft = body.sink.error(E0505, at=span, block=kernel.block_name(block))
+            if block == kernel.blocks["d"]:
+                draft.remark("say what it is where that is loaded, `tile.load(x, rows=T.m, cols=T.d)`")
 
 
 def _check_meant(body: Body, kernel: Kernel, block: typed.Block) -> None:

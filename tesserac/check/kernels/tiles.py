@@ -111,7 +111,12 @@ def _ranges(body: Body, kernel: Kernel, type_: TensorType, given: Given, callee:
             _range(body, kernel, cols, given.get("j"), given.get("cols"), "n", callee),
         ]
     ranges = [r for r in found if r is not None]
-    return ranges if len(ranges) == len(found) else None
+    if len(ranges) < len(found):
+        return None
+    whole = kernel.blocks["d"]
+    if kernel.whole_is_first and type_.rank == TILE_RANK and whole not in kernel.cuts and ranges[-1].size == cols:
+        bind_block(body, kernel, whole, cols, callee.at)
+    return ranges
 
 
 def _range(

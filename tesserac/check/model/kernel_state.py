@@ -76,9 +76,11 @@ class Kernel:
     space: tuple[tuple[str, tuple[int | str, ...]], ...] = ()
     meant: dict[Dim, int] = field(default_factory=dict)
     leading: tuple[Dim, ...] = ()
+    """Dims of parameters of which each index is a program."""
     miscounted: set[Span] = field(default_factory=set)
     """Counters that were taken for numbers of blocks, and told."""
-    """Dims of parameters of which each index is a program."""
+    whole_is_first: bool = False
+    """No load says what `T.d` is: it is the columns of the first one that takes all of them."""
 
     def context(self) -> RecordType:
         """The value of `tile.context()`."""
