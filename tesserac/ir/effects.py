@@ -24,6 +24,8 @@ from tesserac.types.dtype import BOOL
 STANDARD_OUTPUT, NOTE = "output", "note"
 COMPLEX = "complex"
 COMPARES = "compares"
+WATCHED = "watched"
+"""An assertion that no program wrote: a debug build has it behind an operator."""
 EFFECTS = ("form.assert", "form.require", "form.print")
 
 

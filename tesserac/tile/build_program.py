@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import OPDEFS, Attr, Block, Op, Region, Value
+from tesserac.ir.effects import WATCHED
 from tesserac.ir.forms import contracted, indices, operand_maps, tensor_type
 from tesserac.ir.index import index_op
 from tesserac.ir.kernels import kernel_numbers, kernel_own, kernel_repeats, kernel_split, most_whole
@@ -83,6 +84,8 @@ class Program(Sizes):
     # ----------------------------------------------------------------------------------------------------- the kernel
 
     def build(self) -> None:
+        if any(op.name == "form.assert" and WATCHED not in op.attrs for op in self.kernel.walk()):
+            raise NoTiles("it asserts what only a run knows; a release, which asserts nothing, runs it as tiles")
         self._enter()
         self._own_axes()
         for position, value in enumerate(self.kernel.body.terminator.operands):

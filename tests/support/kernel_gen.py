@@ -134,13 +134,15 @@ class _Writer:
     def bounds(self) -> str:
         """Of a loop over part of a dim."""
         pick = self.pick
-        kind = pick("", "", "window", "wide window", "causal", "from", "length", "lengths")
+        kind = pick("", "", "window", "wide window", "given window", "causal", "from", "length", "lengths")
         if kind in ("length", "lengths"):
             name = "end" if kind == "length" else "ends"
             return f", stop=tile.load({self.read(name)}" + (")[0]" if kind == "length" else ", rows=T.m)")
         row = "tile.row_index()"
         wide = f", start={row} + 3000, stop={row} + 4100"  # over an end of a segment, and of what most sizes have
         near = f", start={row} - 7, stop={row} + 2"
+        if kind == "given window":
+            return f", start={row} - tile.load({self.read('end')})[0] + 1, stop={row} + 2"
         ways = {"window": near, "wide window": wide, "causal": f", stop={row} + 1", "from": ", start=3"}
         return ways.get(kind, "")
 
@@ -154,9 +156,10 @@ class _Writer:
 
     def mask(self, counter: str) -> str:
         """A condition on rows and columns, or none."""
-        kind = self.pick("", "", "c <= r", "(c <= r) & (r - c < 7)", "r + c < 30", "c % 3 != 1", "c < n")
-        if kind == "c < n":
-            kind = f"c < tile.load({self.read('end')})[0]"
+        window = "(c <= r) & (r - c < n)"
+        kind = self.pick("", "", "c <= r", "(c <= r) & (r - c < 7)", "r + c < 30", "c % 3 != 1", "c < n", window)
+        if kind in ("c < n", window):
+            kind = kind.replace("n", f"tile.load({self.read('end')})[0]")
         if kind:
             self.add(f"r, c = tile.row_index()[:, None], tile.col_index({counter})[None, :]", inside=True)
         return kind
@@ -265,6 +268,29 @@ def _softmax(w: _Writer) -> None:
     w.add(f"return {pick('a / l[:, None]', 'a / l[:, None], m, l', 'a / l[:, None] * 2.0, m')}")
 
 
+def _columns(w: _Writer) -> None:
+    """Sums and extremes of columns, over blocks of rows."""
+    pick = w.pick
+    w.read("x")
+    kinds = [kind for kind in ("max", "min") if pick(True, False)] or ["max"]
+    kinds += pick(["sum"], [])
+    starts = {"sum": "0.0", "max": "-INF", "min": "INF"}
+    w.add(*(f"{CARRIED[kind]} = tile.full((T.n,), {starts[kind]}, {w.wide})" for kind in kinds))
+    w.add("for i in tile.range_n(x, T.m):")
+    w.add("t = tile.load(x, i, None, cols=T.n)", inside=True)
+    tiles = ["t"]
+    if pick(True, False):
+        w.add(f"u = tile.load({w.read('y')}, i, None, cols=T.n)", inside=True)
+        tiles.append("u")
+    if pick(True, False):
+        w.add(f"e = t * tile.load({w.read('c')}, cols=T.n)[None, :]", inside=True)
+        tiles.append("e")
+    for kind in kinds:
+        one, found = CARRIED[kind], f"tile.reduce_{kind}({expression(pick, tiles)}, axis=0)"
+        w.add(f"{one} += {found}" if kind == "sum" else f"{one} = {kind}imum({one}, {found})", inside=True)
+    w.returned([CARRIED[kind] for kind in kinds])
+
+
 def _rows(w: _Writer) -> None:
     """Of rows that a program takes whole, few or as many columns as there are."""
     pick = w.pick
@@ -326,7 +352,7 @@ def _params(names: Sequence[str], dtype: str, tensor: str) -> str:
 
 
 def write(pick: Pick) -> RandomKernel:
-    make = pick(_pointwise, _folds, _folds, _softmax, _softmax, _rows, _pinned)
+    make = pick(_pointwise, _folds, _folds, _softmax, _softmax, _rows, _columns, _pinned)
     w = _Writer(pick, pick("f32", "f32", "f32", "f64", "bf16 @accum(f32)", "f16 @accum(f32)"))
     make(w)
     lines = "\n".join(["    T = tile.context()", *w.lines]) + "\n"

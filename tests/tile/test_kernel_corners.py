@@ -80,3 +80,26 @@ def test_schedules_of_f16_have_the_bits_of_each_other() -> None:
     got = [tile_eval.run_host(tiles(scheduled("", blocks, "f16 @accum(f32)")), "m.f", args)[0] for blocks in BLOCKS]
     same_bits(got[0], got[1])
     same_bits(got[0], got[2])
+
+
+ASSERTS = """
+@kernel
+def f(x: KTile[M, 4, f32], most: KTile[1, f32]):
+    T = tile.context()
+    t = tile.load(x, rows=T.m)
+    {}
+    return t * 2.0
+"""
+ASSERTED = ("assert max(t) <= tile.load(most)[0]", 'assert tile.load(most)[0] > 2.0, f"{tile.load(most)[0]} is low"')
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("asserted", ASSERTED)
+def test_what_a_kernel_asserts_is_asked(asserted: str) -> None:
+    """Tiles have no way to say so: it runs as what it means. A release asks nothing, and runs as tiles."""
+    text, x = ASSERTS.format(asserted), np.ones((9, 4), "f4") * 3
+    checked, release = tessera.compile(text), tessera.compile(text, release=True)
+    same_bits(checked.f(x, np.array([3], "f4")), x * 2)
+    same_bits(release.f(x, np.array([1], "f4")), x * 2)
+    with pytest.raises(tessera.TesseraError, match="E0933"):
+        checked.f(x, np.array([1], "f4"))

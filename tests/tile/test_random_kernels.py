@@ -30,3 +30,16 @@ def test_machine_code_and_threads_have_them_too(
     every = schedules_of(kernel)
     for way in ("code", "gpu"):
         check(kernel, kernel.arguments(*size), way, every[number : number + 1] + every[:1] * kernel.is_narrow)
+
+
+LONG = st.tuples(st.integers(1, 3), st.sampled_from([513, 1025, 1100]), st.integers(0, 99))
+
+
+@pytest.mark.one_in(12)
+@examples(12, brief=1)
+@given(kernel=random_kernels(), size=LONG, number=st.integers(0, 4))
+def test_long_rows_have_them_too(kernel: RandomKernel, size: tuple[int, int, int], number: int) -> None:
+    """Over ends of a sum's blocks, and of attention's segments."""
+    every = schedules_of(kernel)
+    for way in ("tiles", "code"):
+        check(kernel, kernel.arguments(*size), way, every[number : number + 1] + every[:1] * kernel.is_narrow)

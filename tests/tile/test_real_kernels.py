@@ -109,6 +109,33 @@ def test_functions_of_the_library_may_have_other_names(monkeypatch: pytest.Monke
     assert len(code) > 1 and ptx_texts(names.sub(r"other_\1", both), "sm_90a") == code
 
 
+COPIED = {
+    "softmax_rows": "def f(x: Tensor[M, 96, f32]): return NAME(x)",
+    "rmsnorm_rows": "def f(x: Tensor[M, 256, bf16 @accum(f32)], w: Tensor[256, bf16 @accum(f32)]): return NAME(x, w)",
+    "layernorm_rows": "def f(x: Tensor[M, 200, f32]): return NAME(x, ones(200), zeros(200))",
+    "transpose_tiles": "def f(x: Tensor[M, N, f32]): return NAME(x)",
+}
+
+
+def library_kernel(name: str) -> str:
+    """The text of a kernel of the library, which implements nothing."""
+    found = (re.search(rf"(?m)((?:^@.*\n)+)(def {name}\((?:.*\n)(?:[ )].*\n|\n)*)", x) for x in stdlib_files().values())
+    (item,) = (one for one in found if one is not None)
+    return re.sub(r"\(implements=\w+\)", "", item[1]) + item[2]
+
+
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize("name", COPIED)
+def test_a_copy_of_a_kernel_is_the_same_code(name: str) -> None:
+    """Nothing in the compiler knows a kernel of the library by its name, or by being there."""
+    ours, copied = COPIED[name].replace("NAME", name), library_kernel(name).replace(name, "as_i_like")
+    theirs = copied + "\n" + COPIED[name].replace("NAME", "as_i_like")
+    assert "def as_i_like(" in copied and "implements" not in copied
+    code = ptx_texts(ours, "sm_90a")
+    assert code and ptx_texts(theirs, "sm_90a") == code
+    assert tile_text(theirs) == tile_text(ours)
+
+
 @pytest.mark.one_in(6)
 def test_what_a_program_writes_itself_is_one_kernel_too() -> None:
     """Its blocks are pinned, and their sums are its meaning: bits are its own."""

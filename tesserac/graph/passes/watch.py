@@ -19,7 +19,7 @@ After:
         %4 = graph.all(%3) {axes = [0], keep = false} : tensor<[], bool>
         %5 = graph.bitwise_not(%4) : tensor<[], bool>
         %6 = graph.bitwise_or(%2, %5) : tensor<[], bool>
-        form.assert(%6) {io = [0], text = "`log` makes inf or NaN of finite numbers"}
+        form.assert(%6) {io = [0], text = "`log` makes inf or NaN of finite numbers", watched = true}
         graph.return(%0)
     }
 """
@@ -32,6 +32,7 @@ from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.dialect import PREFIX, is_operator
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Module, Op, Value
+from tesserac.ir.effects import WATCHED
 from tesserac.ir.ordering import order_effects
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.types import TensorType
@@ -58,7 +59,7 @@ def _watch(op: Op) -> None:
         given = _all_finite(write, list(dict.fromkeys(op.operands)))
         holds = write("bitwise_or", made, write("bitwise_not", given))
         text = f"`{op.name.removeprefix(PREFIX)}` makes inf or NaN of finite numbers"
-        builder.op("form.assert", (holds,), (), {"text": text})
+        builder.op("form.assert", (holds,), (), {"text": text, WATCHED: True})
 
 
 def _all_finite(write: Writer, values: Sequence[Value]) -> Value:
