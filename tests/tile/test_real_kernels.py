@@ -185,3 +185,32 @@ def test_long_rows_of_any_length_have_the_bits_of_the_interpreter(kind: str) -> 
             k[row, :, length:], v[row, :, length:] = np.nan, np.inf
         args = [q, k, v, np.array(lengths, np.int32)]
         same_bits(np.asarray(compiled.f(*args)), np.asarray(run_function(meaning, "m.f", args)[0]))
+
+
+ROUNDED = """
+half = bf16 @accum(f32)
+
+@kernel
+def f(q: KTile[S, 64, half], k: KTile[L, 64, half], v: KTile[L, 64, half]) -> Tile[S, 64, half]:
+    T = tile.context()
+    x, acc = tile.load(q, rows=T.m), tile.zeros((T.m, T.d), f32)
+    m, l = tile.full((T.m,), -INF), tile.zeros((T.m,), f32)
+    for j in tile.range_n(k, T.n):
+        p, mc, lc = tile.softmax_online(tile.dot(x, tile.load(k, j).T) * 0.125)
+        acc, m, l = tile.softmax_accumulate(acc, m, l, {}, tile.load(v, j), mc, lc)
+    return cast(acc / l[:, None], half)
+"""
+
+
+@pytest.mark.one_in(6)
+def test_terms_that_a_program_rounds_as_the_library_does_are_rounded_once() -> None:
+    """`cast(p, v.dtype)` is a habit of other tile languages; rounded twice, products waited for one another."""
+    once = tile_text(ROUNDED.format("p"))
+    assert tile_text(ROUNDED.format("cast(p, half)")) == once
+
+
+@pytest.mark.parametrize(("scores", "terms"), [("* 0.125", "cast(p, half)"), ("* 0.125, dtype=half", "p")])
+def test_terms_that_f16_does_not_hold_are_told(scores: str, terms: str) -> None:
+    text = ROUNDED.format(terms).replace("bf16", "f16").replace("* 0.125", scores)
+    with pytest.raises(tessera.TesseraError, match="terms carry 2\\*\\*32"):
+        tessera.compile(text)

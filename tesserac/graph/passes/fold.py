@@ -32,7 +32,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ops.create import Full
 from tesserac.types.dims import ZERO, Dim
-from tesserac.types.dtype import BOOL
+from tesserac.types.dtype import BOOL, F32
 from tesserac.types.ty import TensorType
 
 
@@ -56,6 +56,9 @@ def _fold(module: Module) -> bool:
             op.erase()
         elif is_as_it_is(op):
             op.result.replace_all_uses(op.operands[0])
+            op.erase()
+        elif (rounded := _rounded_before(op)) is not None:
+            op.result.replace_all_uses(rounded)
             op.erase()
         elif op.name == "form.assert" and _is_true(op.operands[0]):
             op.erase()
@@ -96,6 +99,17 @@ def is_as_it_is(op: Op) -> bool:
     if op.name not in _ALIKE or op.result.type != op.operands[0].type:
         return False
     return op.name != "graph.cut" or set(attr_tuple(op, "starts", Dim)) <= {ZERO}
+
+
+def _rounded_before(op: Op) -> Value | None:
+    """What is rounded once more to the type that it has, behind a type with all of its numbers: a program may round
+    terms that its library rounded."""
+    made = op.operands[0].defining_op if op.name == "graph.cast" else None
+    if made is None or made.name not in ("graph.cast", "graph.wide") or made.operands[0].type != op.result.type:
+        return None
+    narrow, between = tensor_type(op.result).dtype, tensor_type(made.result).dtype
+    holds = narrow.is_float and between.is_float and between.bits > narrow.bits and between.bits >= F32.bits
+    return made.operands[0] if holds else None
 
 
 SHAPED = ("graph.expand", "graph.reshape")
