@@ -10,8 +10,9 @@ the magnitudes of the terms; an array without elements, whose dim of 0 stands be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Mapping, Sequence, Set
+from functools import lru_cache
+from typing import Generic, Protocol, TypeVar
 
 from tesserac.target.sizes import split_fraction
 from tesserac.types.dims import ONE, Dim
@@ -51,17 +52,58 @@ class TooLargeError(Exception):
         self.what = what
 
 
+class Bounds(Generic[N]):
+    """Bounds of many expressions over the same symbols, each worked out once: sizes of one program are made of the same
+    parts many times over, and a part of a part of many more."""
+
+    def __init__(self, symbols: Mapping[str, N], numbers: Arithmetic[N]) -> None:
+        self._numbers = numbers
+        self._atoms: dict[Atom, N] = {Symbol(name): value for name, value in symbols.items()}
+        self._dims: dict[Dim, N] = {}
+
+    def know(self, symbol: str, value: N) -> None:
+        self._atoms[Symbol(symbol)] = value
+
+    def of(self, dim: Dim) -> N:
+        """At least the magnitude of `dim` before its last division."""
+        if dim not in self._dims:
+            self._dims[dim] = self._sum(dim)
+        return self._dims[dim]
+
+    def _sum(self, dim: Dim) -> N:
+        numerator, _ = split_fraction(dim)
+        total = self._numbers.number(0.0)
+        for monomial, coefficient in numerator.terms:
+            term = self._numbers.number(_as_float(coefficient))
+            for atom, exponent in monomial:
+                for _ in range(exponent):
+                    term = self._numbers.times(term, self._atom(atom))
+            total = self._numbers.add(total, term)
+        return total
+
+    def _atom(self, atom: Atom) -> N:
+        if atom not in self._atoms:
+            assert isinstance(atom, Opaque), f"nothing bounds {atom}"
+            self._atoms[atom] = self._function(atom)
+        return self._atoms[atom]
+
+    def _function(self, atom: Opaque) -> N:
+        numbers, sides = self._numbers, [self.of(arg) for arg in atom.args]
+        if atom.function == "mod":
+            return sides[1]
+        if atom.function in ("min", "max"):
+            lower = atom.function == "min" and not any(map(can_be_negative, atom.args))
+            first, *others = sides
+            for other in others:
+                first = (numbers.least if lower else numbers.most)(first, other)
+            return first
+        divisor = atom.args[1].constant or 1  # others are at least 1 wherever the quotient has a value
+        return numbers.add(numbers.times(sides[0], numbers.number(1.0 / abs(divisor))), numbers.number(1.0))
+
+
 def bound(dim: Dim, symbols: Mapping[str, N], numbers: Arithmetic[N]) -> N:
-    """At least the magnitude of `dim` before its last division."""
-    numerator, _ = split_fraction(dim)
-    total = numbers.number(0.0)
-    for monomial, coefficient in numerator.terms:
-        term = numbers.number(_as_float(coefficient))
-        for atom, exponent in monomial:
-            for _ in range(exponent):
-                term = numbers.times(term, _atom(atom, symbols, numbers))
-        total = numbers.add(total, term)
-    return total
+    """That of one expression."""
+    return Bounds(symbols, numbers).of(dim)
 
 
 def _size(coefficient: Coefficient) -> Coefficient:
@@ -75,32 +117,13 @@ def _as_float(coefficient: Coefficient) -> float:
         return float("inf")
 
 
-def _atom(atom: Atom, symbols: Mapping[str, N], numbers: Arithmetic[N]) -> N:
-    if isinstance(atom, Symbol):
-        return symbols[atom.name]
-    sides = [bound(arg, symbols, numbers) for arg in atom.args]
-    if atom.function == "mod":
-        return sides[1]
-    if atom.function in ("min", "max"):
-        lower = atom.function == "min" and not any(map(can_be_negative, atom.args))
-        first, *others = sides
-        for other in others:
-            first = (numbers.least if lower else numbers.most)(first, other)
-        return first
-    divisor = atom.args[1].constant or 1  # others are at least 1 wherever the quotient has a value
-    return numbers.add(numbers.times(sides[0], numbers.number(1.0 / abs(divisor))), numbers.number(1.0))
-
-
-def parts(dim: Dim) -> Iterator[Dim]:
+@lru_cache(1 << 14)
+def parts(dim: Dim) -> Sequence[Dim]:
     """The expressions that must fit where `dim` is computed: itself, its divisor, and what its functions take."""
-    for atom in sorted(dim.atoms(), key=str):  # code has to be the same in every process
-        if isinstance(atom, Opaque):
-            for arg in atom.args:
-                yield from parts(arg)
-    yield dim
+    inner = (atom for atom in sorted(dim.atoms(), key=str) if isinstance(atom, Opaque))  # the same in every process
     _, denominator = split_fraction(dim)
-    if denominator != ONE:
-        yield denominator
+    own = [dim] if denominator == ONE else [dim, denominator]
+    return tuple(dict.fromkeys([*(part for atom in inner for arg in atom.args for part in parts(arg)), *own]))
 
 
 def telling(dims: Iterable[Dim]) -> list[Dim]:
@@ -115,21 +138,33 @@ def telling(dims: Iterable[Dim]) -> list[Dim]:
     return [dim for dim in found if dim.symbols() and (len(dim.terms) > 1 or dim in holders)]
 
 
-def with_counters(known: Mapping[str, N], loops: Loops, numbers: Arithmetic[N]) -> dict[str, N]:
-    """Bounds of symbols, and of the counters of loops by the ends of the loops."""
-    found, waiting = dict(known), dict(loops)
-    while ready := [name for name, ends in waiting.items() if all(e.symbols() <= found.keys() for e in _ends(ends))]:
-        for name in ready:
-            most = numbers.number(0.0)
-            for end in _ends(waiting.pop(name)):
-                most = numbers.most(most, bound(end, found, numbers))
-            found[name] = most
-    return found
+def with_counters(known: Mapping[str, N], loops: Loops, numbers: Arithmetic[N]) -> Bounds[N]:
+    """Bounds over symbols, and over the counters of loops by the ends of the loops."""
+    bounds = Bounds(known, numbers)
+    for name in _counters(known, loops):
+        most = numbers.number(0.0)
+        for end in _ends(loops[name]):
+            most = numbers.most(most, bounds.of(end))
+        bounds.know(name, most)
+    return bounds
 
 
 def bounded_symbols(symbols: Iterable[str], loops: Loops) -> Set[str]:
     """The symbols, and the counters that the ends of loops bound."""
-    return with_counters(dict.fromkeys(symbols, 1.0), loops, Floats()).keys()
+    known = list(symbols)
+    return {*known, *_counters(known, loops)}
+
+
+def _counters(symbols: Iterable[str], loops: Loops) -> list[str]:
+    """Of loops whose ends are bounded by the symbols and by counters before them."""
+    found, waiting = set(symbols), dict.fromkeys(loops)
+    counters: list[str] = []
+    while ready := [name for name in waiting if all(end.symbols() <= found for end in _ends(loops[name]))]:
+        counters += ready
+        found |= set(ready)
+        for name in ready:
+            waiting.pop(name)
+    return counters
 
 
 def _ends(loops: Iterable[tuple[Dim, Dim]]) -> list[Dim]:
@@ -165,20 +200,25 @@ def harmless_bits(dims: Iterable[Dim], symbols: Iterable[str], loops: Loops) -> 
     """The largest B for which all expressions fit as long as every symbol is below 2^B; -1 if there is none."""
     names, waiting = list(symbols), list(dims)
     for bits in range(MOST_BITS, -1, -1):
-        known = with_counters(dict.fromkeys(names, 2.0**bits), loops, Floats())
-        while waiting and bound(waiting[-1], known, Floats()) < LARGEST:
+        bounds = with_counters(dict.fromkeys(names, 2.0**bits), loops, Floats())
+        while waiting and bounds.of(waiting[-1]) < LARGEST:
             waiting.pop()
         if not waiting:
             return bits
     return -1
 
 
-def possible_parts(dim: Dim) -> list[Dim]:
+def possible_parts(dim: Dim) -> Sequence[Dim]:
     """The parts of an expression. Raises TooLargeError where one does not fit even if all of its symbols are 1."""
-    ones, found = dict.fromkeys(dim.symbols(), 1.0), list(parts(dim))
-    if not all(bound(part, ones, Floats()) < LARGEST for part in found):
+    found = parts(dim)
+    if not all(_at_ones(part) < LARGEST for part in found):
         raise TooLargeError(named_size(dim))
     return found
+
+
+@lru_cache(1 << 14)
+def _at_ones(dim: Dim) -> float:
+    return bound(dim, dict.fromkeys(dim.symbols(), 1.0), Floats())
 
 
 def named_size(dim: Dim) -> str:

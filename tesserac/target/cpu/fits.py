@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import F64, I1, Value, const_float, const_i64, const_int
-from tesserac.target.magnitudes import LARGEST, bound, parts, telling
+from tesserac.target.magnitudes import LARGEST, Bounds, bound, parts, telling
 from tesserac.types.dims import Dim
 
 Double = float | Value
@@ -58,9 +58,9 @@ def magnitude(b: Builder, value: Value) -> Value:
     return b.intrinsic("llvm.fabs", F64, [b.cast("sitofp", value, F64)], [F64])
 
 
-def emit_exceeds(b: Builder, dim: Dim, magnitudes: Mapping[str, Double]) -> Value:
-    """Whether an expression may not fit."""
-    return b.fcmp("uge", as_value(bound(dim, magnitudes, FloatCode(b))), const_float(F64, LARGEST))
+def emit_exceeds(b: Builder, dim: Dim, magnitudes: Bounds[Double]) -> Value:
+    """Whether an expression may not fit; the magnitudes are code of this block."""
+    return b.fcmp("uge", as_value(magnitudes.of(dim)), const_float(F64, LARGEST))
 
 
 def emit_is_below(b: Builder, dim: Dim, limit: int, symbols: Mapping[str, Value]) -> Value:
@@ -83,7 +83,8 @@ def emit_all_fit(b: Builder, dims: Sequence[Dim], symbols: Mapping[str, Value]) 
     """Whether a few expressions fit."""
     doubtful = [dim for dim in telling(part for dim in dims for part in parts(dim)) if dim.symbol is None]
     names = frozenset[str]().union(*(dim.symbols() for dim in doubtful))
-    magnitudes = {name: magnitude(b, symbols[name]) for name in sorted(names)}
+    known: dict[str, Double] = {name: magnitude(b, symbols[name]) for name in sorted(names)}
+    magnitudes = Bounds(known, FloatCode(b))
     exceeds = const_int(I1, 0)
     for dim in doubtful:
         exceeds = b.binary("or", exceeds, emit_exceeds(b, dim, magnitudes))
