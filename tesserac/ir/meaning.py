@@ -38,8 +38,18 @@ class Meanings:
     def printed(self, value: Attr | Type) -> str:
         found = self._printed.get(id(value))
         if found is None:
-            found = self._printed[id(value)] = (value, print_attr(value))
+            found = self._printed[id(value)] = (value, self.shown(value))
         return found[1]
+
+    def shown(self, value: Attr | Type) -> str:
+        """The text of one."""
+        return print_attr(value)
+
+    def of_body(self, block: Block) -> str:
+        """What a block does with its arguments."""
+        text = _Text(self)
+        text.block(block)
+        return "\n".join(text.lines)
 
 
 def meaning(op: Op) -> str:
@@ -54,9 +64,7 @@ def part_meaning(op: Op, outside: Sequence[Value]) -> str:
 
 def body_meaning(block: Block) -> str:
     """The same for what an operation computes at a point, whatever it reads and writes there."""
-    text = _Text(Meanings())
-    text.block(block)
-    return "\n".join(text.lines)
+    return Meanings().of_body(block)
 
 
 class _Text:

@@ -24,6 +24,7 @@ from tesserac.target import emit
 from tesserac.target.artifact import Begin, Locate, build_artifact
 from tesserac.target.common_code import shared_object
 from tesserac.target.cpu.kernels import emit_kernel
+from tesserac.target.cpu.renamed import Renamed
 from tesserac.target.cpu.runners import code_of
 from tesserac.target.cpu.sequential import launched_outside_loops
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, machine_of
@@ -118,12 +119,18 @@ def kernel_code(
     module = emit.Module("tessera", triple=cpu.code.triple, layout=llvm.data_layout(cpu.code))
     kernels = kernels_of(lowered)
     wanted = dict.fromkeys(code_of(kernels[name]) for name in (kernels if names is None else names))
+    apart = {code_of(kernel) for kernel in kernels.values() if CODE in kernel.attrs}
+    renamed, functions = Renamed(), dict[str, emit.Function]()
     for name, kernel in kernels.items():
         if name in wanted and CODE not in kernel.attrs:
-            emit_kernel(module, kernel)
+            same = None if name in apart else renamed.earlier(kernel)
+            if same is None:
+                functions[name] = emit_kernel(module, kernel)
+            else:
+                module.do_again(name, functions[same.symbol])
             begin(module)
     module.tell_control(HOST_ATTRIBUTES)
-    module.merge_equal({code_of(kernel) for kernel in kernels.values() if CODE in kernel.attrs})
+    module.merge_equal(apart)
     return module
 
 
