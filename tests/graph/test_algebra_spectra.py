@@ -37,7 +37,7 @@ def exponential(a: Any) -> Any:
     return total
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(72)
 @pytest.mark.parametrize("scale", [1.0, 1e200, 1e-200])
 @pytest.mark.parametrize(
     ("matrix", "radius"),
@@ -57,7 +57,7 @@ def test_spectral_radius_to_the_last_places(matrix: Any, radius: float, scale: f
     assert np.isclose(module.f(matrix * scale), radius * scale, rtol=8e-16, atol=0)
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("kind", ["complex pair", "several of one magnitude"])
 def test_slope_of_a_spectral_radius(kind: str) -> None:
     """That of a pair of complex eigenvalues, along every entry; equal ones share alike."""
@@ -70,7 +70,7 @@ def test_slope_of_a_spectral_radius(kind: str) -> None:
     assert np.allclose(module.f(matrix), slope if kind == "complex pair" else np.eye(3) / 3, atol=1e-8)
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(72)
 def test_spectral_forms_and_functions() -> None:
     m, d, v = V["M"], V["d"], V["x"]
     module = tessera.compile(SPECTRA)
@@ -91,7 +91,7 @@ def test_spectral_forms_and_functions() -> None:
     assert not sizes[4] and sizes[5]
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 def test_complex_functions_and_measures() -> None:
     module = tessera.compile(SPECTRA)
     c, v, z = V["C"], V["x"], np.complex128(3 + 4j)
@@ -125,7 +125,7 @@ MEASURED = {
 }
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(72)
 def test_numbers_of_operators_are_those_of_their_matrices() -> None:
     numbers = "trace(A), diagonal(A), det(A), logdet(A), norm(A), cond(A), spectral_radius(A), solve(A, x), x @ A"
     body = f"    return {numbers}\n"
@@ -160,7 +160,7 @@ def heat(a: Tensor[N, N, f64], b: Tensor[K, K, f64], x: Tensor[N*K, f64]):
 """
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_spectral_forms_of_all_operators() -> None:
     m, rng = tessera.compile(FORMS), np.random.default_rng(3)
     a, y = rng.normal(size=(5, 3)), rng.normal(size=5)
@@ -184,7 +184,7 @@ def test_spectral_forms_of_all_operators() -> None:
     assert np.allclose(m.heat(p, q, np.ones(6)), series @ np.ones(6))
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 def test_a_function_of_an_operator_has_its_gradient_where_eigenvalues_are_equal() -> None:
     m, step = tessera.compile(FORMS), 1e-6
     for a in (2.0 * np.eye(3), np.diag([1.0, 1.0, 4.0]), np.array([[3.0, 1, 0], [1, 3, 0], [0, 0, 2.0]])):
@@ -204,7 +204,7 @@ def slope(M: Tensor[N, N, f64], v: Tensor[N, f64]): return grad(lambda M: sum(v 
 IN_NUMPY = {"rsqrt": lambda x: x**-0.5, "atan": np.arctan}
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_of_operators_are_those_of_their_eigenvalues(name: str) -> None:
     """With their gradients, also where eigenvalues are equal."""
@@ -225,7 +225,7 @@ def test_functions_of_operators_are_those_of_their_eigenvalues(name: str) -> Non
     np.testing.assert_allclose(np.sum(module.slope(matrix, v) * change), expected, rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("name", AT_ENDS)
 def test_functions_of_projectors_are_their_values_at_0_and_1(name: str) -> None:
     """To the last places: the root of an eigenvalue that is 1e-17 instead of 0 would be 3e-9."""

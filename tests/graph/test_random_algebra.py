@@ -14,7 +14,7 @@ from tests.support.random_algebra import KINDS, PARAMETERS, expression, in_numpy
 DIFFERENCE = 1e-6
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(96)
 @pytest.mark.parametrize("seed", range(48))
 def test_random_algebra(seed: int) -> None:
     draw, given = random.Random(seed), values(seed)

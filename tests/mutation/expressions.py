@@ -248,7 +248,9 @@ class Expressions:
 
     def counted(self, name: str, given: list[Value]) -> Value:
         if name == "len":
-            return len(given[0]) if isinstance(given[0], tuple | list) else given[0].shape[0]  # type: ignore[union-attr]
+            if not isinstance(given[0], tuple | list | Array):
+                raise Rejected("a number has no length")
+            return len(given[0]) if isinstance(given[0], tuple | list) else given[0].shape[0]
         if any(isinstance(v, Array) for v in given):
             if any(isinstance(v, Array) and (v.shape or v.dtype.name not in INTEGERS) for v in given):
                 raise Rejected("not an integer")

@@ -41,7 +41,7 @@ EDGES = {
 """By an expression of x: numbers x, and what comes of them."""
 
 
-@folded("text", EDGES, one_in=12)
+@folded("text", EDGES, one_in=24)
 def test_edges(text: str) -> None:
     given, wanted = np.array(EDGES[text]).T
     program = compile_to_forms(f"def f(x: Tensor[N, f32]):\n    return {text}\n")

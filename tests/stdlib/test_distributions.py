@@ -80,7 +80,7 @@ def program(text: str) -> Any:
     return compile_to_forms("\n".join(lines) + "\n")
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @folded("text", CASES, one_in=48)
 def test_log_densities(text: str) -> None:
     """Within 16 units of the result, of 1 or of what the parameters are rounded to."""
@@ -122,7 +122,7 @@ def _grid(text: str) -> Array:
 A, B = np.float64(1.25), np.float64(2.5)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @folded("text", CONTINUOUS, one_in=12)
 def test_entropies_and_divergences_are_integrals(text: str) -> None:
     x = _grid(text)
@@ -137,7 +137,7 @@ def test_entropies_and_divergences_are_integrals(text: str) -> None:
         np.testing.assert_allclose(apart, np.trapezoid(excess, x), rtol=1e-3, err_msg=text)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @folded("text", CONTINUOUS, one_in=48)
 def test_samples_have_the_distribution(text: str) -> None:
     x = _grid(text)

@@ -10,7 +10,7 @@ import pytest
 
 import tessera
 
-pytestmark = pytest.mark.one_in(48)
+pytestmark = pytest.mark.one_in(144)
 
 Array = np.ndarray
 RNG = np.random.default_rng(5)

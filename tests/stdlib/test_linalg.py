@@ -17,7 +17,7 @@ from tests.support.cpu_kernels import same_bits
 from tests.support.linalg_matrices import KINDS, SYMMETRIC_KINDS, general, symmetric
 from tests.support.sampling import examples
 
-pytestmark = pytest.mark.one_in(48)
+pytestmark = pytest.mark.one_in(144)
 
 Array = np.ndarray
 SIZES, SEEDS = st.integers(0, 20), st.integers(0, 2**32 - 1)
@@ -179,7 +179,7 @@ def test_only_square_matrices_have_inverses() -> None:
         tessera.compile("def f(a: Tensor[M, N, f32]) -> Tensor[M, N, f32]: return inv(a)")
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("n", [31, 32, 33, 70])
 def test_sizes_around_a_block(n: int) -> None:
     """Blocks are of 32: the last is whole, or one short, or of one column."""
@@ -200,7 +200,7 @@ def test_sizes_around_a_block(n: int) -> None:
             orthonormal(q)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_equal_pivots_and_exchanges() -> None:
     """Of equal pivots the first is taken: rows in any order give the rows of the solution in that order."""
     order = np.random.default_rng(0).permutation(40)
@@ -252,7 +252,7 @@ def test_eigh(kind: str, n: int, seed: int) -> None:
         assert n == 0 or (v[np.abs(v).argmax(axis=0), np.arange(n)] > 0).all()
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("kind", [*SYMMETRIC_KINDS, "diagonal", "laplace", "wilkinson", "glued"])
 def test_eigh_by_halves(kind: str) -> None:
     """From 33 rows on halves are joined. Where they share most of what they have, poles are turned into one another;
@@ -289,7 +289,7 @@ def test_svd(kind: str, m: int, n: int, seed: int) -> None:
         assert u.size == 0 or (u[np.abs(u).argmax(axis=0), np.arange(len(s))] > 0).all()
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("n", [64, 100])
 def test_larger_sizes(n: int) -> None:
     a, b = general("normal", n, n, n), general("normal", n, 2, n)
@@ -307,7 +307,7 @@ def test_larger_sizes(n: int) -> None:
     close((u * s) @ vh, a, bound(a, size(a)))
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 def test_values_alone_have_the_bits_of_the_decompositions() -> None:
     a, b = symmetric("normal", 9, 1), general("deficient", 7, 9, 2)
     w, s = others().values(a, b)
@@ -315,7 +315,7 @@ def test_values_alone_have_the_bits_of_the_decompositions() -> None:
     same_bits(s, program("f64", "").singular(b)[1])
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("by", ["rows", "columns"])
 def test_small_values_are_as_accurate_as_the_largest(by: str) -> None:
     """Of a graded matrix: within a few roundings of the largest singular value, not of themselves."""

@@ -52,7 +52,7 @@ def close(found: Any, wanted: Any, scale: float, count: int) -> bool:
     return bool(np.all(abs(found - wanted) <= 8 * (count + 4) * np.finfo(float).eps * scale))
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(72)
 def test_factors_of_complex_matrices() -> None:
     module = tessera.compile(FACTORS)
     for name, a in SAMPLES.items():
@@ -87,7 +87,7 @@ def rest(a: Tensor[M, N, c128], b: Tensor[N, N, c128], x: Tensor[N, c128], y: Te
 """
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(72)
 def test_what_follows_from_the_factors() -> None:
     a, b, x, y = drawn(5, 4), drawn(4, 4), drawn(4), drawn(5)
     h, inverse = b @ turned(b), L.inv(b)
@@ -127,7 +127,7 @@ def g_{i}(a: Tensor[4, 4, c128], w: Tensor[4, 4, c128]): return grad(f_{i})(a, w
 """
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_are_those_of_differences(name: str) -> None:
     module = tessera.compile(FORM.format(i=0, text=FUNCTIONS[name]))
@@ -143,7 +143,7 @@ def test_gradients_are_those_of_differences(name: str) -> None:
         assert np.isclose(slope, np.sum(found * d).real, rtol=1e-6, atol=1e-6), a
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 def test_what_depends_on_a_phase_has_no_gradient() -> None:
     module = tessera.compile("".join(FORM.format(i=i, text=text) for i, text in enumerate(REFUSED.values())))
     a = drawn(4, 4)
@@ -159,7 +159,7 @@ def at(a: Tensor[N, N, c128], b: Tensor[N, N, c128]): return svd(a), eigh(b)
 """
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(72)
 def test_changes_keep_the_phases() -> None:
     module, a, d, step = tessera.compile(ALONG), drawn(4, 4), drawn(4, 4), 1e-6
     found = [change for _, changes in module.along(a, d) for change in changes]

@@ -11,7 +11,7 @@ import pytest
 import tessera
 from tests.support.sampling import spread
 
-pytestmark = pytest.mark.one_in(48)
+pytestmark = pytest.mark.one_in(144)
 
 SQUARE = {
     "solve": "solve(a, w)",
@@ -96,7 +96,7 @@ def slope(function: Callable[[np.ndarray], np.ndarray], x: np.ndarray, d: np.nda
     return (8 * near - far) / (12 * h)
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("name", spread([*SQUARE, *SYMMETRIC], 6))
 def test_forward_and_back(program: tessera.Module, name: str) -> None:
     rng = np.random.default_rng(len(name))
@@ -109,7 +109,7 @@ def test_forward_and_back(program: tessera.Module, name: str) -> None:
     assert np.sum(back * d) == pytest.approx(forward, rel=1e-10, abs=1e-11)
 
 
-@pytest.mark.one_in(48, "factors of decompositions")
+@pytest.mark.one_in(144, "factors of decompositions")
 @pytest.mark.parametrize(("rows", "columns"), [(5, 3), (3, 5), (3, 3), (1, 1)])
 def test_factors_of_every_shape(program: tessera.Module, rows: int, columns: int) -> None:
     rng = np.random.default_rng(7)
@@ -122,7 +122,7 @@ def test_factors_of_every_shape(program: tessera.Module, rows: int, columns: int
     assert np.sum(program.thin_s(a, c) * d) == pytest.approx(along, rel=1e-6)
 
 
-@pytest.mark.one_in(48, "spaces of decompositions")
+@pytest.mark.one_in(144, "spaces of decompositions")
 @pytest.mark.parametrize("gap", [0.0, 1e-14, 1e-9, 1e-3])
 def test_a_space_of_equal_eigenvalues_has_an_exact_derivative(program: tessera.Module, gap: float) -> None:
     rng = np.random.default_rng(3)
@@ -140,7 +140,7 @@ def test_second_order_goes_by_the_rules(program: tessera.Module) -> None:
     np.testing.assert_allclose(second, slope(lambda v: program.twice(v, b, d)[0], a, d), rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(48)
 def test_batches(program: tessera.Module) -> None:
     rng = np.random.default_rng(6)
     a = np.stack([matrix(rng, "solve") for _ in range(3)])
@@ -230,7 +230,7 @@ def central_slope(f: Callable[..., float], a: np.ndarray, g: np.ndarray) -> np.n
     return found
 
 
-@pytest.mark.one_in(48, "gradients of decompositions")
+@pytest.mark.one_in(144, "gradients of decompositions")
 @pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
 def test_gradients_that_no_choice_of_basis_shows_are_right_at_equal_values(values: list[float]) -> None:
     module, rng = tessera.compile(EQUAL), np.random.default_rng(0)
@@ -242,7 +242,7 @@ def test_gradients_that_no_choice_of_basis_shows_are_right_at_equal_values(value
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(72)
 def test_the_identity_rebuilt_has_a_gradient_of_ones() -> None:
     module, one = tessera.compile(EQUAL), np.ones((3, 3))
     np.testing.assert_allclose(module.d_rebuilt(np.eye(3), one), one, atol=1e-14)
@@ -250,7 +250,7 @@ def test_the_identity_rebuilt_has_a_gradient_of_ones() -> None:
     np.testing.assert_allclose(module.d_symmetric(np.eye(3), one), 2 * np.tril(one) - np.eye(3), atol=1e-14)
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("name", ["corner", "row", "vector"])
 def test_a_gradient_of_a_chosen_basis_is_an_error(name: str) -> None:
     """In the basis of the identity itself `corner` is at its largest: no small turn changes it (docs/linalg.md)."""
@@ -260,7 +260,7 @@ def test_a_gradient_of_a_chosen_basis_is_an_error(name: str) -> None:
             getattr(module, f"d_{name}")(a, np.ones((3, 3)))
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 def test_qr_of_dependent_columns_has_no_derivative() -> None:
     module = tessera.compile("def d(a: Tensor[N, N, f64]):\n    return grad(lambda a: sum(qr(a)[0] + qr(a)[1]))(a)\n")
     a = np.random.default_rng(4).standard_normal((4, 4))
@@ -287,7 +287,7 @@ def unmixed(module: tessera.Module, a: np.ndarray, is_symmetric: bool) -> np.nda
     return change - u @ np.where(level, (inside + inside.T) / 2, 0.0) @ vh
 
 
-@pytest.mark.one_in(48, "changes of decompositions")
+@pytest.mark.one_in(144, "changes of decompositions")
 @pytest.mark.parametrize("values", [[2.0, 2.0, 1.0], [3.0, 3.0, 3.0], [2.0, 2.0, 0.5, 0.5], [3.0, 2.0, 1.0]])
 @pytest.mark.parametrize(
     "name", spread(["rebuilt", "polar_factor", "cubed", "nuclear", "symmetric", "exponential"], 3)
@@ -300,7 +300,7 @@ def test_a_change_that_mixes_no_vectors_of_equal_values_has_an_exact_jvp(name: s
     assert getattr(module, f"j_{name}")(a, g, d) == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
-@pytest.mark.one_in(48, "mixing changes of decompositions")
+@pytest.mark.one_in(144, "mixing changes of decompositions")
 @pytest.mark.parametrize("name", ["rebuilt", "nuclear", "symmetric"])
 @pytest.mark.parametrize("size", [1.0, 0.0])
 def test_a_change_that_mixes_vectors_of_equal_values_is_an_error(name: str, size: float) -> None:
@@ -312,7 +312,7 @@ def test_a_change_that_mixes_vectors_of_equal_values_is_an_error(name: str, size
     assert getattr(module, f"j_{name}")(a, one, own) == pytest.approx(6.0 if name == "nuclear" else np.sum(own))
 
 
-@pytest.mark.one_in(48, "mixing changes of decompositions")
+@pytest.mark.one_in(144, "mixing changes of decompositions")
 def test_singular_values_that_are_0_stay_so_or_are_an_error() -> None:
     module, rng = tessera.compile(EQUAL), np.random.default_rng(6)
     a, g = equal_values(5, [2.0, 1.0, 0.0, 0.0], False), rng.normal(size=(5, 4))

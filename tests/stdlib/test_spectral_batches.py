@@ -23,7 +23,7 @@ def leaves(found: object) -> list[np.ndarray]:
     return [np.asarray(found)]
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_eigenvectors_in_a_batch_have_the_bits_of_each_alone(dtype: str) -> None:
     """Lanes that are done early, of matrices that are diagonal or not finite, see nothing of the others."""
@@ -46,7 +46,7 @@ def alone(a: Tensor[M, N, {e}]):
 """
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_singular_vectors_in_a_batch_have_the_bits_of_each_alone(dtype: str) -> None:
     module = tessera.compile(SINGULAR.format(e=dtype))
@@ -60,7 +60,7 @@ def test_singular_vectors_in_a_batch_have_the_bits_of_each_alone(dtype: str) -> 
                 same_bits(one, all_of_them[k])
 
 
-@pytest.mark.one_in(48)
+@pytest.mark.one_in(144)
 def test_batches_and_matrices_without_elements() -> None:
     eigen, singular = tessera.compile(PROGRAM.format(e="f64")), tessera.compile(SINGULAR.format(e="f32"))
     for count, n in ((0, 4), (3, 0)):

@@ -50,7 +50,7 @@ def test_programs_of_a_multiprocessor_are_limited_by_what_is_scarce() -> None:
     assert occupancy(ada, 32, 16, 0) == "24 programs, 24 of 48 warps, limited by programs"
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(
     ("function", "dtype", "target", "said"),
     [
