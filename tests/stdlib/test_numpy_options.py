@@ -42,7 +42,7 @@ CASES = {
         for i in (0, 1)
     },
     "reshape(x[:0], (0, 5, -1))": np.zeros((0, 5, 1)),
-    "unfold(x[:0, :, None, None] + zeros(2, 3, dtype=x.dtype), (1, 2))": np.zeros((0, 10, 4)),
+    "unfold(x[:0, :, None, None] + zeros(1, 1, 2, 3, dtype=x.dtype), (1, 2))": np.zeros((0, 10, 4)),
     "trace(x[:, 1:4], offset=-2)": np.trace(X[:, 1:4], -2),
     "pad(x, ((1, 2), (3, 0)), constant_values=2.5)": np.pad(X, WIDTHS, constant_values=2.5),
     "pad(x, ((1, 2), (3, 0)), constant_values=(1, -2.0))": np.pad(X, WIDTHS, constant_values=(1, -2)),
