@@ -10,7 +10,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from tests.stdlib.test_special import ANY, RNG, SECOND, Array, Meaning, error, run
+from tests.stdlib.test_special import ANY, RNG, SECOND, Case, Meaning, check_bounds, run
 from tests.support.folding import folded
 
 HALF = np.clip(SECOND, 0, 80)
@@ -46,7 +46,7 @@ def owens(h: Any, a: Any) -> Any:
     return inner / (2 * mp.pi)
 
 
-CASES: dict[str, tuple[Meaning, Meaning, Array, float, float]] = {
+CASES: dict[str, Case] = {
     "exp1(x)": (mp.e1, lambda x: -mp.exp(-x) / x, HALF, 8, 8),
     "expi(x)": (mp.ei, lambda x: mp.exp(x) / x, np.r_[HALF, -HALF], 8, 8),
     "expn(2, x)": (lambda x: mp.expint(2, x), lambda x: -mp.expint(1, x), HALF, 16, 16),
@@ -79,14 +79,7 @@ RELATIVE = ("exp1", "expn", "erfi", "ellip", "kn", "owens")
 @pytest.mark.one_in(4)
 @folded("text, dtype", [(text, dtype) for text in CASES for dtype in ("f32", "f64")], one_in=48)
 def test_values_and_slopes(text: str, dtype: str) -> None:
-    value, slope, points, bound, slope_bound = CASES[text]
-    x = np.unique(points.astype({"f32": np.float32, "f64": np.float64}[dtype]))
-    got, *rise = run(text, dtype, x)
-    exact = [mp.mpf(float(v)) for v in x]
-    relative = text.startswith(RELATIVE)
-    assert error(got, [value(v) for v in exact], relative) <= bound
-    if rise:
-        assert error(rise[0], [slope(v) for v in exact], relative) <= slope_bound
+    check_bounds(text, dtype, CASES[text], relative=text.startswith(RELATIVE))
 
 
 @pytest.mark.one_in(24)
