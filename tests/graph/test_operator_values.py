@@ -75,7 +75,7 @@ PROGRAMS: dict[str, tuple[str, str, int]] = {
                   "reshape(x[:, None] * x[None, :], (N * N,))", "np.kron(m.T @ x, m.T @ x)", 2),
     "projector": ("projected(u, x)", "u @ (u.T @ x)", 2),
     "spectral": ("powers(s, x)", "s @ (s @ x)", 2),
-    "turned": ("turn(op.dense(s, self_adjoint=True), x) + s.T @ x", "2 * s @ x", 2),
+    "turned": ("turn(op.dense(s, self_adjoint=True), x) + s.T @ x", "2 * s @ x", 1),
     "system": ("turn(op.dense(m, unitary=True), x) + solve(m, x)", "m @ x + m.T @ x", 2),
     "as_written": ("turn(op.dense(m, unitary=True), turn(op.dense(m, unitary=True), x))", "m @ (m @ x)", 2),
 }  # fmt: skip
