@@ -12,7 +12,7 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.kernels import kernel_settings
 from tesserac.numerics.order import CONTRACTION
 from tesserac.schedule.cost import element_bytes, nominal
-from tesserac.schedule.cuts import PRODUCT_TURNS, WINDOW_TURNS, cut_product
+from tesserac.schedule.cuts import PRODUCT_TURNS, cut_product
 from tesserac.schedule.dense_terms import takes_bytes
 from tesserac.schedule.dialect import launch_ins, launch_loops, launch_space, memory
 from tesserac.schedule.machine import Machine
@@ -101,7 +101,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
             because(launch, f"{count} segments of terms are programs of their own, joined at the end")
     if machine.packs_operands and given is None:
         units = machine.product_units(problem.dtype, problem.accum)
-        turns, square = _turns(launch, problem, machine), problem.left_stays and not problem.laid_out
+        turns, square = _turns(problem, machine), problem.left_stays and not problem.laid_out
         cut_product(
             launch, units, rows_first=problem.laid_out, whole_rows=_whole_rows(problem, machine), turns=turns,
             square=square,
@@ -112,13 +112,9 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
             because(launch, f"{strip} columns are finished before the next ones")
 
 
-def _turns(launch: Op, problem: Problem, machine: Machine) -> int:
-    """How many blocks each of many threads has: of windows, whose left operand is read as it lies, more pack less."""
-    if problem.laid_out or machine.uses_tiles(problem.dtype, problem.accum):
-        return 1
-    right = read_reach(launch, computing(launch)[0], 1)
-    in_place = right is not None and right.digits and _has_masks(machine)
-    return WINDOW_TURNS if in_place else PRODUCT_TURNS
+def _turns(problem: Problem, machine: Machine) -> int:
+    """How many blocks each of many threads has."""
+    return 1 if problem.laid_out or machine.uses_tiles(problem.dtype, problem.accum) else PRODUCT_TURNS
 
 
 def _whole_rows(problem: Problem, machine: Machine) -> int:

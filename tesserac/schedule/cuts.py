@@ -69,12 +69,18 @@ MANY_ROWS = 16
 """Units of rows of which one more or less does not show."""
 PROGRAM_TURNS = 2
 """Of tile programs with rows and columns: half of a block more packs little more."""
-PRODUCT_TURNS, WINDOW_TURNS, MANY_THREADS = 2, 4, 9
-"""The same of products whose programs pack both operands, not of those in a matrix unit, and among how many threads: of
-so many some are slower than others. On 16 cores, in turn with one block a thread, the least of four turns each: a
-convolution of 256 channels at 14x14 247 to 355 us beside 334 to 445, of 64 at 56x56 166 to 175 beside 222 to 263; 2 and
-4 threads lost up to a tenth by it. Where left operands are read as they lie, four: 200 to 231 us beside 225 to 265 of
-two, and 158 to 170 beside 170 to 178."""
+PRODUCT_TURNS, MANY_THREADS = 4, 9
+"""The same of products whose programs pack both operands, or read the left one as it lies, not of those in a matrix
+unit, and among how many threads: of so many some are slower than others; 2 and 4 threads lost up to a tenth by it.
+On 16 cores, blocks a thread in processes that took turns, medians of four, ms:
+
+    blocks                              2                        3                        4                        6
+    1024 x 1024 x 1024        1.59 to 2.07             1.54 to 1.71             1.20 to 1.59             1.41 to 1.72
+    2048 x 2048 x 2048        13.5 to 14.7             10.4 to 11.7              9.9 to 11.7             11.6 to 13.3
+    1024 x 4096 x 4096        26.9 to 29.4             22.9 to 23.9             18.6 to 24.6             23.3 to 26.9
+    conv, 256 channels of 14   284 to 398 us            286 to 317               275 to 301               255 to 314
+    conv, 64 channels of 56    198 to 275 us            201 to 223               184 to 228               201 to 216
+"""
 
 PARAMETERS = ("leads", "first", "second", "most_first", "most_second", "unit_first", "unit_second", "threads", "square")
 
