@@ -16,7 +16,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.types import ScalarType
 from tesserac.numerics.elementary import PROGRAMS, program, program_dtype
-from tesserac.numerics.exact import Array, fma, maximum, minimum, shift_left, shift_right
+from tesserac.numerics.exact import Array, fused, maximum, minimum, shift_left, shift_right
 from tesserac.numerics.narrow import convert, narrow_fma, storage
 from tesserac.numerics.program import evaluate
 from tesserac.types.dims import Dim
@@ -90,7 +90,7 @@ _ARITHMETIC: dict[str, _Evaluator] = {
     "div": np.divide,
     "floor_div": np.floor_divide,
     "mod": np.remainder,
-    "fma": fma,
+    "fma": fused,
     "neg": np.negative,
     "abs": np.abs,
     "min": minimum,

@@ -22,10 +22,15 @@ _SAFE_SMALLEST = 2.0**-400
 def fma(a: Array, b: Array, c: Array) -> Array:
     """a * b + c, rounded once. All three have the same dtype, f32 or f64; shapes broadcast."""
     with np.errstate(all="ignore"):
-        if c.dtype == np.float32:
-            return _fma_f32(a, b, c)
-        if c.dtype == np.float64:
-            return _fma_f64(*np.broadcast_arrays(a, b, c))
+        return fused(a, b, c)
+
+
+def fused(a: Array, b: Array, c: Array) -> Array:
+    """The same where NumPy is silent already."""
+    if c.dtype == np.float32:
+        return _fma_f32(a, b, c)
+    if c.dtype == np.float64:
+        return _fma_f64(*np.broadcast_arrays(a, b, c))
     raise TypeError(f"fma of {c.dtype} is not defined: widen it first")
 
 
@@ -61,8 +66,7 @@ def add_to_odd(a: Array, b: Array) -> Array:
 def _two_product(a: Array, b: Array) -> tuple[Array, Array]:
     """The rounded product and its exact error, by splitting each factor into halves of 26 bits."""
     product = a * b
-    a_high, a_low = _split(a)
-    b_high, b_low = _split(b)
+    (a_high, b_high), (a_low, b_low) = _split(np.array((a, b)))
     error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
     return product, error
 
@@ -79,7 +83,7 @@ def _fma_f64(a: Array, b: Array, c: Array) -> Array:
     high, high_error = two_sum(product, low)
     no_product = (a == 0) | (b == 0)
     result = np.where(no_product, product + c, high + add_to_odd(low_error, high_error))
-    unsafe = ~(no_product | (_fits(a) & _fits(b) & _fits(c) & _fits(product)))
+    unsafe = ~(no_product | _fits(np.array((a, b, c, product))).all(axis=0))
     if unsafe.any():
         result[unsafe] = [
             _fma_exact(x, y, z)

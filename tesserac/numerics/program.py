@@ -38,12 +38,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import copysign
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.lazy import np
-from tesserac.numerics.exact import Array, fma
+from tesserac.base.once import once
+from tesserac.numerics.exact import Array, fused
 from tesserac.types.dtype import DType
 
 
@@ -71,6 +73,12 @@ class Program:
     def length(self) -> int:
         """Operations, with those of parts, without what is rarely needed."""
         return sum(s.program.length if s.op == "part" and s.program else s.op != "constant" for s in self.steps)
+
+    @once
+    def evaluators(self) -> list[tuple[_Evaluator, tuple[int, ...]]]:
+        """What NumPy runs for each step: the interpreter evaluates a program thousands of times."""
+        dtype = np.dtype(self.dtype.numpy_name)
+        return [(_evaluator(step, dtype), step.args) for step in self.steps]
 
 
 _CUTS = {(True, True): ("minimum", 1.0), (True, False): ("minnum", -1.0)} | {
@@ -108,21 +116,24 @@ def evaluate(program: Program, *inputs: Array) -> Array:
     if len(values) != program.arity or any(x.dtype != dtype for x in values):
         raise TypeError(f"{program.name} takes {program.arity} arrays of {dtype}")
     with np.errstate(all="ignore"):
-        for step in program.steps:
-            if step.op == "constant":
-                values.append(np.asarray(step.value, dtype))
-            elif step.program is not None:
-                run = evaluate if step.op == "part" else _when
-                values.append(run(step.program, *(values[i] for i in step.args)))
-            else:
-                values.append(_evaluator(step.op)(*(values[i] for i in step.args)))
+        return _run(program, values)
+
+
+def _run(program: Program, values: list[Array]) -> Array:
+    for run, args in program.evaluators:
+        values.append(run(*[values[i] for i in args]))
     return values[-1]
+
+
+def _part(program: Program, *operands: Array) -> Array:
+    return _run(program, list(operands))
 
 
 def _when(rare: Program, *operands: Array) -> Array:
     condition, otherwise, *inputs = np.broadcast_arrays(*operands)
     result = np.array(otherwise)
-    result[condition] = evaluate(rare, *(x[condition] for x in inputs))
+    if condition.any():
+        result[condition] = _run(rare, [x[condition] for x in inputs])
     return result
 
 
@@ -153,7 +164,7 @@ def _significand(x: Array) -> Array:
 
 
 _OWN: dict[str, _Evaluator] = {
-    "fma": fma,
+    "fma": fused,
     "pow2": _pow2,
     "exponent": _exponent,
     "logb": _logb,
@@ -182,9 +193,15 @@ _NUMPY = {
 PRIMITIVES = ("constant", "when", "part", *_OWN, *_NUMPY)
 
 
-def _evaluator(op: str) -> _Evaluator:
-    own = _OWN.get(op)
-    found: _Evaluator = getattr(np, _NUMPY[op]) if own is None else own
+def _evaluator(step: Step, dtype: np.dtype[Any]) -> _Evaluator:
+    if step.op == "constant":
+        value = np.asarray(step.value, dtype)
+        value.flags.writeable = False
+        return lambda: value
+    if step.program is not None:
+        return partial(_part if step.op == "part" else _when, step.program)
+    own = _OWN.get(step.op)
+    found: _Evaluator = getattr(np, _NUMPY[step.op]) if own is None else own
     return found
 
 

@@ -392,6 +392,15 @@ def test_programs_refuse_other_dtypes() -> None:
         evaluate(program("exp", F32), np.ones(3))
 
 
+def test_what_is_rarely_needed_runs_where_it_is_needed() -> None:
+    rare, d = Draft(F32, 1), Draft(F32, 1)
+    twice = rare.finish("twice", rare.inputs[0] + rare.inputs[0])
+    whole = d.finish("whole", d.when(d.constant(1.0) < d.inputs[0], twice, d.inputs, d.inputs[0]))
+    assert evaluate(whole, np.float32([0.5, 1.0])).tolist() == [0.5, 1.0]
+    assert "evaluators" not in vars(twice)
+    assert evaluate(whole, np.float32([0.5, 3.0])).tolist() == [0.5, 6.0]
+
+
 @pytest.mark.parametrize("at", [2.0, 0.0, -0.0])
 @pytest.mark.parametrize("keeps_smaller", [True, False])
 @pytest.mark.parametrize("constant_first", [True, False])
