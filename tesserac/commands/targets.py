@@ -64,7 +64,7 @@ class CpuTarget:
     def code(self, lowered: Module) -> str:
         """What is common to many programs comes first, made as it is for all of them."""
         module, code = cpu.kernel_code(lowered, self.platform), self.platform.code
-        common = [emit_assembly(text, code, scheduled=True) for text in module.take_common()]
+        common = [emit_assembly(text, code, scheduled=True) for _, text, _ in module.take_common()]
         return "\n".join([*common, emit_assembly(str(module), code)])
 
 

@@ -8,12 +8,15 @@ declares them.
     define internal float @rest.exp(...) { ... @rare.exp }   declare hidden float @rest.exp(...)
 
 Functions that call one another are one object, so that nothing is in two. The text of an object says all that it
-depends on, but for the machine and LLVM. What is made once may take its time: LLVM schedules the instructions.
+depends on, but for the machine and LLVM. A micro-kernel says so in a line before it is written: its text is as long as
+that of ten other kernels, and only the first program writes it. What is made once may take its time: LLVM schedules the
+instructions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import llvmlite
 
@@ -33,8 +36,20 @@ Making = Callable[[], bytes]
 
 
 def common_objects(module: Module, machine: Machine, workers: Workers) -> list[Making]:
-    """Takes the functions out of the module."""
-    return [common_object(text, machine, workers) for text in module.take_common()]
+    """Takes the functions out of the module. In one order, whatever was made before."""
+    made = {name: partial(_found, held) for name, held in module.held.items()}
+    made |= {name: _common_part(text, said, machine, workers) for name, text, said in module.take_common()}
+    return [made[name] for name in sorted(made)]
+
+
+def _found(held: bytes) -> bytes:
+    return held
+
+
+def _common_part(text: str, said: str, machine: Machine, workers: Workers) -> Making:
+    if not said:
+        return common_object(text, machine, workers)
+    return workers.start(Job(text, machine, Effort.SCHEDULED, keep=partial(_keep_shared, said, machine))).object
 
 
 def shared_code(name: str, module: Module, machine: Machine, workers: Workers) -> Making:
@@ -45,11 +60,12 @@ def shared_code(name: str, module: Module, machine: Machine, workers: Workers) -
         _only_declared(name, module)
         return lambda: found
 
-    def keep(made: bytes) -> None:
-        DiskCache(default_directory()).write(_shared_key(name, machine), made)
-        _SHARED[name, machine] = made
+    return workers.start(Job(module.take(name), machine, keep=partial(_keep_shared, name, machine))).object
 
-    return workers.start(Job(module.take(name), machine, keep=keep)).object
+
+def _keep_shared(name: str, machine: Machine, made: bytes) -> None:
+    DiskCache(default_directory()).write(_shared_key(name, machine), made)
+    _SHARED[name, machine] = made
 
 
 _SHARED: dict[tuple[str, Machine], bytes] = {}
@@ -57,7 +73,7 @@ _SHARED: dict[tuple[str, Machine], bytes] = {}
 
 
 def shared_object(name: str, machine: Machine) -> bytes | None:
-    """The object of such a kernel, if there is one from this compiler."""
+    """The object of such a kernel, or of a function that has said this, if there is one from this compiler."""
     if (name, machine) not in _SHARED:
         found = DiskCache(default_directory()).read(_shared_key(name, machine))
         if found is None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from hashlib import sha256
+from typing import NamedTuple
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, LType, Value, array, pointer
@@ -53,6 +54,8 @@ class Function:
         """Whether it works on elements itself, and on many; else it says only what others do, and for which of them."""
         self.is_common = False
         """Whether many programs have it, and it refers to nothing that is not so too."""
+        self.said = ""
+        """Of a common one: all that its code depends on, where that is known before it is written."""
         self.labels = 0
         self._counted = (0, 0)
         self.builder = Builder(self)
@@ -95,13 +98,32 @@ class Function:
         return f"{head} @{name}({parameters}){tail} {{\n{body}\n}}"
 
 
+FindHeld = Callable[[str], "bytes | None"]
+"""The object of a common function that was made before, by what it has said."""
+
+
+class Common(NamedTuple):
+    """A text that many programs have, the first of its functions, and what that has `said`."""
+
+    name: str
+    text: str
+    said: str
+
+
+def nothing_held(said: str) -> bytes | None:
+    return None
+
+
 class Module:
     """Functions, globals and metadata that become one object file or one PTX text."""
 
-    def __init__(self, name: str, triple: str = "", layout: str = "") -> None:
+    def __init__(self, name: str, triple: str = "", layout: str = "", find_held: FindHeld = nothing_held) -> None:
         self.name = name
         self.triple = triple
         self.layout = layout
+        self._find_held = find_held
+        self.held: dict[str, bytes] = {}
+        """The objects of common functions that are only declared here."""
         self._functions: list[Function] = []
         self._named: dict[str, Function] = {}
         self._shared: dict[str, Function] = {}
@@ -201,7 +223,23 @@ class Module:
         parameters = ", ".join(str(arg.type) for arg in same.args)
         self._globals[name] = f"@{name} = alias {same.result} ({parameters}), ptr @{same.name}"
 
-    def take_common(self) -> list[str]:
+    def has_code(self, function: Function, said: str) -> bool:
+        """Whether the code of a common function, which has been begun, was made before for one that said the same: then
+        nobody writes it again."""
+        function.said = said
+        found = self._find_held(said)
+        if found is None:
+            return False
+        self.held[function.name] = found
+        self._functions.remove(function)
+        self._declare_common(function)
+        return True
+
+    def _declare_common(self, function: Function) -> None:
+        types = [arg.type for arg in function.args]
+        self.declare(function.name, function.result, types, " ".join(function.attributes), "hidden")
+
+    def take_common(self) -> list[Common]:
         """The texts of modules with the functions that many programs have, in one those that call one another. Here
         they are only declared from now on."""
         aliased = {text.rpartition("@")[2] for text in self._globals.values() if " = alias " in text}
@@ -209,11 +247,13 @@ class Module:
         self._functions = [f for f in self._functions if f.name not in taken]
         for function in taken.values():
             function.linkage = "hidden"
-            types = [arg.type for arg in function.args]
-            self.declare(function.name, function.result, types, " ".join(function.attributes), "hidden")
+            self._declare_common(function)
         texts = {name: str(taken[name]) for name in sorted(taken)}
         named = {name: dict.fromkeys(_REFERENCE.findall(text)) for name, text in texts.items()}
-        return [self._with_declarations([texts[n] for n in group], named, group) for group in _connected(named)]
+        return [
+            Common(group[0], self._with_declarations([texts[n] for n in group], named, group), taken[group[0]].said)
+            for group in _connected(named)
+        ]
 
     def _with_declarations(
         self, texts: Sequence[str], named: Mapping[str, Iterable[str]], group: Sequence[str]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +19,16 @@ from tesserac.driver.session import Session
 from tesserac.target import common_code, parallel
 from tesserac.target.common_code import common_objects
 from tesserac.target.compile import Machine, data_layout, emit_object, host_machine, parse
-from tesserac.target.cpu.build import PLATFORMS
+from tesserac.target.cpu import micro, row_products
+from tesserac.target.cpu.build import PLATFORMS, host_platform
 from tesserac.target.emit import Function, Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, const_i64
 from tesserac.target.parallel import Effort, Workers, emit_apart
 from tests.support.caches import new_cache
+
+
+PRODUCT = "def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):\n    return a @ b\n"
 
 
 def calling(
@@ -51,11 +57,11 @@ def example() -> Module:
 
 def test_what_calls_one_another_is_one_text() -> None:
     module, again = example(), example()
-    texts = module.take_common()
+    texts = [common.text for common in module.take_common()]
     names = ("micro", "rare.a", "rest.a", "rest.b")
     defined = [[name for name in names if f"define hidden i64 @{name}(" in text] for text in texts]
     assert defined == [["micro"], ["rare.a", "rest.a", "rest.b"]]
-    assert texts == again.take_common() and module.take_common() == []
+    assert texts == [common.text for common in again.take_common()] and module.take_common() == []
     for text in (*texts, str(module)):
         parse(text)
     assert "define internal i64 @part1(" in str(module) and "declare hidden i64 @micro(i64) nounwind" in str(module)
@@ -118,6 +124,28 @@ def test_a_second_product_packs_by_the_code_of_the_first(tmp_path: Path, monkeyp
         assert np.allclose(np.asarray(tessera.compile(source).f(a, a)), 40 * number)
         counts.append(len(made))
     assert 0 < counts[0] == counts[1]
+
+
+@pytest.mark.one_in(2)
+def test_what_a_product_has_from_an_earlier_one_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither its micro-kernels nor its products of rows; the code is the same to the byte."""
+    written: list[str] = []
+
+    def counting(build: Callable[[Any], Function]) -> Callable[[Any], Function]:
+        return lambda product: (written.append(type(product).__name__), build(product))[1]
+
+    monkeypatch.setenv("TESSERA_CACHE_DIR", new_cache(tmp_path))
+    monkeypatch.setattr(common_code, "_SHARED", {})
+    for kind in (micro._MicroKernel, row_products._RowProduct):
+        monkeypatch.setattr(kind, "build", counting(kind.build))
+    source, platform = SourceFile("t.tess", PRODUCT), host_platform()
+    made = []
+    for forgotten in (True, True, False):
+        if forgotten:
+            common_code._SHARED.clear()
+        session = Session()
+        made.append((session.artifact(source, session.function(source, "f"), platform).code.data, len(written)))
+    assert len(set(made)) == 1 and set(written) == {"_MicroKernel", "_RowProduct"}
 
 
 @pytest.mark.one_in(2)

@@ -60,5 +60,5 @@ def test_a_block_asks_for_neighbouring_lines_of_what_follows(dtype: DType) -> No
 
 
 def _assembly(module: Module, code: Machine) -> str:
-    (text,) = module.take_common()
-    return emit_assembly(text, code, scheduled=True)
+    (common,) = module.take_common()
+    return emit_assembly(common.text, code, scheduled=True)

@@ -84,7 +84,7 @@ def instructions(text: str, kind: str, own: str) -> list[str]:
     module = Module("test", machine.triple)
     for kernel in lower_all(kernels[:2], TARGETS[f"avx512-{kind}"]):
         emit_kernel(module, kernel)
-    common = module.take_common()
+    common = [text for _, text, _ in module.take_common()]
     assert any(f"@{own}(" in text for text in common) and ("@import.libc.syscall" in str(module)) == (kind == "amx")
     code = "".join(emit_assembly(text, machine) for text in (*common, str(module)))
     return [line.split()[0] for line in code.splitlines() if line.startswith("\t")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from tessera.artifact import Artifact
 from tessera.errors import WRONG_MACHINE, failure
@@ -112,11 +112,15 @@ def _whole(module: emit.Module) -> None:
 
 
 def kernel_code(
-    lowered: Module, cpu: CpuPlatform, names: Collection[str] | None = None, begin: Begin = _whole
+    lowered: Module,
+    cpu: CpuPlatform,
+    names: Collection[str] | None = None,
+    begin: Begin = _whole,
+    find_held: emit.FindHeld = emit.nothing_held,
 ) -> emit.Module:
     """The code of all kernels of a module of CPU tiles, or of those named and what they have theirs from; `begin` may
-    take out what is complete."""
-    module = emit.Module("tessera", triple=cpu.code.triple, layout=llvm.data_layout(cpu.code))
+    take out what is complete, and what is held is not written."""
+    module = emit.Module("tessera", cpu.code.triple, llvm.data_layout(cpu.code), find_held)
     kernels = kernels_of(lowered)
     wanted = dict.fromkeys(code_of(kernels[name]) for name in (kernels if names is None else names))
     apart = {code_of(kernel) for kernel in kernels.values() if CODE in kernel.attrs}
@@ -140,8 +144,9 @@ def artifact(
     """The function with the symbol `entry`, ready to run."""
     functions, kernels = reached_functions(lowered, entry, CALL), kernels_of(lowered)
     launched = {name for func in functions for name in launched_outside_loops(func)}
+    find_held = partial(shared_object, machine=cpu.code)
     return build_artifact(
-        lambda begin: kernel_code(lowered, cpu, launched, begin),
+        lambda begin: kernel_code(lowered, cpu, launched, begin, find_held),
         functions,
         kernels,
         cpu.code,

@@ -131,7 +131,10 @@ def micro_kernel(
     walks = near if packed else f"_by_{walk.rows}_{walk.left}_{walk.right}{near}"
     name = f"micro_{accum}_{height}x{micro.columns}{walks}{'_ahead' * asks}{'_finished' * finishes}"
     found = frame.module.find_function(name)
-    return found or _MicroKernel(frame.module, name, micro, accum, height, asks, finishes, walk).build()
+    if found is not None:
+        return found
+    kernel = _MicroKernel(frame.module, name, micro, accum, height, asks, finishes, walk)
+    return kernel.function if frame.module.has_code(kernel.function, f"{name} {micro} {walk}") else kernel.build()
 
 
 class _MicroKernel:

@@ -70,6 +70,8 @@ def _row_product(frame: Frame, left: DType, right: DType, accum: DType, by_colum
     attributes = ("nounwind", "noinline")
     function = frame.module.function(name, VOID, list(_PARAMETERS), attributes=attributes, linkage="internal")
     function.is_common = True
+    if frame.module.has_code(function, f"{name} in {lanes} lanes"):
+        return function
     if by_columns:
         from tesserac.target.cpu.column_products import ColumnProduct
 
