@@ -6,26 +6,40 @@ here traps: memory is planned before any branch is taken, also for sizes that ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from math import lcm
 
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I64, Value, const_i64
 from tesserac.types.dims import Dim
 from tesserac.types.polynomial import Atom, Function, Symbol
-from tesserac.types.terms import Coefficient
 
 
 def emit_dim(b: Builder, dim: Dim, symbols: Mapping[str, Value]) -> Value:
     """The run-time value of a dim expression."""
+    terms, below = _over_one_denominator(dim)
+    total = const_i64(0)
+    for term in terms:
+        total = b.add(total, _product(b, term, symbols))
+    divisor = _product(b, below, symbols)
+    return total if divisor.number == 1 else _divide(b, total, divisor)
+
+
+_Product = tuple[int, Sequence[tuple[Atom, int]]]
+"""A number, times atoms to powers above 0."""
+
+
+@lru_cache(1 << 14)
+def _over_one_denominator(dim: Dim) -> tuple[Sequence[_Product], _Product]:
+    """The terms of the numerator, and the denominator: a program asks for its sizes at each place that uses them."""
     denominator = lcm(*(coefficient.denominator for _, coefficient in dim.terms))
     below = _common_denominator(dim)
-    total = const_i64(0)
-    for monomial, coefficient in dim.terms:
-        whole = _times(dict(monomial), below)
-        total = b.add(total, _term(b, whole, coefficient * denominator, symbols))
-    divisor = _term(b, below, denominator, symbols)
-    return total if divisor.number == 1 else _divide(b, total, divisor)
+    terms = [
+        ((coefficient * denominator).numerator, tuple(_times(dict(monomial), below).items()))
+        for monomial, coefficient in dim.terms
+    ]
+    return terms, (denominator, tuple(below.items()))
 
 
 def _common_denominator(dim: Dim) -> dict[Atom, int]:
@@ -42,9 +56,10 @@ def _times(monomial: dict[Atom, int], factor: Mapping[Atom, int]) -> dict[Atom, 
     return {a: monomial.get(a, 0) + factor.get(a, 0) for a in (*monomial, *(f for f in factor if f not in monomial))}
 
 
-def _term(b: Builder, atoms: Mapping[Atom, int], factor: Coefficient, symbols: Mapping[str, Value]) -> Value:
-    product = const_i64(factor.numerator)
-    for atom, exponent in atoms.items():
+def _product(b: Builder, term: _Product, symbols: Mapping[str, Value]) -> Value:
+    factor, powers = term
+    product = const_i64(factor)
+    for atom, exponent in powers:
         value = _atom(b, atom, symbols)
         for _ in range(exponent):
             product = b.mul(value, product)

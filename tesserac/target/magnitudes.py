@@ -10,8 +10,9 @@ the magnitudes of the terms; an array without elements, whose dim of 0 stands be
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Generic, Protocol, TypeVar
 
 from tesserac.target.sizes import split_fraction
@@ -197,15 +198,21 @@ MOST_BITS = 60
 
 
 def harmless_bits(dims: Iterable[Dim], symbols: Iterable[str], loops: Loops) -> int:
-    """The largest B for which all expressions fit as long as every symbol is below 2^B; -1 if there is none."""
-    names, waiting = list(symbols), list(dims)
-    for bits in range(MOST_BITS, -1, -1):
-        bounds = with_counters(dict.fromkeys(names, 2.0**bits), loops, Floats())
-        while waiting and bounds.of(waiting[-1]) < LARGEST:
-            waiting.pop()
-        if not waiting:
-            return bits
-    return -1
+    """The largest B for which all expressions fit as long as every symbol is below 2^B; -1 if there is none. What fits
+    below 2^B fits below any less."""
+    names = list(symbols)
+
+    @cache
+    def below(bits: int) -> Bounds[float]:
+        return with_counters(dict.fromkeys(names, 2.0**bits), loops, Floats())
+
+    bits = MOST_BITS
+    for dim in dims:
+        if below(bits).of(dim) >= LARGEST:
+            bits = bisect_left(range(bits), True, key=lambda fewer: below(fewer).of(dim) >= LARGEST) - 1
+        if bits < 0:
+            break
+    return bits
 
 
 def possible_parts(dim: Dim) -> Sequence[Dim]:

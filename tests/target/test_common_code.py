@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tessera
+from tessera.container import image_to_bytes
 from tessera.loader import load_image
 from tessera.threads import resolve_libc
 from tesserac.base.source import SourceFile
@@ -144,7 +145,8 @@ def test_what_a_product_has_from_an_earlier_one_is_not_written(tmp_path: Path, m
         if forgotten:
             common_code._SHARED.clear()
         session = Session()
-        made.append((session.artifact(source, session.function(source, "f"), platform).code.data, len(written)))
+        code = session.artifact(source, session.function(source, "f"), platform).code
+        made.append((image_to_bytes(code), len(written)))
     assert len(set(made)) == 1 and set(written) == {"_MicroKernel", "_RowProduct"}
 
 
