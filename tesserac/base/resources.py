@@ -6,7 +6,7 @@ and `stdlib/` beside `tesserac/`. This is the one place that knows.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -85,5 +85,18 @@ def _tess_files(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
         if entry.is_dir():
             found += _tess_files(entry, f"{prefix}{entry.name}/")
         elif entry.name.endswith(".tess"):
-            found.append((prefix + entry.name, entry.read_text(encoding="utf-8")))
+            found.append((prefix + entry.name, _text(entry)))
     return found
+
+
+def _text(entry: Traversable) -> str:
+    if not isinstance(entry, Path):
+        return entry.read_text(encoding="utf-8")
+    status = entry.stat()
+    return _text_as_of(entry, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(1 << 10)
+def _text_as_of(file: Path, changed: int, size: int) -> str:
+    """Every session of a process asks for the library's files, whose texts are a megabyte."""
+    return file.read_text(encoding="utf-8")

@@ -127,8 +127,13 @@ def _restored(data: bytes | None) -> Library | None:
 
 
 def library_key(files: Mapping[str, str]) -> str:
+    return _key_of(tuple(sorted(files.items())))
+
+
+@lru_cache(2)
+def _key_of(files: tuple[tuple[str, str], ...]) -> str:
     digest = hashlib.sha256(__version__.encode())
-    for path, text in sorted(files.items()):
+    for path, text in files:
         digest.update(f"\0{path}\0{text}".encode())
     return f"library {digest.hexdigest()}"
 

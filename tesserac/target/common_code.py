@@ -37,7 +37,7 @@ Making = Callable[[], bytes]
 
 def common_objects(module: Module, machine: Machine, workers: Workers) -> list[Making]:
     """Takes the functions out of the module. In one order, whatever was made before."""
-    made = {name: partial(_found, held) for name, held in module.held.items()}
+    made: dict[str, Making] = {name: partial(_found, held) for name, held in module.held.items()}
     made |= {name: _common_part(text, said, machine, workers) for name, text, said in module.take_common()}
     return [made[name] for name in sorted(made)]
 

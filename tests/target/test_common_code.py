@@ -28,7 +28,6 @@ from tesserac.target.llvm_types import I64, const_i64
 from tesserac.target.parallel import Effort, Workers, emit_apart
 from tests.support.caches import new_cache
 
-
 PRODUCT = "def f(a: Tensor[M, K, f32], b: Tensor[K, N, f32]):\n    return a @ b\n"
 
 

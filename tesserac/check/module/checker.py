@@ -28,6 +28,7 @@ from tesserac.check.model.specs import Signature, StructDecl
 from tesserac.check.module.definitions import check_definition
 from tesserac.check.module.findings import Findings, RuleMisfit, Tables, as_promised
 from tesserac.check.module.inheriting import Inheriting
+from tesserac.check.module.scope import in_sight_of
 from tesserac.check.module.under_way import UnderWay
 from tesserac.check.names.cascades import without_cascades
 from tesserac.check.names.refs import ConstantRef, FunctionRef
@@ -78,10 +79,10 @@ class ModuleChecker(Inheriting):
         qualifier: str = "",
     ) -> None:
         imported = dict(imports or {})
-        self._modules: dict[str, ModuleChecker] = {name: self}
+        modules, sources = in_sight_of(tuple(libraries))
+        self._modules, self._sources = {name: self, **modules}, {source.path: source, **sources}
         self.file = source.path
-        self._sources = {source.path: source}
-        for other in (*libraries, *(found for found in imported.values() if isinstance(found, ModuleChecker))):
+        for other in (found for found in imported.values() if isinstance(found, ModuleChecker)):
             self._modules.update(other._modules)
             self._sources.update(other._sources)
         self._modules[name] = self

@@ -7,6 +7,7 @@ checker of the module is one of these.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tesserac.base.source import SourceFile, Span
@@ -28,6 +29,16 @@ from tesserac.types.ty import OperatorType, StructType
 
 if TYPE_CHECKING:
     from tesserac.check.module.checker import ModuleChecker
+
+
+@lru_cache(maxsize=8)
+def in_sight_of(libraries: tuple[ModuleScope, ...]) -> tuple[dict[str, ModuleChecker], dict[str, SourceFile]]:
+    """All modules that these can see, each of which sees those before it, and their texts."""
+    modules, sources = dict[str, "ModuleChecker"](), dict[str, SourceFile]()
+    for library in libraries:
+        modules.update(library._modules)
+        sources.update(library._sources)
+    return modules, sources
 
 
 class ModuleScope:
