@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
@@ -199,6 +200,11 @@ class Dim:
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """The whole number this size is. Raises DimError where there is none."""
+        number = _number(self, values)
+        return self._put_in(values) if number is None else number
+
+    def _put_in(self, values: Mapping[str, int]) -> int:
+        """The same by the laws of sizes, which have an answer or a message for all that `_number` leaves."""
         missing = sorted(self.symbols() - values.keys())
         if missing:
             raise DimError(f"size of {missing[0]} is not known")
@@ -211,7 +217,7 @@ class Dim:
         """This size with each atom replaced, normalised again."""
         total = ZERO
         for monomial, coefficient in self.terms:
-            product = Dim.const(coefficient)
+            product = ONE if coefficient == 1 else Dim.const(coefficient)
             for atom, exponent in monomial:
                 value = value_of(atom)
                 for _ in range(abs(exponent)):
@@ -355,16 +361,45 @@ def _substitute_atom(atom: Atom, values: Mapping[str, Dim]) -> Dim:
     if isinstance(atom, Symbol):
         return values.get(atom.name, of_atom(atom))
     first, *others = (arg.substitute(values) for arg in atom.args)
-    apply: dict[Function, Callable[[Dim, Dim], Dim]] = {
-        "quotient": Dim.exact_div,
-        "floor_div": Dim.floor_div,
-        "mod": Dim.mod,
-        "ceil_div": Dim.ceil_div,
-        "min": Dim.min,
-        "max": Dim.max,
-    }
     for other in others:
-        first = apply[atom.function](first, other)
+        first = _FUNCTIONS[atom.function](first, other)
+    return first
+
+
+_FUNCTIONS: dict[Function, Callable[[Dim, Dim], Dim]] = {
+    "quotient": Dim.exact_div,
+    "floor_div": Dim.floor_div,
+    "mod": Dim.mod,
+    "ceil_div": Dim.ceil_div,
+    "min": Dim.min,
+    "max": Dim.max,
+}
+
+
+def _number(dim: Dim, values: Mapping[str, int]) -> int | None:
+    """The whole number that a size is, by arithmetic on numbers alone; None where a symbol has no value, a divisor is
+    not above 0 or something is not whole."""
+    total: Coefficient = 0
+    for monomial, coefficient in dim.terms:
+        for atom, exponent in monomial:
+            value = values.get(atom.name) if isinstance(atom, Symbol) else _applied(atom, values)
+            if value is None or (exponent < 0 and not value):
+                return None
+            coefficient *= int(value) ** exponent if exponent > 0 else Fraction(int(value)) ** exponent
+        total += coefficient
+    return int(total) if total.denominator == 1 else None
+
+
+def _applied(atom: Opaque, values: Mapping[str, int]) -> int | None:
+    function, args = _CONSTANT.get(atom.function), [_number(arg, values) for arg in atom.args]
+    numbers = [arg for arg in args if arg is not None]
+    if function is None or len(numbers) < len(args):
+        return None
+    first, *others = numbers
+    for other in others:
+        if other <= 0 and function not in (min, max):
+            return None
+        first = function(first, other)
     return first
 
 

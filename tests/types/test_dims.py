@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tesserac.types.dims import ONE, ZERO, Dim, DimError, parse_dim, product
+from tesserac.types.polynomial import _number
 from tesserac.types.unify import linear_in
 
 NAMES = ("A", "B", "C", "N")
@@ -84,6 +85,14 @@ def test_evaluation_agrees_with_substitution(size: Dim, values: dict[str, int]) 
     except DimError:
         return
     assert size.substitute(constants).constant == number
+
+
+@given(SIZES, st.fixed_dictionaries({name: st.integers(-3, 9) for name in NAMES}))
+def test_numbers_alone_say_what_the_laws_say(size: Dim, values: dict[str, int]) -> None:
+    """Also of symbols that are no sizes: a difference within one may be 0, or less."""
+    number = _number(size, values)
+    constants = {name: Dim.const(value) for name, value in values.items()}
+    assert number is None or size.substitute(constants).constant == number
 
 
 @given(POLYNOMIALS, POLYNOMIALS, POLYNOMIALS, VALUES)
