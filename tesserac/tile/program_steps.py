@@ -24,9 +24,10 @@ from tesserac.ir.index import index_op
 from tesserac.ir.indexed import assembled_boxes, covers_all
 from tesserac.ir.kernels import block_loop
 from tesserac.ir.types import INDEX, AxisType, TensorType
-from tesserac.schedule.access import is_view
+from tesserac.schedule.access import Access, is_view
 from tesserac.schedule.dialect import launch_loops, launch_stages
 from tesserac.tile.no_tiles import NoTiles
+from tesserac.tile.program_idle_steps import count_of_rounds, rows_that_count
 from tesserac.tile.program_maps import map_of, maps_in_place
 from tesserac.types.dims import ONE, ZERO, Dim, product
 
@@ -97,7 +98,7 @@ def step_loop(value: Value) -> tuple[Op, int, tuple[Op, ...]] | None:
 def build_steps(program: Program, loop: Op) -> None:
     """Makes what a loop carries on, and stores what it writes of results."""
     steps = _Steps(program, loop)
-    _make_invariants(program, loop, steps.counter)
+    _make_invariants(program, loop)
     inits = [program.value(loop.operands[2 + i]) for i in steps.carried]
     for i, total in zip(steps.carried, steps.build(inits), strict=True):
         program.remember(loop.results[i], total)
@@ -112,6 +113,7 @@ class _Steps:
         self.low, self.high = (_known_end(value) for value in loop.operands[:2])
         self.rows = [self._row(position) for position in range(len(loop.results))]
         self.carried = [i for i, row in enumerate(self.rows) if row is None]
+        self.counts = rows_that_count(loop) if len(self.carried) == len(self.rows) and self._goes_round() else None
         self.kept = {i: self._kept(i) for i, row in enumerate(self.rows) if row is not None}
 
     # ----------------------------------------------------------------------------------------------- what is written
@@ -149,12 +151,16 @@ class _Steps:
     def build(self, inits: list[Value]) -> list[Value]:
         program, count = self.program, self.high if self.low == ZERO else (self.high - self.low).max(0)
         program.walked_in_steps += count * sum(map(self._elements, range(len(self.rows))), ZERO)
-        together = TOGETHER if launch_stages(program.launch) else 1
+        together = TOGETHER if launch_stages(program.launch) and not self._goes_round() else 1
         low, high = program.size(self.low), program.size(self.high)
         if together == 1 or (count.constant is not None and count.constant < together):
             return self._for(low, high, 1, inits)
         whole = program.size(self.low + count.floor_div(together) * together)
         return self._for(whole, high, 1, self._for(low, whole, together, inits))
+
+    def _goes_round(self) -> bool:
+        """Whether steps have loops of their own, whose loads are ahead of them in any case."""
+        return any(op.name == "form.loop" for op in self.loop.walk() if op is not self.loop)
 
     def _elements(self, position: int) -> Dim:
         """Of what a step carries on or writes, in all programs."""
@@ -168,10 +174,10 @@ class _Steps:
         with program.inside(body):
             first = body.args[0]
             places = [index_op(program.builder, "add", first, program.size(i)) if i else first for i in range(together)]
-            loaded = [self._loaded(place) for place in places]
-            carried = body.args[1:]
+            loaded = [self._loaded(place) for place in places] if self.counts is None else [{}]
+            carried: Sequence[Value] = body.args[1:]
             for place, tiles in zip(places, loaded, strict=True):
-                carried = self._step(place, tiles, carried)
+                carried = self._step(place, tiles, carried) if self.counts is None else self._passed(place, carried)
             program.builder.op("tile.yield", carried)
         made = program.builder.op("tile.for", (low, high, *inits), types, {"step": together}, (body,))
         return list(made.results)
@@ -182,17 +188,32 @@ class _Steps:
             return {value: self.program.value(value) for value in _read_in(self.program, self.loop, self.counter)}
 
     def _step(self, place: Value, tiles: dict[Value, Value], carried: Sequence[Value]) -> list[Value]:
-        program, body = self.program, self.loop.body
         with self._at(place):
             for value, tile in tiles.items():
-                program.remember(value, tile)
-            for i, held in zip(self.carried, carried, strict=True):
-                program.remember(body.args[1 + i], held)
-            found = [program.value(body.terminator.operands[i]) for i in self.carried]
+                self.program.remember(value, tile)
+            found = self._carried(carried)
             for i, row in enumerate(self.rows):
                 if row is not None:
                     self._store(row, self.kept[i])
             return found
+
+    def _passed(self, place: Value, carried: Sequence[Value]) -> Sequence[Value]:
+        """A step where it counts for any row; otherwise what was carried there."""
+        program, types = self.program, [v.type for v in carried]
+        assert self.counts is not None
+        with self._at(place):
+            rounds = count_of_rounds(program, self.counts)
+            body = Block([INDEX, *types], ["i", *(v.name for v in carried)])
+            with program.inside(body):
+                program.builder.op("tile.yield", self._carried(body.args[1:]))
+        made = program.builder.op("tile.for", (program.size(0), rounds, *carried), types, {"step": 1}, (body,))
+        return made.results
+
+    def _carried(self, carried: Sequence[Value]) -> list[Value]:
+        """What a step carries on, of what it is given."""
+        for i, held in zip(self.carried, carried, strict=True):
+            self.program.remember(self.loop.body.args[1 + i], held)
+        return [self.program.value(self.loop.body.terminator.operands[i]) for i in self.carried]
 
     def _mapped(self, part: Value, op: Op) -> Value:
         """What a map behind the loop makes of a row, in the step that makes the row."""
@@ -259,11 +280,19 @@ def _is_tensor(value: Value) -> bool:
     return isinstance(value.type, TensorType)
 
 
-def _make_invariants(program: Program, loop: Op, counter: str) -> None:
+def _make_invariants(program: Program, loop: Op) -> None:
     """What is the same in all steps is made before them."""
+    loops = [op for op in loop.walk() if op.name == "form.loop"]
     inside = {value for op in loop.walk() for value in (*op.results, *(a for r in op.regions for a in r.block.args))}
+    cuts = [cut for op in loops if (cut := block_loop(op)) is not None]
+    moving = {*(str(op.attrs["counter"]) for op in loops), *(cut.block.symbol or "" for cut in cuts)}
     for op in [op for op in loop.walk() if op is not loop and not is_view(op)]:
         for value in filter(_is_tensor, op.operands):
-            is_memory = program.read(value) is not None
-            if not _is_read_at(program, value, counter) if is_memory else value not in inside:
+            read = program.read(value)
+            if value not in inside if read is None else moving.isdisjoint(_sizes_read(value, read[1])):
                 program.value(value)
+
+
+def _sizes_read(value: Value, access: Access) -> set[str]:
+    """The sizes that say which part of memory a value is."""
+    return {symbol for dim in (access.offset, *tensor_type(value).dims) for symbol in dim.symbols()}

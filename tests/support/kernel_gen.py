@@ -63,6 +63,7 @@ class RandomKernel:
             "x": (s, n), "y": (s, n), "w": (n, HEADS), "z": (n, s + 2), "r": (s, WIDTH), "v": (WIDTH,), "c": (n,),
             "b": (2, s, n), "q": (2, s, HEADS), "k": (2, n, HEADS), "q4": (2, 3, s, HEADS), "k4": (2, 1, n, HEADS),
             "K": (2, 3, n, HEADS), "V": (2, 3, n, HEADS), "q5": (1, 2, 3, s, HEADS), "k5": (1, 2, 1, n, HEADS),
+            GROUPS: (4, n, HEADS),
         }  # fmt: skip
         lead = (MAPPED,) * self.mapped
         made: list[np.ndarray] = []
@@ -81,11 +82,14 @@ class RandomKernel:
         return made
 
 
+GROUPS = "wg"
+"""Matrices of which a loop that goes step by step takes one after the other."""
 TYPES = {
     "x": "S, N", "y": "S, N", "w": f"N, {HEADS}", "z": "N, L", "r": f"S, {WIDTH}", "v": f"{WIDTH}", "c": "N",
     "b": "2, S, N", "q": f"2, S, {HEADS}", "k": f"2, N, {HEADS}", "q4": f"2, 3, S, {HEADS}", "k4": f"2, 1, N, {HEADS}",
     "end": "1", "ends": "S", "taken": "S", "slots": "N", "K": f"2, 3, N, {HEADS}", "V": f"2, 3, N, {HEADS}",
     "q5": f"1, 2, 3, S, {HEADS}", "k5": f"1, 2, 1, N, {HEADS}",
+    GROUPS: f"G, N, {HEADS}",
 }  # fmt: skip
 BOUNDS = ("end", "ends")
 PLACES = ("taken", "slots")
@@ -341,7 +345,29 @@ def _pinned(w: _Writer) -> None:
     w.returned(["s", "h"])
 
 
+def _groups(w: _Writer) -> None:
+    """A product with one matrix after the other, of rows that are each one's or of all."""
+    pick = w.pick
+    w.read("x")
+    kinds = pick(("dot",), ("dot", "sum"))
+    starts = {"dot": f"a = tile.zeros((T.m, {HEADS}), {w.wide})", "sum": f"s = tile.zeros((T.m,), {w.wide})"}
+    carried = {"dot": "y", "sum": "u"}
+    w.add(*(starts[kind].replace(CARRIED[kind], carried[kind], 1) for kind in kinds))
+    w.add("r = tile.row_index()", "for e in range(G):")
+    w.add(*(starts[kind] for kind in kinds), f"for j in tile.range_k(x, T.k{w.bounds()}):", inside=True)
+    rows = f"tile.load({w.read('x')}, None, j, rows=T.m)"
+    product = f"a += tile.dot(t, tile.load({w.read(GROUPS)}[e], j, None, cols=T.d))"
+    folds = {"dot": product, "sum": "s += tile.reduce_sum(t * float(e), axis=1)"}
+    w.add(*(f"    {line}" for line in (f"t = {rows}", *(folds[kind] for kind in kinds))), inside=True)
+    mine = pick("(r >= e * 5) & (r < e * 5 + 5)", "r % 3 == e", f"tile.load({w.read('ends')}, rows=T.m) % 5 == e")
+    w.add(f"mine = {mine}", inside=True)
+    change = {"dot": pick("where(mine[:, None], a, y)", "y * 0.5 + a", "maximum(y, a)"), "sum": "where(mine, s, u)"}
+    w.add(*(f"{carried[kind]} = {change[kind]}" for kind in kinds), inside=True)
+    w.returned([carried[kind] for kind in kinds])
+
+
 def _type(name: str, dtype: str, tensor: str) -> str:
+    tensor = "Tensor" if name == GROUPS else tensor
     if name in (KEY, LENGTH, CACHE):
         return {KEY: "Key", LENGTH: "i32", CACHE: f"KVCache[{TYPES['K']}, {dtype}]"}[name]
     return f"{tensor}[{TYPES[name]}, {'i32' if name in (*BOUNDS, *PLACES) else dtype}]"
@@ -352,7 +378,7 @@ def _params(names: Sequence[str], dtype: str, tensor: str) -> str:
 
 
 def write(pick: Pick) -> RandomKernel:
-    make = pick(_pointwise, _folds, _folds, _softmax, _softmax, _rows, _columns, _pinned)
+    make = pick(_pointwise, _folds, _folds, _softmax, _softmax, _rows, _columns, _pinned, _groups)
     w = _Writer(pick, pick("f32", "f32", "f32", "f64", "bf16 @accum(f32)", "f16 @accum(f32)"))
     make(w)
     lines = "\n".join(["    T = tile.context()", *w.lines]) + "\n"

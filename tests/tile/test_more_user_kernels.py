@@ -243,6 +243,32 @@ def f(x: Tensor[L, S, 16, f32], wz: KTile[16, 16, f32], wh: KTile[16, 16, f32]) 
         y[t] = h
     return y
 """
+ROWS_BY_GROUP = """
+@kernel
+def f(x: KTile[S, L, f32], w: Tensor[E, L, 24, f32], ends: KTile[E + 1, i32]) -> Tile[S, 24, f32]:
+    T = tile.context()
+    y, r = tile.zeros((T.m, T.n), f32), tile.row_index()
+    for e in range(E):
+        acc = tile.zeros((T.m, T.n), f32)
+        for k in tile.range_k(x, T.k):
+            acc += tile.dot(tile.load(x, None, k, rows=T.m), tile.load(w[e], k, None, cols=T.n))
+        y = where(((ends[e] <= r) & (r < ends[e + 1]))[:, None], acc, y)
+    return y
+"""
+GROUP_NORM = """
+@kernel
+def f(x: KTile[B, C, P, f32], w: KTile[B, C, 1, f32]) -> Tile[B, C, P, f32]:
+    T = tile.context()
+    s, v = tile.zeros((), f32), tile.zeros((), f32)
+    for c in range(C):
+        for p in tile.range_k(x, T.k):
+            s += sum(tile.load(x[c], p))
+    for c in range(C):
+        for p in tile.range_k(x, T.k):
+            d = tile.load(x[c], p) - s / (C * P)
+            v += sum(d * d)
+    return (tile.load(x, rows=T.m, cols=T.n) - s / (C * P)) * rsqrt(v / (C * P) + 1e-5) * tile.load(w, rows=T.m)
+"""
 KERNELS: dict[str, tuple[str, Arguments]] = {
     "matrix by index": (
         MATRIX_BY_INDEX,
@@ -281,6 +307,10 @@ KERNELS: dict[str, tuple[str, Arguments]] = {
     "layernorm weights": (WEIGHT_GRADIENTS, lambda rng, s, n: floats(rng, (n, s), (n, s), (n,), (n,))),
     "kl divergence": (DIVERGENCE, lambda rng, s, n: floats(rng, (s, n), (s, n))),
     "k-means": (CLUSTERS, lambda rng, s, n: floats(rng, (s, 16), (10, 16))),
+    "groups of rows": (
+        ROWS_BY_GROUP, lambda rng, s, n: [*floats(rng, (s, n), (5, n, 24)), np.array([0, 3, 3, 20, 30, s], "i4")]
+    ),
+    "group norm": (GROUP_NORM, lambda rng, s, n: floats(rng, (2, s, n), (2, s, 1))),
 }
 
 

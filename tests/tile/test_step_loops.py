@@ -163,3 +163,35 @@ def test_what_is_carried_fits_registers(program: str, machine: Machine, columns:
     thread, and took eight minutes to compile. One before them is written step by step."""
     launches = [op for op in levels(program, machine).schedule.walk() if op.attrs.get("kind") == "program"]
     assert [launch_loops(launch)[-1].block for launch in launches] == columns
+
+
+GROUPS = """
+@kernel
+def f(x: KTile[S, L, f32], w: Tensor[E, L, 24, f32], of: KTile[S, i32]) -> Tile[S, 24, f32]:
+    T = tile.context()
+    y, mine = tile.zeros((T.m, T.n), f32), tile.load(of, rows=T.m)
+    for e in range(E):
+        acc = tile.zeros((T.m, T.n), f32)
+        for k in tile.range_k(x, T.k):
+            acc += tile.dot(tile.load(x, None, k, rows=T.m), tile.load(w[e], k, None, cols=T.n))
+        y = {0}
+    return y
+"""
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(
+    ("change", "passed"),
+    [("where((mine == e)[:, None], acc, y)", True), ("where((mine == e)[:, None], acc, y + 1.0)", False)],
+)
+def test_steps_that_count_for_no_row_of_a_program_are_passed_over(change: str, passed: bool) -> None:
+    loops = [op for op in levels(GROUPS.format(change), X86_64_V4).tile.walk() if op.name == "tile.for"]
+    asked = [op for op in loops if op.operands[1].defining_op.name == "tile.index"]  # type: ignore[union-attr]
+    assert [any(inner.name == "tile.dot" for inner in op.walk()) for op in asked] == [True] * passed
+
+
+@pytest.mark.one_in(2)
+def test_steps_that_have_loops_are_not_written_out() -> None:
+    """Their loads are copied ahead in any case, and eight products of blocks in a round have eight stages."""
+    tile = levels(GROUPS.format("maximum(y, acc)"), SM_90A).tile
+    assert len([op for op in tile.walk() if op.name == "tile.dot"]) == 1

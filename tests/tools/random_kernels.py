@@ -33,6 +33,7 @@ KINDS = {
     "rows taken": ", at", "running folds": "cum", "pairs": "stack(", "places": "_index(",
     "parts of a dim": "stop=", "random numbers": KEY, "caches": f"{CACHE}.",
     "groups of heads": "k5", "heads that share keys": "k4", "windows": "start=tile.row",
+    "steps with loops": "in range(G)",
 }  # fmt: skip
 """What kernels are made of, by what stands in their texts."""
 
