@@ -16,7 +16,7 @@ from tests.support import tile_eval
 from tests.support.cpu_kernels import same_bits
 from tests.support.source_support import compile_to_forms
 from tests.tile.test_programs import kernels, placed, tiles
-from tests.tile.test_programs_gpu import emulated
+from tests.tile.test_programs_gpu import emulated, lowered
 
 HEAD = """
 @kernel{2}
@@ -195,3 +195,16 @@ def test_steps_that_have_loops_are_not_written_out() -> None:
     """Their loads are copied ahead in any case, and eight products of blocks in a round have eight stages."""
     tile = levels(GROUPS.format("maximum(y, acc)"), SM_90A).tile
     assert len([op for op in tile.walk() if op.name == "tile.dot"]) == 1
+
+
+@pytest.mark.one_in(2)
+def test_a_loop_that_may_have_no_iteration_orders_nothing_behind_it() -> None:
+    """What warps tell each other of a step is read by all before the next step tells: its products may be passed over,
+    and their barriers with them."""
+    kernel = next(
+        op for op in lowered(GROUPS.format("where((mine == e)[:, None], acc, y)")).walk() if op.name == "gpu.kernel"
+    )
+    (outer, *_) = [op for op in kernel.walk() if op.name == "gpu.for"]
+    assert [op.name for op in outer.body.ops if op.name in ("gpu.barrier", "gpu.for")] == ["gpu.barrier"] * 2 + [
+        "gpu.for"
+    ]

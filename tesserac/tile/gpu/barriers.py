@@ -6,8 +6,8 @@
 
 A read of memory that was written since the last barrier, and a write to memory that was read or written since, get one
 before them; stores into places of their own need none between them. In a loop the end of an iteration comes before its
-beginning. Stages are not looked at: their copies are in flight while others are read, and `pipeline` and `roles` order
-them.
+beginning; one that may have no iteration orders nothing for what stands behind it. Stages are not looked at: their
+copies are in flight while others are read, and `pipeline` and `roles` order them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import field
 from tesserac.base.dataclass import dataclass
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
+from tesserac.ir.index import constant_index
 from tesserac.ir.types import MemRefType
 from tesserac.tile.dialect import APART
 from tesserac.tile.gpu.errors import NoRolesError
@@ -38,6 +39,14 @@ class _Open:
         self.read.clear()
         self.written.clear()
 
+    def copy(self) -> _Open:
+        return _Open(self.seen, set(self.read), set(self.written))
+
+    def add(self, other: _Open) -> None:
+        """What is open on either of two ways."""
+        self.read |= other.read
+        self.written |= other.written
+
 
 def insert_barriers(kernel: Op) -> None:
     """Changes the kernel in place."""
@@ -47,9 +56,7 @@ def insert_barriers(kernel: Op) -> None:
 def _walk(block: Block, open_: _Open, in_role: bool) -> None:
     for op in list(block.ops):
         if op.name in ("gpu.for", "gpu.tree", "gpu.running"):
-            for _ in range(2):
-                for region in op.regions:
-                    _walk(region.block, open_, in_role)
+            _walk_loop(op, open_, in_role)
         elif op.name == "gpu.role":
             _walk(op.body, open_, in_role=True)
         elif op.name == "gpu.barrier":
@@ -58,6 +65,25 @@ def _walk(block: Block, open_: _Open, in_role: bool) -> None:
             open_.clear()
         else:
             _visit(op, open_, in_role)
+
+
+def _walk_loop(loop: Op, open_: _Open, in_role: bool) -> None:
+    before = open_.copy()
+    for _ in range(2):
+        for region in loop.regions:
+            passed = open_.copy()
+            _walk(region.block, open_, in_role)
+            if region is not loop.regions[0]:  # how two blocks are put together, of one alone not at all
+                open_.add(passed)
+    if not _goes_round(loop):
+        open_.add(before)
+
+
+def _goes_round(loop: Op) -> bool:
+    """Whether a loop is known to have an iteration."""
+    ends = [constant_index(value) for value in loop.operands[: 2 if loop.name == "gpu.for" else 1]]
+    low, high = (0, *ends)[-2:]
+    return low is not None and high is not None and low < high
 
 
 def _visit(op: Op, open_: _Open, in_role: bool) -> None:
