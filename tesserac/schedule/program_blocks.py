@@ -70,6 +70,9 @@ FEW_ROWS, FEW_BLOCKS = 16, ((16, 64), (16, 32))
 """So few rows that a program waits for memory, and the blocks of one: several programs are under way at a time."""
 GPU_STAGES = 2
 WARP, LEAST_WARPS, MOST_WARPS = 32, 4, 8
+FED_REGISTERS = 144
+"""Elements that a thread may hold where it also holds what matrix units take: attention of heads of 128 in 192 of them
+spilled 1180 bytes a thread on sm_80, in 96 none."""
 UNIT_TERMS, NARROW_BITS = 16, 16
 """What the matrix units of GPUs add at a time, of numbers of so many bits."""
 
@@ -77,7 +80,7 @@ UNIT_TERMS, NARROW_BITS = 16, 16
 def only_multiplies(kernel: Op, machine: Machine) -> bool:
     """Whether the one product is of loaded blocks, by a unit that runs beside the warps that feed it, and whatever else
     a program does comes after it. Two that share a block copy it twice still, and small blocks suit them better."""
-    fed = machine.has_async_matrix_unit and is_narrow(kernel)
+    fed = machine.has_async_matrix_unit and is_narrow(kernel) and not any(_carried_in_steps(kernel))
     return fed and _is_product(kernel, _read) and not any(op.name == "form.reduce" for op in kernel.walk())
 
 
@@ -229,7 +232,7 @@ def _fitting(cut: Cut, block: int) -> int:
 
 def _fits(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> bool:
     staged = sum(staged_bytes(kernel, product, sizes) for product in products_of(kernel))
-    return staged <= machine.near_bytes * 7 // 8 and warps_for(kernel, sizes) <= MOST_WARPS
+    return staged <= machine.near_bytes * 7 // 8 and warps_for(kernel, sizes, machine) <= MOST_WARPS
 
 
 def unit_terms(product: Op, machine: Machine) -> int:
@@ -240,11 +243,20 @@ def unit_terms(product: Op, machine: Machine) -> int:
     return UNIT_TERMS if machine.warps and left.dtype.bits == NARROW_BITS else 0
 
 
-def warps_for(kernel: Op, sizes: dict[Dim, int]) -> int:
-    """How many warps hold the results of all products in registers; a power of two."""
-    held = sum(tile_elements(kernel, product.result, sizes) for product in products_of(kernel))
-    room = REGISTERS * (2 if is_narrow(kernel) else 1)
-    return 1 << max(0, -(-held // (WARP * room)) - 1).bit_length()
+def warps_for(kernel: Op, sizes: dict[Dim, int], machine: Machine) -> int:
+    """How many warps hold the results of all products in registers, and what steps carry on beside them; a power of
+    two."""
+    made = [*(product.result for product in products_of(kernel)), *_carried_in_steps(kernel)]
+    held = sum(tile_elements(kernel, value, sizes) for value in made)
+    narrow = REGISTERS * 2 if machine.has_async_matrix_unit else FED_REGISTERS
+    return 1 << max(0, -(-held // (WARP * (narrow if is_narrow(kernel) else REGISTERS))) - 1).bit_length()
+
+
+def _carried_in_steps(kernel: Op) -> Iterator[Value]:
+    """Blocks that a loop carries from step to step while products are made in the steps."""
+    for op in kernel.walk():
+        if op.name == "form.loop" and block_loop(op) is None and any(products_of(op)):
+            yield from op.results
 
 
 def is_narrow(kernel: Op) -> bool:

@@ -164,7 +164,7 @@ def _bind(launch: Op, kernel: Op, sizes: dict[Dim, int], machine: Machine) -> se
         bind(launch, WARPGROUP * (groups + 1), "producer_consumer")
         because(launch, f"{groups} warp groups compute, one copies, {depth} copies in flight")
     else:
-        warps = settings.get("warps", max(LEAST_WARPS, warps_for(kernel, sizes)))
+        warps = settings.get("warps", max(LEAST_WARPS, warps_for(kernel, sizes, machine)))
         bind(launch, warps, "uniform")
         because(launch, f"{warps} warps, {depth} copies in flight{_narrow(kernel)}")
     return {*UNITS, "roles"}

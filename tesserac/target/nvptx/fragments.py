@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tesserac.ir.core import Op, attr
+from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import ScalarType
@@ -28,6 +28,7 @@ from tesserac.target.nvptx.places import is_place, mask_of
 from tesserac.target.nvptx.quotients import shared_divisions, single_divisions
 from tesserac.target.nvptx.rooms import Room
 from tesserac.target.nvptx.scalars import Emission, Rare, emit_body, emit_rule, missing_lift
+from tesserac.target.nvptx.terms import SINGLE, asked_together, near_terms, rounded_to
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import LANE_BITS, REDUCE_LANES
 from tesserac.tile.gpu.types import FragmentType
@@ -39,7 +40,6 @@ from tesserac.types.dtype import F32 as F32_TYPE
 FOLDS = {"sum": "add", "prod": "mul", "max": "max", "min": "min"}
 ALL_LANES = const_int(I32, -1)
 CLAMP = const_int(I32, 31)
-SINGLE = ScalarType(F32_TYPE)
 
 
 def emit_full(ctx: Context, op: Op) -> None:
@@ -124,42 +124,6 @@ def _computed(op: Op) -> DType:
     return F32_TYPE if _rounds_last(op) else scalar_of(fragment(op.result)).dtype
 
 
-def _rounded_to(op: Op) -> DType:
-    """The type that what a map gives is rounded to, here or later."""
-    return attr(op, "narrow", DType) if "narrow" in op.attrs else fragment(op.result).dtype
-
-
-def _near_terms(op: Op) -> frozenset[Op]:
-    """Terms that go on to narrow numbers alone: those that the program shows as such, and of scores that a matrix unit
-    has just given those of attention."""
-    said = [inner for inner in op.body.ops if inner.name == "scalar.exp_term" and "narrow" in inner.attrs]
-    scores = {arg for arg, v in zip(op.body.args, op.operands, strict=True) if _is_product(v)}
-    terms = [inner for inner in op.body.ops if inner.name == "scalar.exp_term" and inner.result.type == SINGLE]
-    found = [term for term in terms if _score(term.operands[0]) in scores]
-    return frozenset((*said, *(found if found and _goes_on_narrow(op) else ())))
-
-
-def _score(x: IRValue) -> IRValue:
-    """What a score is some number of times, less what its row has."""
-    made = x.defining_op
-    if made is not None and made.name == "scalar.sub":
-        x, made = made.operands[0], made.operands[0].defining_op
-    return made.operands[0] if made is not None and made.name == "scalar.mul" else x
-
-
-def _is_product(value: IRValue) -> bool:
-    made = value.defining_op
-    return made is not None and made.name == "gpu.wait_mma"
-
-
-def _goes_on_narrow(op: Op) -> bool:
-    """Whether all that a map gives is rounded to bf16, at once or by the maps that read it."""
-    if _rounded_to(op) == BF16:
-        return True
-    users = [user for user, _ in op.result.uses]
-    return bool(users) and all(user.name == "gpu.map" and _rounded_to(user) == BF16 for user in users)
-
-
 def _is_rescaling(op: Op) -> bool:
     """Whether a map multiplies rows by powers of two, many elements by each. Floats that are stored as bytes are left
     to the body: a register of theirs cannot be compared."""
@@ -185,24 +149,30 @@ def _rescaled(ctx: Context, op: Op) -> list[Value]:
 
 def _mapped(ctx: Context, op: Op, true: frozenset[IRValue] = frozenset()) -> list[Value]:
     """What the body gives for each register."""
+    rows = _arguments(ctx, op)
+    count = asked_together(op)
+    groups = [rows[start : start + count] for start in range(0, len(rows), count)]
+    return [value for group in groups for value in _asked(ctx, op, group, true)]
+
+
+def _asked(ctx: Context, op: Op, rows: list[list[Value]], true: frozenset[IRValue]) -> list[Value]:
     rare: list[Value] = []
-    values = _bodies(ctx, op, rare, true)
+    values = _bodies(ctx, op, rows, rare, true)
     if rare:
         needed, *others = {condition.text: condition for condition in rare}.values()  # rows share theirs
         for condition in others:
             needed = ctx.b.binary("or", needed, condition)
-        usual = lambda: _bodies(ctx, op, [], true)  # noqa: E731
-        values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op), usual, rare=True)
+        usual = lambda: _bodies(ctx, op, rows, [], true)  # noqa: E731
+        values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op, rows), usual, rare=True)
     return values
 
 
-def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
+def _rare_bodies(ctx: Context, op: Op, rows: list[list[Value]]) -> list[Value]:
     """The bodies with their rare programs: one after the other through memory of the thread, so that programs that
     hardly ever run are not most of the kernel."""
-    rows = _arguments(ctx, op)
     kinds, result = [value.type for value in rows[0]], register_type(_computed(op))
     if len(rows) < MANY or any(kind == I1 for kind in (*kinds, result)):
-        return _bodies(ctx, op, None)
+        return _bodies(ctx, op, rows, None)
     b, count = ctx.b, len(rows)
     *rooms, made = [Room(b, kind, count) for kind in (*kinds, result)]
     for room, values in zip(rooms, zip(*rows, strict=True), strict=True):
@@ -210,7 +180,7 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
 
     def body(number: Value, _: list[Value]) -> list[Value]:
         args = [b.load(kind, room.at(number), room.alignment) for kind, room in zip(kinds, rooms, strict=True)]
-        how = Emission(stored=_rounded_to(op), terms=_near_terms(op), unrounded=_rounds_last(op))
+        how = Emission(stored=rounded_to(op), terms=near_terms(op), unrounded=_rounds_last(op))
         value = emit_body(ctx, op.body.args, op.body.ops, args, how)
         b.store(value, made.at(number), made.alignment)
         return []
@@ -219,12 +189,14 @@ def _rare_bodies(ctx: Context, op: Op) -> list[Value]:
     return made.load()
 
 
-def _bodies(ctx: Context, op: Op, rare: Rare, true: frozenset[IRValue] = frozenset()) -> list[Value]:
+def _bodies(
+    ctx: Context, op: Op, rows: list[list[Value]], rare: Rare, true: frozenset[IRValue] = frozenset()
+) -> list[Value]:
     shared = shared_divisions(op.body.ops, _of_rows(op))
     several = fragment(op.result).layout.count >= MANY
     single = single_divisions(op.body.ops) if several else frozenset()
-    how = Emission(rare, _rounded_to(op), shared, single, true, _near_terms(op), _rounds_last(op))
-    return [emit_body(ctx, op.body.args, op.body.ops, args, how) for args in _arguments(ctx, op)]
+    how = Emission(rare, rounded_to(op), shared, single, true, near_terms(op), _rounds_last(op))
+    return [emit_body(ctx, op.body.args, op.body.ops, args, how) for args in rows]
 
 
 def _of_rows(op: Op) -> list[IRValue]:
@@ -246,7 +218,7 @@ def _arguments(ctx: Context, op: Op) -> list[list[Value]]:
 def _stored(ctx: Context, made: Op, values: list[Value], ty: FragmentType) -> list[Value]:
     """What the bodies of a map gave, rounded to the type of the result; numbers of 16 bits two by two, as the hardware
     does it."""
-    computed, factor = _computed(made), missing_lift(made.body.ops) if _rounded_to(made) == BF16 else 1.0
+    computed, factor = _computed(made), missing_lift(made.body.ops) if rounded_to(made) == BF16 else 1.0
     if factor != 1.0 and len(values) % 2:
         values, factor = [ctx.b.fmul(v, constant(computed, factor)) for v in values], 1.0
     if (computed, ty.dtype) != (F32_TYPE, BF16) or ty.policy.saturate or len(values) % 2:
@@ -362,8 +334,7 @@ def emit_relabel(ctx: Context, op: Op) -> None:
 def emit_butterfly(ctx: Context, op: Op) -> None:
     result, kind, lane = fragment(op.result), text(op, "kind"), int_attr(op, "lane")
     ctx.fragments[op.result] = [
-        emit_rule(ctx.b, FOLDS[kind], result.dtype, [v, shuffle(ctx, v, lane)])
-        for v in ctx.fragments[op.operands[0]]
+        emit_rule(ctx.b, FOLDS[kind], result.dtype, [v, shuffle(ctx, v, lane)]) for v in ctx.fragments[op.operands[0]]
     ]
 
 
@@ -375,9 +346,7 @@ def emit_halve(ctx: Context, op: Op) -> None:
     upper = b.icmp("ne", b.binary("and", ctx.lane, const_int(I32, lane)), const_int(I32, 0))
     made: list[Value] = []
     for offset in result.layout.offsets:
-        low, high = (
-            values[source.layout.register_at({**offset, dim: offset.get(dim, 0) + far})] for far in (0, step)
-        )
+        low, high = (values[source.layout.register_at({**offset, dim: offset.get(dim, 0) + far})] for far in (0, step))
         kept, sent = b.select(upper, high, low), b.select(upper, low, high)
         made.append(emit_rule(b, FOLDS[kind], result.dtype, [kept, shuffle(ctx, sent, lane)]))
     ctx.fragments[op.result] = made
