@@ -66,6 +66,9 @@ SORTED_ROWS = 8
 ELEMENTWISE = (4, 256)
 """Rows and columns of a program of a GPU that computes element by element. Products of 8192 x 4096 bf16 took 50.5 us on
 an H200, as a map does, with 64 x 64 57.6, with 8 x 256 52.3, with 16 x 256 55.0."""
+GATHERED = 12
+"""Tiles that such a program may read at computed places before it has fewer rows: nine of 64 x 64 for a stencil were
+288 numbers a thread, and 3476 bytes of them spilled."""
 FEW_ROWS, FEW_BLOCKS = 16, ((16, 64), (16, 32))
 """So few rows that a program waits for memory, and the blocks of one: several programs are under way at a time."""
 GPU_STAGES = 2
@@ -123,8 +126,9 @@ def sizes_of_blocks(kernel: Op, machine: Machine) -> dict[Dim, int]:
         return _sizes(kernel, SORTED_ROWS, GPU_BLOCKS[0][1], machine)
     if width is not None:
         return _sizes(kernel, max(1, HELD_OF_ROWS // width), GPU_BLOCKS[0][1], machine)
-    if _is_elementwise(kernel):
-        return _block_sizes(kernel, *ELEMENTWISE, ELEMENTWISE[1], machine)
+    if _is_elementwise(kernel, gathers=True):
+        rows, columns = ELEMENTWISE
+        return _block_sizes(kernel, max(1, rows // -(-_gathers(kernel) // GATHERED)), columns, columns, machine)
     if only_multiplies(kernel, machine):
         tried = [_block_sizes(kernel, *block, ASYNC_TERMS, machine) for block in ASYNC_PRODUCT]
         return next((sizes for sizes in tried if _fits(kernel, sizes, machine)), tried[-1])
@@ -161,11 +165,31 @@ def _has_few_rows(kernel: Op) -> bool:
     return len(sizes) == 1 and sizes[0] is not None and sizes[0] <= FEW_ROWS
 
 
-def _is_elementwise(kernel: Op) -> bool:
-    """Whether programs have blocks of two dims that they read and write along memory, and fold nothing of them."""
+def _is_elementwise(kernel: Op, gathers: bool = False) -> bool:
+    """Whether programs have blocks of two dims that they read and write along memory, and fold nothing of them;
+    `gathers` may read it at computed places."""
     own, ops = kernel_own(kernel), [op for op in kernel.body.ops if not op.opdef.terminator]
-    along = all(tensor_type(value).dims[-2:] == own for value in kernel.body.terminator.operands)
-    return len(own) == 2 and along and all(_keeps_order(op) for op in ops)
+    along = all(tensor_type(value).dims[-2:] == _as_written(kernel) for value in kernel.body.terminator.operands)
+    return len(own) == 2 and along and all(_keeps_order(op) or (gathers and _gathers_in_order(op)) for op in ops)
+
+
+def _as_written(kernel: Op) -> tuple[Dim, ...]:
+    """The dims that programs cut, in the order in which the first result has them."""
+    own = kernel_own(kernel)
+    return tuple(dim for dim in tensor_type(kernel.body.terminator.operands[0]).dims if dim in own)
+
+
+def _gathers(kernel: Op) -> int:
+    """How many tiles a program reads at computed places; at least one."""
+    return max(1, sum(op.name == "form.gather" for op in kernel.walk()))
+
+
+def _gathers_in_order(op: Op) -> bool:
+    """Whether rows of a gather follow rows of memory, and columns columns."""
+    if op.name != "form.gather" or view_source(op.operands[0])[0].defining_op is not None:
+        return False
+    read = [d for dims in operand_maps(op) for d in dims if d is not None]
+    return read == sorted(read)
 
 
 def _keeps_order(op: Op) -> bool:
@@ -177,9 +201,9 @@ def _keeps_order(op: Op) -> bool:
 
 
 def _block_sizes(kernel: Op, rows: int, columns: int, terms: int, machine: Machine) -> dict[Dim, int]:
-    """Blocks of rows and columns: the last dim that a program cuts its results along is that of columns."""
+    """Blocks of rows and columns: the last dim of the results is that of columns, of products their own last one."""
     narrow, wide = (_sizes(kernel, size, terms, machine) for size in (rows, columns))
-    last = kernel_own(kernel)[-1]
+    last = (kernel_own(kernel) if any(products_of(kernel)) else _as_written(kernel))[-1]
     return {block: (wide if block == last else narrow)[block] for block in narrow}
 
 

@@ -13,6 +13,7 @@ from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 from tests.schedule.test_given_schedules import levels
 from tests.support.gpu_kernels import tile_of
+from tests.tile.test_more_user_kernels import WINDOW_OF_IMAGE
 
 HALF = "half = bf16 @accum(f32)\n"
 TWO_SUMS = """
@@ -68,11 +69,16 @@ def spilled(text: str, arch: str) -> list[int]:
 @pytest.mark.one_in(8)
 @pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
-@pytest.mark.parametrize("text", [TWO_SUMS, WIDE_HEADS, LIBRARY, GROUPS], ids=["swiglu", "user", "library", "groups"])
+@pytest.mark.parametrize(
+    "text",
+    [TWO_SUMS, WIDE_HEADS, LIBRARY, GROUPS, WINDOW_OF_IMAGE],
+    ids=["swiglu", "user", "library", "groups", "stencil"],
+)
 def test_large_kernels_fit_registers(text: str, arch: str) -> None:
-    """They spilled 560 to 2844 bytes a thread: what a question about rare elements computes was kept for the answer, of
-    all elements at once; and blocks were counted as if a thread held them alone."""
-    assert max(spilled(text, arch)) <= (0 if arch == "sm_80" or text in (WIDE_HEADS, LIBRARY) else ROOM)
+    """They spilled 216 to 3476 bytes a thread: what a question about rare elements computes was kept for the answer, of
+    all elements at once; blocks were counted as if a thread held them alone, and tiles that are read at computed places
+    not at all."""
+    assert max(spilled(text, arch)) <= (0 if arch == "sm_80" or text not in (TWO_SUMS, GROUPS) else ROOM)
 
 
 @pytest.mark.one_in(2)
