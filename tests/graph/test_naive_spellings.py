@@ -72,3 +72,22 @@ def test_numbers_of_rows_stay_where_products_alone_need_nothing_less() -> None:
 def test_sums_without_a_common_factor_stay(text: str) -> None:
     products = [op for op in compile_to_forms(f"def f({PARAMS}): return {text}\n").walk() if op.name == "form.contract"]
     assert len(products) == text.count("@")
+
+
+QUOTIENTS = {
+    "trace((a @ a) / s)": 4.0,
+    "((a @ a) / s) @ w": 1.0,
+    "trace(2.0 * ((a @ a) / s))": 8.0,
+    "trace(-(a @ a) / s) / 3.0": -4.0 / 3.0,
+    "sum(outer(a @ w, a @ w) / s)": 16.0,
+}
+
+
+@pytest.mark.parametrize("text", QUOTIENTS)
+@pytest.mark.parametrize(("size", "divisor"), [(1e-19, 2.0**-130), (1e18, 3e38)])
+def test_what_is_divided_is_divided(text: str, size: float, divisor: float) -> None:
+    """The inverse of a number that is close to zero is infinite, and that of a large one has few digits."""
+    source = f"def f(a: Tensor[N, N, f32], w: Tensor[N, f32], s: f32): return {text}\n"
+    w, s = np.ones(4, "f4"), np.float32(divisor)
+    found = tessera.compile(source).f(np.float32(size) * np.eye(4, dtype="f4"), w, s)
+    np.testing.assert_allclose(found, QUOTIENTS[text] * size**2 / float(s), rtol=1e-4)

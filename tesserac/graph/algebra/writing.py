@@ -29,16 +29,26 @@ class TermWriter:
 
     def value(self, term: Term) -> Value:
         for part in term.parts():
-            if part not in self._known:
+            if part not in self._known and (part.head != "inverse" or part is term):
                 self._known[part] = part.leaf if part.leaf is not None else self._written(part)
         return self._known[term]
 
     def _written(self, term: Term) -> Value:
+        if term.head in _MULTIPLES and (quotient := self._quotient(term)) is not None:
+            return quotient
         writer = _WRITERS.get(term.head)
-        args = [self._known[arg] for arg in term.args]
+        args = [self.value(arg) for arg in term.args]
         if (equation := equation_of(term.head)) is not None:
             return self.write("einsum", *args, equation=equation)
         return self.write(_OPERATORS[term.head], *args) if writer is None else writer(self, term, *args)
+
+    def _quotient(self, term: Term) -> Value | None:
+        """A multiple by the inverse of a number is divided, as a program writes it: the inverse of one that is close to
+        zero is infinite, and is rounded where the quotient may not be."""
+        for number, other in (term.args, term.args[::-1]):
+            if number.head == "inverse":
+                return self.write("div", self.value(other), self.value(number.args[0]))
+        return None
 
     def type(self, term: Term) -> TensorType:
         return TensorType(term.shape, self.like.dtype, self.like.policy)
@@ -50,6 +60,7 @@ class TermWriter:
         return self.write.reshape(vector, (ONE, *tensor_type(vector).dims))
 
 
+_MULTIPLES = ("scale", "times")
 _OPERATORS = {
     "conj": "conj",
     "neg": "neg",
