@@ -208,6 +208,12 @@ def expected_sizes(function: Op) -> dict[str, int]:
     return {str(name): int(size) for name, size in tuple_of(function.attrs.get(EXPECTED, ()), tuple)}
 
 
+def forms_of(op: Op) -> dict[str, tuple[Attr, ...]]:
+    """The forms that a call may take, by structure."""
+    rows = tuple_of(op.attrs.get(FORMS, ()), tuple)
+    return {str(row[0]): row for row in rows}
+
+
 def expect_sizes(function: Op, callee: Op, dims: Mapping[str, Dim]) -> None:
     """What a callee expects, its caller does, unless it says so itself: it knows more of its sizes."""
     own = expected_sizes(function)

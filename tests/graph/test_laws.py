@@ -113,6 +113,10 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "column": lambda x: x[:, None],
     "row": lambda x: x[None, :],
     "outer": lambda x, y: x[:, None] * y[None, :],
+    "flat": lambda a: a.ravel(),
+    "made": lambda a: a,
+    "system": lambda a, x: np.dot(a, x),
+    "turned_system": lambda a, x: np.dot(a.T, x),
     "sum_all": lambda a: np.sum(a),
     "row_sums": lambda a: np.sum(a, axis=1),
     "column_sums": lambda a: np.sum(a, axis=0),
@@ -194,7 +198,6 @@ class Sample:
             array = real_parts(array)
         self.values[value] = array
         return Term("", (), dims, value)
-
 
     def _known_leaf(self, name: str) -> Term:
         """A matrix of which the graph says what it is: self-adjoint, or unitary, now and then both, or with orthonormal

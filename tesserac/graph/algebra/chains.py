@@ -198,7 +198,7 @@ def _forming(factor: Term) -> Dim:
             return _forming(factor.args[0]) + _forming(factor.args[1]) + factor.own_cost
         case "t" | "neg" | "scale":
             return _forming(factor.args[-1])
-        case "kron" | "outer":
+        case "kron" | "outer" | "made":
             return factor.own_cost
     return ZERO
 

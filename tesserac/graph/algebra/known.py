@@ -6,17 +6,20 @@ matrix is written (`A.T @ A` has no negative eigenvalue).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from tesserac.graph.algebra.terms import Term
 from tesserac.graph.dialect import PREFIX
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ir.rewrite import is_pure
 from tesserac.ops.held import ISOMETRY, PSD, SELF_ADJOINT, UNITARY, Held
 
 HELD = PREFIX + Held.name
 Flags = frozenset[str]
+MOST_MOVED = 32
+"""Operations that one value may need."""
 _NONE: Flags = frozenset()
 _IDENTITY: Flags = frozenset((UNITARY, ISOMETRY, SELF_ADJOINT, PSD))
 
@@ -150,3 +153,29 @@ def stands_before(value: Value, root: Op) -> bool:
             return op is None or inner.parent.place(op) < inner.parent.place(inner)
         inner = inner.parent.parent_op
     return False
+
+
+def needed_before(value: Value, root: Op) -> list[Op] | None:
+    """The operations that have to stand before another, in their order, so that a value does; None where one of them
+    may not: it has effects, or needs what that operation gives."""
+    found: dict[Op, None] = {}
+
+    def moves(part: Value) -> bool:
+        op = part.defining_op
+        if stands_before(part, root) or op in found:
+            return True
+        may = op is not None and op.parent is root.parent and is_pure(op) and not op.regions
+        if op is None or not may or len(found) > MOST_MOVED or not all(map(moves, op.operands)):
+            return False
+        found[op] = None
+        return True
+
+    return list(found) if moves(value) else None
+
+
+def move_before(ops: Sequence[Op], root: Op) -> None:
+    block = root.parent
+    assert block is not None
+    for op in ops:
+        op.detach()
+        block.insert(block.place(root), op)

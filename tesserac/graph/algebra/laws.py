@@ -19,9 +19,9 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.once import once
 from tesserac.graph.algebra.chains import pays_apart
 from tesserac.graph.algebra.known import flags_of, is_real, undoes
-from tesserac.graph.algebra.terms import Term, make, ones
+from tesserac.graph.algebra.terms import Term, eye, make, ones
 from tesserac.ops.held import SELF_ADJOINT
-from tesserac.types.dims import Dim
+from tesserac.types.dims import ONE, Dim
 
 Bound = dict[str, Term]
 
@@ -138,6 +138,23 @@ LAWS: tuple[Law, ...] = (
     Law("Kronecker product on the right", "mm(C, kron(A, B))", "t(apply_kron(t(A), t(B), t(C)))"),
     Law("second factor first", "apply_kron(A, B, x)", "second_first(A, B, x)"),
     Law("second factor first on a matrix", "apply_kron(A, B, C)", "second_first(A, B, C)"),
+    # ------------------------------------------------- inverses and solutions: systems of what they are applied to
+    Law("inverse applied", "mm(made(A), x)", "system(A, x)"),
+    Law("inverse on the left", "mm(made(A), B)", "system(A, B)"),
+    Law("inverse applied from the right", "mm(x, made(A))", "turned_system(A, x)"),
+    Law("inverse on the right", "mm(B, made(A))", "t(turned_system(A, t(B)))"),
+    Law("turned inverse applied", "mm(t(made(A)), x)", "turned_system(A, x)"),
+    Law("turned inverse on the left", "mm(t(made(A)), B)", "turned_system(A, B)"),
+    Law("turned inverse applied from the right", "mm(x, t(made(A)))", "system(A, x)"),
+    Law("turned inverse on the right", "mm(B, t(made(A)))", "t(system(A, t(B)))"),
+    Law("inverse between vectors", "mm(turned_system(A, x), y)", "mm(x, system(A, y))"),
+    Law("inverse between matrices", "mm(t(turned_system(A, B)), C)", "mm(t(B), system(A, C))"),
+    Law("inverse between a matrix and a vector", "mm(t(turned_system(A, B)), x)", "mm(t(B), system(A, x))"),
+    Law("rows of an inverse", "cut_rows(made(A), p)", "t(turned_system(A, t(cut_rows(eye_left(A), p))))"),
+    Law("columns of an inverse", "cut_columns(made(A), p)", "system(A, cut_columns(eye_right(A), p))"),
+    Law("row sums of an inverse", "row_sums(made(A))", "system(A, ones_right(A))"),
+    Law("column sums of an inverse", "column_sums(made(A))", "turned_system(A, ones_left(A))"),
+    Law("sum of an inverse", "sum_all(made(A))", "total(system(A, ones_right(A)))"),
     # -------------------------------------------------------------------------------------- columns times rows
     _normal("transpose of an outer product", "t(outer(x, y))", "outer(y, x)"),
     _normal("conjugate of an outer product", "conj(outer(x, y))", "outer(conj(x), conj(y))"),
@@ -152,6 +169,12 @@ LAWS: tuple[Law, ...] = (
     Law("outer product on the left", "mm(outer(x, y), A)", "outer(x, mm(y, A))"),
     Law("outer product on the right", "mm(A, outer(x, y))", "outer(mm(A, x), y)"),
     # ------------------------------------------------------------------------------------------- parts of products
+    Law("rows of the identity on the left", "mm(cut_rows(eye, p), A)", "cut_rows(A, p)"),
+    Law("rows of the identity applied", "mm(cut_rows(eye, p), x)", "cut_rows(x, p)"),
+    Law("columns of the identity on the right", "mm(A, cut_columns(eye, p))", "cut_columns(A, p)"),
+    Law("columns of the identity applied from the right", "mm(x, cut_columns(eye, p))", "cut_rows(x, p)"),
+    _normal("a row applied", "mm(flat(A), B)", "flat(mm(A, B))", "one row"),
+    _normal("a column applied", "mm(B, flat(A))", "flat(mm(B, A))", "one column"),
     Law("rows of a product", "cut_rows(mm(A, B), p)", "mm(cut_rows(A, p), B)"),
     Law("columns of a product", "cut_columns(mm(A, B), p)", "mm(A, cut_columns(B, p))"),
     Law("elements of a product", "cut_rows(mm(A, x), p)", "mm(cut_rows(A, p), x)"),
@@ -309,6 +332,8 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
     "squares": _squares,
     "square outer": _square_outer,
     "conformal": _conformal,
+    "one row": lambda bound, term: bound["A"].shape[0] == ONE,
+    "one column": lambda bound, term: bound["A"].shape[1] == ONE,
     "self_adjoint": _self_adjoint,
     "real self_adjoint": lambda bound, term: _self_adjoint(bound, term) and is_real(term),
     "undone": _undone,
@@ -403,9 +428,20 @@ def _build(side: ast.expr, bound: Bound, term: Term) -> Term:
         return ones(_edge(bound, term)) if side.id == "ones" else Term("eye", (), term.shape)
     assert isinstance(side, ast.Call) and isinstance(side.func, ast.Name)
     args = [_build(arg, bound, term) for arg in side.args]
+    if side.func.id in _OF_SIZE:
+        return _OF_SIZE[side.func.id](args[0])
     if side.func.id == "perm":
         return Term("perm", tuple(args), term.shape)
     return make(side.func.id, *args)
+
+
+_OF_SIZE: dict[str, Callable[[Term], Term]] = {
+    "eye_left": lambda a: eye(a.shape[0]),
+    "eye_right": lambda a: eye(a.shape[1]),
+    "ones_left": lambda a: ones(a.shape[0]),
+    "ones_right": lambda a: ones(a.shape[1]),
+}
+"""What a right side names by the matrix beside which it fits."""
 
 
 def _edge(bound: Bound, term: Term) -> Dim:

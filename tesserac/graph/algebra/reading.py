@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tesserac.check.model.library_annotations import APPLIED
+from tesserac.graph.algebra.applied import uses_of
 from tesserac.graph.algebra.known import best_known, flags_of, held_flags
 from tesserac.graph.algebra.masks import mask_of
 from tesserac.graph.algebra.reading_elements import ELEMENTS, is_factor, is_structure, is_zero
 from tesserac.graph.algebra.reading_folds import FOLDS, NOT_NARROW, same_element
 from tesserac.graph.algebra.terms import Term, contracted, eye, leaf, make, ones, permutation
-from tesserac.graph.dialect import NUMERICS, PREFIX, operator_of
+from tesserac.graph.dialect import NUMERICS, PREFIX, forms_of, operator_of
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.create import Eye
@@ -60,6 +62,8 @@ class Reader:
             return None
         term = self._read(op, depth)
         if term is None or is_structure(term) or self._is_alone(value, op):
+            return term
+        if term.head == "made" and uses_of(op):
             return term
         if self._undone and term.head in ("mm", "scale") and _may_be_undone(term):
             self.has_shared = True
@@ -201,11 +205,16 @@ def _permute(reader: Reader, op: Op, depth: int) -> Term | None:
 
 
 def _reshape(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A Kronecker product: two matrices spread over four dims, multiplied, and joined to two."""
+    """A vector that is a row or a column of a matrix; a Kronecker product: two matrices spread over four dims,
+    multiplied, and joined to two."""
     inner = op.operands[0].defining_op
     result = tensor_type(op.result)
-    if result.dims == tensor_type(op.operands[0]).dims:
+    dims = tensor_type(op.operands[0]).dims
+    if result.dims == dims:
         return reader.operand(op, 0, depth)
+    if dims in ((ONE, *result.dims), (*result.dims, ONE)) and result.rank == 1:
+        found = reader.operand(op, 0, depth)
+        return make("flat", found) if found.head else None
     if inner is None or inner.name != PREFIX + "mul" or result.rank != 2:
         return None
     spread = [value.defining_op for value in inner.operands]
@@ -250,6 +259,13 @@ def _gather(reader: Reader, op: Op, depth: int) -> Term | None:
     return make("take", found, reader.atom(index)) if counts else None
 
 
+def _call(reader: Reader, op: Op, depth: int) -> Term | None:
+    """An inverse, or solutions side by side, of which those are computed that are needed."""
+    if len(op.results) != 1 or tensor_type(op.result).rank != 2 or APPLIED not in forms_of(op):
+        return None
+    return make("made", leaf(op.result, tensor_type(op.result).dims))
+
+
 # ---------------------------------------------------------------------------------------- what changes nothing
 
 
@@ -286,6 +302,7 @@ _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
         "wide": _same,
         "cast": _same,
         "power": _power,
+        "call": _call,
         Held.name: _held,
     }.items()
 }
@@ -301,7 +318,7 @@ _INSIDE = {
     PREFIX + "add": (all, _TRANSFORMS | _PRODUCTS | _SUMS),
     PREFIX + "sub": (all, _PRODUCTS | _SUMS),
     PREFIX + "mul": (any, frozenset((PREFIX + Eye.name,))),
-    PREFIX + "cut": (all, _PRODUCTS | _SUMS | {PREFIX + name for name in ("mul", "div", "neg", "permute")}),
+    PREFIX + "cut": (all, _PRODUCTS | _SUMS | {PREFIX + name for name in ("mul", "div", "neg", "permute", "call")}),
 }
 """What is read from an operation only where all or any of its operands are made by one of these: what else it adds,
 multiplies or cuts is read for itself."""

@@ -77,7 +77,7 @@ def _cut(reader: Reader, op: Op, depth: int) -> Term | None:
     found, dims = reader.operand(op, 0, depth), tensor_type(op.result).dims
     if op.result.type == op.operands[0].type and set(operator.steps) <= {1}:
         return found  # all of it: what `trace` takes of a square matrix
-    if found.rank not in (1, 2) or not any(part.head == "mm" for part in found.distinct):
+    if found.rank not in (1, 2) or not any(part.head in ("mm", "made", "eye") for part in found.distinct):
         return None
     for axis, head in enumerate(("cut_rows", "cut_columns")[: found.rank]):
         if (operator.starts[axis], operator.steps[axis], dims[axis]) != (ZERO, 1, found.shape[axis]):

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.algebra.costs import total
-from tesserac.graph.algebra.known import stands_before
+from tesserac.graph.algebra.known import move_before, needed_before
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
@@ -32,6 +32,8 @@ class Joint:
         return total(map(_columns, self.systems))
 
     def right_side(self, write: Writer) -> Value:
+        for side in _sides(self.systems):
+            move_before(needed_before(side, self.at) or (), self.at)
         return write("concat", *(_side(write, op) for op in self.systems), axis=1)
 
     def take_apart(self, write: Writer, solved: Value) -> None:
@@ -53,14 +55,21 @@ def joint_systems(systems: Sequence[Op], readers: Sequence[Op], alike: Sequence[
         groups.setdefault((op.operands[0], op.parent, common), []).append(op)
     for group in groups.values():
         first = group[0]
-        ready = [op for op in group if all(stands_before(side, first) for side in op.operands[1:])]
+        ready = [op for op in group if _may_stand_before([op], first)]
         sides = {tuple(op.operands) for op in ready}  # a system that is written twice is merged with itself later
         if len(sides) < 2 or ready[0] is not first:
             continue
         earlier = (op for op in readers if op.operands[0] is first.operands[0] and op.parent is first.parent)
         at = next(earlier, first)
-        may = all(stands_before(side, at) for op in ready for side in op.operands[1:])
-        yield Joint(ready, at if may else first)
+        yield Joint(ready, at if _may_stand_before(ready, at) else first)
+
+
+def _may_stand_before(systems: Sequence[Op], at: Op) -> bool:
+    return all(needed_before(side, at) is not None for side in _sides(systems))
+
+
+def _sides(systems: Sequence[Op]) -> list[Value]:
+    return [side for op in systems for side in op.operands[1:]]
 
 
 def _side(write: Writer, op: Op) -> Value:

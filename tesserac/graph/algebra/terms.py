@@ -160,6 +160,26 @@ def _applied_sizes(term: Term) -> tuple[Iterator[Dim], Iterator[Dim], Dim]:
     return map(counted, a.shape), map(counted, b.shape), counted_all(x.shape[1:])
 
 
+def _made_cost(term: Term) -> Dim:
+    """Of the systems for all columns that an inverse or a solution has."""
+    rows, columns = map(counted, term.shape)
+    return rows * rows * columns
+
+
+def _system_cost(term: Term) -> Dim:
+    """Of systems for what is applied to, and of the product that is their right side."""
+    a, x = term.args
+    rows, made = map(counted, a.shape)
+    return (rows * rows + rows * made) * counted_all(x.shape[1:])
+
+
+def _turned_system_cost(term: Term) -> Dim:
+    """The transpose of the matrix is not there yet."""
+    a, x = term.args
+    rows, made = map(counted, a.shape)
+    return (rows * rows + rows * made) * counted_all(x.shape[1:]) + rows * rows
+
+
 def _turned(a: Term) -> Shape:
     return (*a.shape[:-2], a.shape[-1], a.shape[-2])
 
@@ -242,12 +262,16 @@ HEADS: dict[str, Head] = _Heads({
     "columns": Head(lambda a, d: a.shape, _size, "{} * {}[None, :]"),
     "apply_kron": Head(_applied_shape, _applied_cost, "kron({}, {}) applied to {}"),
     "second_first": Head(_applied_shape, _second_first_cost, "kron({}, {}), its second factor first, applied to {}"),
+    "made": Head(lambda a: a.shape, _made_cost, "{}"),
+    "system": Head(lambda a, x: (a.shape[0], *x.shape[1:]), _system_cost, "({} @ {})"),
+    "turned_system": Head(lambda a, x: (a.shape[1], *x.shape[1:]), _turned_system_cost, "({}.T @ {})"),
     "outer_kron": Head(lambda x, y: (x.shape[0] * y.shape[0],), _size, "kron({}, {})"),
     "take": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _size, "{}[{}]"),
     "cut_rows": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _free, "rows of {}"),
     "cut_columns": Head(lambda a, p: (a.shape[0], p.shape[0]), _free, "columns of {}"),
     "column": Head(lambda x: (*x.shape, ONE), _free, "{}[:, None]"),
     "row": Head(lambda x: (ONE, *x.shape), _free, "{}[None, :]"),
+    "flat": Head(lambda a: (a.shape[0] * a.shape[1],), _free, "{}"),
     "diagonal": Head(lambda a: (a.shape[0],), _size, "diagonal({})"),
     "trace": Head(lambda a: (), lambda term: counted(term.args[0].shape[0]), "trace({})"),
     "total": Head(lambda x: (), _folded, "sum({})"),

@@ -69,6 +69,7 @@ _OPERATORS = {
     "times": "mul",
     "scale": "mul",
     "mm": "matmul",
+    "system": "matmul",
     "diagonal": "diagonal",
     "fft": "fft",
     "ifft": "ifft",
@@ -151,6 +152,14 @@ def _apply_kron(w: TermWriter, term: Term, a: Value, b: Value, x: Value) -> Valu
     return w.write.reshape(spread, term.shape)
 
 
+def _made(w: TermWriter, term: Term, a: Value) -> Value:
+    return a
+
+
+def _turned_system(w: TermWriter, term: Term, a: Value, x: Value) -> Value:
+    return w.write("matmul", w.write.permute(a, (1, 0)), x)
+
+
 def _outer_kron(w: TermWriter, term: Term, x: Value, y: Value) -> Value:
     return w.write.reshape(w.write("mul", w.column(x), w.row(y)), term.shape)
 
@@ -182,6 +191,10 @@ def _column(w: TermWriter, term: Term, x: Value) -> Value:
 
 def _row(w: TermWriter, term: Term, x: Value) -> Value:
     return w.row(x)
+
+
+def _flat(w: TermWriter, term: Term, a: Value) -> Value:
+    return w.write.reshape(a, term.shape)
 
 
 def _fold(name: str, *axes: int) -> Callable[[TermWriter, Term, Value], Value]:
@@ -233,6 +246,8 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "columns": _columns,
     "apply_kron": _apply_kron,
     "second_first": _apply_kron,
+    "made": _made,
+    "turned_system": _turned_system,
     "outer_kron": _outer_kron,
     "take": _take,
     "outer": _outer,
@@ -240,6 +255,7 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "cut_columns": _part(1),
     "column": _column,
     "row": _row,
+    "flat": _flat,
     "sum_all": _fold("sum", 0, 1),
     "row_sums": _fold("sum", 1),
     "column_sums": _fold("sum", 0),

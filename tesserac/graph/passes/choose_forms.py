@@ -33,7 +33,7 @@ After:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
@@ -48,8 +48,10 @@ from tesserac.check.model.library_annotations import (
     UPDATE,
 )
 from tesserac.check.transforms.form_rules import COLUMNS
+from tesserac.graph.algebra import applied
 from tesserac.graph.algebra.applications import Spared
-from tesserac.graph.algebra.costs import Facts, beats, counted, facts_of, is_open
+from tesserac.graph.algebra.applied import Use
+from tesserac.graph.algebra.costs import Facts, beats, facts_of, is_open
 from tesserac.graph.algebra.known import stands_before
 from tesserac.graph.algebra.structures import Structure, structures_of
 from tesserac.graph.algebra.systems import joint_systems
@@ -57,23 +59,23 @@ from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
 from tesserac.graph.batching.dialect import VMAP
-from tesserac.graph.dialect import AS, CALL, CUSTOM, FORMS, NUMERICS, PREFIX, expected_sizes
+from tesserac.graph.dialect import AS, CALL, CUSTOM, FORMS, NUMERICS, expected_sizes, forms_of
 from tesserac.graph.passes.algebra import Rewrite, kernels_of, rewrite_function
 from tesserac.graph.passes.inline import erase_unreached, inline_call, stays
 from tesserac.graph.substitute import replace_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import named_dims
-from tesserac.ir.core import Attr, Block, Module, Op, Value
+from tesserac.ir.core import Attr, Module, Op, Value
+from tesserac.ir.effects import asserting_symbols
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards
-from tesserac.ir.ordering import ORDERED, has_place
+from tesserac.ir.ordering import ORDERED, order_effects
 from tesserac.ir.passes import GRAPH, pass_
 from tesserac.ir.rewrite import erase_dead
 from tesserac.ir.types import Type
 from tesserac.ops.calculus import Writer
-from tesserac.types.dims import ONE, ZERO, Dim
+from tesserac.types.dims import ONE, Dim
 
-MATMUL, PERMUTE = PREFIX + "matmul", PREFIX + "permute"
 BRANCHES = (UPDATE, RANK_ONE, POSITIVE)
 """Structures whose forms look at what they found, and solve the whole system where that is not enough."""
 MAX_FORMS = 64
@@ -132,7 +134,7 @@ def by_structure(module: Module, observe: Observe | None) -> Module:
 
 def _is_applied(op: Op) -> bool:
     """Whether the order of products around a call decides what is computed: `inv(a) @ (b @ v)` has one system."""
-    return op.name == CALL and APPLIED in _forms(op)
+    return op.name == CALL and APPLIED in forms_of(op)
 
 
 class _Chooser:
@@ -145,28 +147,46 @@ class _Chooser:
         self._facts: Facts = facts_of(guards(function), expected_sizes(function))
         self._taken = 0
         self._right_sides: Mapping[Value, Sequence[Value]] = {}
+        self._asserting = asserting_symbols(module)
 
     def run(self) -> None:
+        self._settle()
         self._right_sides = _right_sides(self._function) | self._join_systems()
-        while calls := [op for op in self._function.walk() if op.name == CALL]:
+        while calls := self._calls():
             for op in reversed(calls):  # an inverse is looked at once what is applied to it is known
                 if op.parent is not None:
                     self._resolve(op)
+
+    def _settle(self) -> None:
+        """Inverses become the systems that they stand for, of which those of one matrix are one elimination."""
+        is_new = True
+        while is_new and self._taken < MAX_FORMS:
+            is_new = False
+            for op in reversed(self._calls()):
+                forms = forms_of(op)
+                if op.parent is not None and forms and (self._of_inverse(op, forms) or self._applied(op, forms)):
+                    self._taken += 1
+                    is_new = True
+            for op in [op for op in self._calls() if FORMS not in op.attrs]:
+                self._written_out(op)
+
+    def _calls(self) -> list[Op]:
+        return [op for op in self._function.walk() if op.name == CALL]
 
     def _join_systems(self) -> dict[Value, Sequence[Value]]:
         """Of one matrix, where nothing makes them less than systems of a whole matrix. By matrix, the right side of all
         of them."""
         joined: dict[Value, Sequence[Value]] = {}
-        calls = [op for op in self._function.walk() if op.name == CALL]
-        readers = [op for op in calls if not {BESIDE, TOGETHER}.isdisjoint(_forms(op))]
-        systems = [op for op in readers if TOGETHER in _forms(op) and self._is_whole(op)]
+        calls = self._calls()
+        readers = [op for op in calls if not {BESIDE, TOGETHER}.isdisjoint(forms_of(op))]
+        systems = [op for op in readers if TOGETHER in forms_of(op) and self._is_whole(op)]
         modes = [str(op.attrs.get(NUMERICS)) for op in systems]
         for joint in list(joint_systems(systems, readers, modes)):
-            first, form = joint.systems[0], _forms(joint.systems[0])[TOGETHER]
+            first, form = joint.systems[0], forms_of(joint.systems[0])[TOGETHER]
             if not self._may_assert(first, form):
                 continue
             for op in joint.systems:
-                self._tell(op, Structure(TOGETHER, ()), _forms(op))
+                self._tell(op, Structure(TOGETHER, ()), forms_of(op))
             matrix = first.operands[0]
             side = joint.right_side(_writer(joint.at, first))
             like = replace(tensor_type(matrix), dims=tensor_type(side).dims)
@@ -177,19 +197,20 @@ class _Chooser:
 
     def _is_whole(self, op: Op) -> bool:
         """Whether nothing else is known of a system: no structure of its matrix, nor what needs it."""
-        forms, turned = _forms(op), _turned(op)
+        forms = forms_of(op)
         if any(found.name in forms for found in structures_of(op, self._facts)):
             return False
-        if any(INVERSE in _forms(user) for user, _ in op.results[0].uses):
-            return False
-        return {APPLIED, TURNED}.isdisjoint(forms) or _only_user(op if turned is None else turned) is None
+        return not any(INVERSE in forms_of(user) for user, _ in op.results[0].uses)
 
     def _resolve(self, op: Op) -> None:
-        forms = _forms(op)
+        forms = forms_of(op)
         ways = (self._of_inverse, self._applied, self._by_structure, self._beside)
         if self._taken < MAX_FORMS and any(way(op, forms) for way in ways):
             self._taken += 1
-            return
+        else:
+            self._written_out(op)
+
+    def _written_out(self, op: Op) -> None:
         callee = self._module.lookup(str(op.attrs["callee"]))
         if stays(op, callee):
             replace_op(op, CUSTOM, {name: value for name, value in op.attrs.items() if name != FORMS})
@@ -212,43 +233,44 @@ class _Chooser:
 
     def _applied(self, op: Op, forms: Mapping[str, Attr]) -> bool:
         """A matrix that is only multiplied with something, or turned before that, is not made."""
-        turned = _turned(op)
-        made = op if turned is None else turned
-        user = _only_user(made)
-        if user is None or not _may_move(op, user):
+        uses = applied.uses_of(op) if APPLIED in forms else ()
+        if not uses or not all(applied.may_move(op, use.product, self._asserting) for use in uses):
             return False
-        on_left = user.operands[0] is made.result
-        structure = APPLIED if on_left == (turned is None) else TURNED
-        if structure not in forms:
+        if not self._may_take(op, forms, Structure(uses[0].structure, (), (), *applied.costs(op, uses))):
             return False
-        other = user.operands[1 if on_left else 0]
-        if not self._may_take(op, forms, Structure(structure, (), (), *_applied_costs(op, other, on_left))):
-            return False
-        write = _writer(user, op)
+        passes = any(applied.passed(op, use.product) for use in uses)
+        turned = applied.transposes(op)
+        for number, use in enumerate(uses):
+            self._apply(op, use, forms, number)
+        for gone in (*(use.product for use in uses), *turned, op):
+            gone.erase()
+        if passes:
+            order_effects(self._module)
+        return True
+
+    def _apply(self, op: Op, use: Use, forms: Mapping[str, Attr], number: int) -> None:
+        """A system in the place of one product. What the calls of several assert has places one after the other."""
+        user, other = use.product, use.other
         is_vector = tensor_type(other).rank == 1
+        write = _writer(user, op)
         if is_vector:
             other = write.reshape(other, (*tensor_type(other).dims, ONE))
-        elif not on_left:
+        elif not use.on_left:
             other = write.permute(other, (1, 0))
-        columns = tensor_type(other).dims[1]
-        rows = tensor_type(op.result).dims[structure == TURNED]
-        like = replace(tensor_type(other), dims=(rows, columns))
+        rows = tensor_type(op.result).dims[use.structure == TURNED]
+        like = replace(tensor_type(other), dims=(rows, use.columns))
         operands = [op.operands[0], other, *op.operands[1:]]
-        result = self._call(op, user, forms[structure], operands, {COLUMNS: columns}, [like])[0]
+        [result] = self._call(op, user, forms[use.structure], operands, {COLUMNS: use.columns}, [like], number)
         if is_vector:
             result = _writer(user, op).reshape(result, tensor_type(user.result).dims)
-        elif not on_left:
+        elif not use.on_left:
             result = _writer(user, op).permute(result, (1, 0))
         user.result.replace_all_uses(result)
-        for gone in (user, turned, op):
-            if gone is not None:
-                gone.erase()
-        return True
 
     def _of_inverse(self, op: Op, forms: Mapping[str, Attr]) -> bool:
         """An inverse that nobody else needs is not made. What its form asserts has the place of the inverse."""
         inverse = op.operands[0].defining_op
-        if INVERSE not in forms or inverse is None or not _is_inverse_for(op, inverse):
+        if INVERSE not in forms or inverse is None or not _is_inverse_for(op, inverse, self._asserting):
             return False
         if not self._may_assert(inverse, forms[INVERSE]):
             return False
@@ -296,13 +318,24 @@ class _Chooser:
         op.erase()
 
     def _call(
-        self, op: Op, at: Op, form: Attr, operands: Sequence[Value], sizes: Mapping[str, Dim], types: Sequence[Type]
+        self,
+        op: Op,
+        at: Op,
+        form: Attr,
+        operands: Sequence[Value],
+        sizes: Mapping[str, Dim],
+        types: Sequence[Type],
+        number: int = 0,
     ) -> list[Value]:
-        """The results of a form, called where `at` stands in the place of `op`; the call is replaced in its turn."""
+        """The results of a form, called where `at` stands in the place of `op`, as one of several with a number; the
+        call is replaced in its turn."""
         assert isinstance(form, tuple)
         dims = tuple((name, dim.substitute(sizes)) for name, dim in named_dims(form[2]).items())
         attrs: dict[str, Attr] = {"callee": _symbol(form), "dims": dims}
         attrs |= {name: op.attrs[name] for name in (NUMERICS, *ORDERED) if name in op.attrs}
+        for effect in ORDERED if number else ():
+            if isinstance(place := attrs.get(effect), tuple):
+                attrs[effect] = (*place, number)
         attrs[AS] = _told(op, self._module.lookup(str(op.attrs["callee"])))
         return Builder.before(at).op(CALL, operands, types, attrs).results
 
@@ -324,7 +357,7 @@ def _right_sides(function: Op) -> dict[Value, Sequence[Value]]:
     """By matrix, the right sides of its systems: what calls with forms have beside a matrix."""
     found: dict[Value, Sequence[Value]] = {}
     for op in function.walk():
-        if op.name == CALL and _forms(op) and len(op.operands) == 2 and tensor_type(op.operands[1]).rank in (1, 2):
+        if op.name == CALL and forms_of(op) and len(op.operands) == 2 and tensor_type(op.operands[1]).rank in (1, 2):
             found[op.operands[0]] = (*found.get(op.operands[0], ()), op.operands[1])
     return found
 
@@ -332,12 +365,6 @@ def _right_sides(function: Op) -> dict[Value, Sequence[Value]]:
 def _told(op: Op, callee: Op) -> str | None:
     """The function of the library that the program called."""
     return str(op.attrs[AS]) if AS in op.attrs else library_name(callee.symbol, callee.span)
-
-
-def _forms(op: Op) -> dict[str, Attr]:
-    rows = op.attrs.get(FORMS, ())
-    assert isinstance(rows, tuple)
-    return {str(row[0]): row for row in rows if isinstance(row, tuple)}
 
 
 def _symbol(form: Attr) -> str:
@@ -350,50 +377,11 @@ def _writer(at: Op, op: Op) -> Writer:
     return writer(Builder.before(at), {} if mode is None else {NUMERICS: mode})
 
 
-def _applied_costs(op: Op, other: Value, on_left: bool) -> tuple[Dim, Dim]:
-    """Of the systems that are solved and of the product, where what a call gives is not made, and where it is. An
-    inverse has a column for each row; what is beside the matrix is multiplied either way."""
-    rows, made = map(counted, tensor_type(op.result).dims)
-    ty = tensor_type(other)
-    columns = ONE if ty.rank == 1 else counted(ty.dims[1 if on_left else 0])
-    product = rows * made * columns
-    return rows * rows * columns + (product if len(op.operands) > 1 else ZERO), rows * rows * made + product
-
-
-def _is_inverse_for(op: Op, made: Op) -> bool:
+def _is_inverse_for(op: Op, made: Op, asserting: Collection[str]) -> bool:
     """Whether an operation gives an inverse that a call alone needs, and may be left to it."""
-    if INVERSE not in _forms(made) or len(made.results[0].uses) > 1 or made.parent is not op.parent:
+    if INVERSE not in forms_of(made) or len(made.results[0].uses) > 1 or made.parent is not op.parent:
         return False
-    return made.attrs.get(NUMERICS) == op.attrs.get(NUMERICS) and _may_move(made, op)
-
-
-def _turned(op: Op) -> Op | None:
-    """The transpose that alone needs the matrix that a call gives."""
-    users = [user for user, _ in op.results[0].uses] if len(op.results) == 1 else []
-    if len(users) != 1 or users[0].name != PERMUTE or users[0].parent is not op.parent:
-        return None
-    return users[0] if users[0].attrs["order"] == (1, 0) else None
-
-
-def _only_user(op: Op) -> Op | None:
-    """The product that alone needs a matrix."""
-    users = [user for user, _ in op.results[0].uses] if len(op.results) == 1 else []
-    if len(users) != 1 or users[0].name != MATMUL or users[0].parent is not op.parent:
-        return None
-    user = users[0]
-    return user if max(tensor_type(v).rank for v in user.operands) <= 2 else None
-
-
-def _may_move(op: Op, user: Op) -> bool:
-    """Whether nothing that is printed or asserted lies between, and the matrix is not one of a loop around: there it is
-    made once, and applied in every iteration."""
-    block = op.parent
-    assert block is not None
-    between = block.ops[block.place(op) + 1 : block.place(user)]
-    if any(has_place(inner) for outer in between for inner in outer.walk()):
-        return False
-    is_repeated = block.parent_op is not None and block.parent_op.name in ("form.loop", "form.while")
-    return not is_repeated or any(_is_inside(value, block) for value in op.operands)
+    return made.attrs.get(NUMERICS) == op.attrs.get(NUMERICS) and applied.may_move(made, op, asserting)
 
 
 def _is_mapped(op: Op) -> bool:
@@ -401,8 +389,3 @@ def _is_mapped(op: Op) -> bool:
     while outer is not None and outer.name != VMAP:
         outer = outer.parent.parent_op if outer.parent is not None else None
     return outer is not None
-
-
-def _is_inside(value: Value, block: Block) -> bool:
-    owner = value.owner
-    return (owner.parent if isinstance(owner, Op) else owner) is block
