@@ -14,7 +14,7 @@ from datetime import date
 from itertools import pairwise
 
 from benchmarks.apart import ROOT
-from tesserac.graph.algebra import chains, costs, known, laws, terms
+from tesserac.graph.algebra import chains, costs, known, rules, terms
 from tesserac.graph.algebra.costs import Facts
 from tesserac.graph.algebra.engine import Engine
 from tesserac.graph.algebra.terms import Term, make
@@ -61,7 +61,7 @@ def grown(rng: random.Random, size: Dim) -> Term:
 
 
 def forget() -> None:
-    for module in (chains, costs, known, laws, terms):
+    for module in (chains, costs, known, rules, terms):
         for kept in vars(module).values():
             clear = getattr(kept, "cache_clear", None)
             if clear is not None:

@@ -81,6 +81,7 @@ CALL_PASSES: tuple[Pass, ...] = (
     hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
     algebra,  # linear algebra in its cheapest form, so that derivatives are of that
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
+    dce,  # what only a derivative was needed of, which laws would take to be needed beside it
     algebra,  # products that derivatives brought; before sizes are fixed, since a call's sizes decide nothing
     digest_programs,  # of kernels, while their sizes are symbols
     match_kernels,  # what kernels implement, wherever it stands by now, in derivatives too

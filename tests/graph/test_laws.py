@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tesserac.graph.algebra.laws import CONSTANTS, LAWS, Law, Rule, rules_of
+from tesserac.graph.algebra.laws import LAWS, Law
+from tesserac.graph.algebra.rules import CONSTANTS, Rule, rules_of
 from tesserac.graph.algebra.terms import HEADS, Term, equation_of, make
 from tesserac.ir.core import OPDEFS, Op, Value
 from tesserac.ir.forms import TensorType
@@ -114,6 +115,9 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "row": lambda x: x[None, :],
     "outer": lambda x, y: x[:, None] * y[None, :],
     "flat": lambda a: a.ravel(),
+    "stop": lambda a: a,
+    "above": lambda a, b: np.concatenate([a, b]),
+    "beside": lambda a, b: np.concatenate([a, b], axis=1),
     "made": lambda a: a,
     "system": lambda a, x: np.dot(a, x),
     "turned_system": lambda a, x: np.dot(a.T, x),

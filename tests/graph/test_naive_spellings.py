@@ -43,6 +43,23 @@ SPELLINGS: dict[str, Any] = {
     "(a @ b)[argsort(d)] @ v": lambda a, b, c, v, w, d: (a @ b)[np.argsort(d)] @ v,
     "(c @ (a - ones(N, N, dtype=f64) / 3.0)) @ v": lambda a, b, c, v, w, d: c @ (a - 1 / 3) @ v,
     "a @ b @ v - a @ b @ w": lambda a, b, c, v, w, d: a @ b @ (v - w),
+    "matrix_power(a, 5) @ v": lambda a, b, c, v, w, d: np.linalg.matrix_power(a, 5) @ v,
+    "(lambda q: (q @ c + q.T) @ v)(a @ b)": lambda a, b, c, v, w, d: (a @ b @ c + (a @ b).T) @ v,
+    "(lambda q: q @ (q @ v))(a @ b)": lambda a, b, c, v, w, d: a @ b @ (a @ (b @ v)),
+    "roll(a @ b, 2, 0) @ v": lambda a, b, c, v, w, d: np.roll(a @ b, 2, 0) @ v,
+    "roll(a @ b, 2, 1)[1]": lambda a, b, c, v, w, d: np.roll(a @ b, 2, 1)[1],
+    "flip(a @ b, 1) @ v": lambda a, b, c, v, w, d: np.flip(a @ b, 1) @ v,
+    "flip(a @ b)[:, 2]": lambda a, b, c, v, w, d: np.flip(a @ b)[:, 2],
+    "trace(flip(a @ b, 0))": lambda a, b, c, v, w, d: np.trace(np.flip(a @ b, 0)),
+    "sum((a @ b)[::-1], axis=1)": lambda a, b, c, v, w, d: np.sum((a @ b)[::-1], axis=1),
+    "concat([a @ b, c]) @ v": lambda a, b, c, v, w, d: np.concatenate([a @ b, c]) @ v,
+    "v @ concat([a @ b, c, b], axis=1)": lambda a, b, c, v, w, d: v @ np.concatenate([a @ b, c, b], axis=1),
+    "concat([a @ b, c], axis=1) @ concat([v, w])": lambda a, b, c, v, w, d: a @ b @ v + c @ w,
+    "sum(concat([a @ b, c]), axis=0)": lambda a, b, c, v, w, d: np.sum(a @ b + c, axis=0),
+    "stop_gradient(a @ b) @ v": lambda a, b, c, v, w, d: a @ b @ v,
+    "trace(stop_gradient(2.0 * (a @ b)))": lambda a, b, c, v, w, d: 2 * np.trace(a @ b),
+    "v @ a @ (b @ b.T) @ a.T @ v": lambda a, b, c, v, w, d: np.sum((v @ a @ b) ** 2),
+    "eye(N, dtype=f64)[1] @ a + a @ eye(N, dtype=f64)[:, 2]": lambda a, b, c, v, w, d: a[1] + a[:, 2],
 }
 
 
@@ -91,3 +108,37 @@ def test_what_is_divided_is_divided(text: str, size: float, divisor: float) -> N
     w, s = np.ones(4, "f4"), np.float32(divisor)
     found = tessera.compile(source).f(np.float32(size) * np.eye(4, dtype="f4"), w, s)
     np.testing.assert_allclose(found, QUOTIENTS[text] * size**2 / float(s), rtol=1e-4)
+
+
+def products(text: str) -> list[Any]:
+    return [op for op in compile_to_forms(f"def f({PARAMS}): return {text}\n").walk() if op.name == "form.contract"]
+
+
+@pytest.mark.one_in(4)
+def test_a_form_that_is_the_same_from_both_ends_has_one_half() -> None:
+    assert len(products("v @ a.T @ a @ v")) == len(products("v @ (a @ b @ b.T @ a.T) @ v")) - 1 == 1
+    assert len(products("v @ a.T @ c @ a @ v")) == 2 and len(products("v @ a.T @ a @ w")) == 2
+
+
+@pytest.mark.one_in(4)
+def test_a_row_of_the_identity_is_a_row() -> None:
+    assert not products("eye(N, dtype=f64)[1] @ a + a @ eye(N, dtype=f64)[:, 2]")
+
+
+@pytest.mark.one_in(4)
+def test_no_gradient_flows_through_what_is_stopped() -> None:
+    text = f"def f({PARAMS}): return grad(lambda x: sum(stop_gradient(x @ b) @ (x @ v)))(a)\n"
+    found = tessera.compile(text).f(*MATRICES.values(), *VECTORS.values())
+    a, b, v = MATRICES["a"], MATRICES["b"], VECTORS["v"]
+    np.testing.assert_allclose(found, np.outer(np.sum(a @ b, axis=0), v), rtol=1e-10)
+
+
+@pytest.mark.one_in(4)
+def test_what_differs_on_the_diagonal_is_taken_before_it_is_added() -> None:
+    """The traces of two matrices that are nearly one have fewer digits in common with their difference."""
+    text = "def f(a: Tensor[N, N, f32], d: Tensor[N, f32]): return trace(a - diag(d)), trace(a - 3e4 * eye(N))\n"
+    small = np.linspace(0.0, 1.0, 200, dtype="f4")
+    d = np.float32(3e4) + small
+    first, second = tessera.compile(text).f(np.diag(d), np.full(200, 3e4, "f4"))
+    exact = np.sum(d.astype("f8") - np.float32(3e4))
+    np.testing.assert_allclose([first, second], [exact, exact], rtol=1e-6)

@@ -109,6 +109,6 @@ TAKEN = {
     "inverse_det": "inverse inverse", "inverse_slope": "inverse inverse", "inverse_kept": "",
     "norms": "diagonal diagonal diagonal",
     "inverse_update": "applied update", "det": "kronecker lower diagonal", "det_update": "update",
-    "logdet": "diagonal kronecker", "logdet_update": "update", "gradient": "update", "gradient_of_columns": "update",
+    "logdet": "diagonal kronecker", "logdet_update": "update", "gradient": "update", "gradient_of_columns": "applied update",
     "rank_one_slope": "rank one", "mapped": "diagonal",
 }  # fmt: skip

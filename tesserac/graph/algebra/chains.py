@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import prod
 
 from tesserac.graph.algebra.costs import Facts, counted, counted_all, is_polynomial, never_above, total
-from tesserac.graph.algebra.terms import Shape, Term
+from tesserac.graph.algebra.terms import Shape, Term, is_transpose
 from tesserac.types.dims import ONE, ZERO, Dim
 
 Tree = int | tuple["Tree", "Tree"]
@@ -57,6 +57,16 @@ def _trees_of(
         times = [at[count] if each else 1 for each in in_batch]
         found[_optimal([at[edge] for edge in edges], [at[weight] for weight in weights], times)] = None
     return tuple(found)
+
+
+def mirrored(factors: Sequence[Term]) -> int:
+    """Of a form `x @ A.T @ M @ A @ x`, which is the same from both ends, how many factors stand on each side; 0 of
+    any other product."""
+    count = len(factors)
+    half = count // 2
+    if count < 4 or factors[0].rank > 1 or factors[0] != factors[-1]:
+        return 0
+    return half if all(is_transpose(factors[place], factors[-1 - place]) for place in range(1, half)) else 0
 
 
 def may_reassociate(factors: Sequence[Term]) -> bool:

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tesserac.base.dataclass import dataclass
-from tesserac.graph.algebra.chains import Tree, may_reassociate, trees
+from tesserac.graph.algebra.chains import Tree, may_reassociate, mirrored, trees
 from tesserac.graph.algebra.contractions import by_pairs, contraction_trees
 from tesserac.graph.algebra.costs import Facts, beats, is_open
 from tesserac.graph.algebra.known import undoes
-from tesserac.graph.algebra.laws import rules_for
+from tesserac.graph.algebra.rules import rules_for
 from tesserac.graph.algebra.terms import Term, equation_of, eye, make
 
 ASSOCIATIVITY = "associativity"
 ORDER = "order of a contraction"
 UNDONE = "orthonormal columns"
+MIRRORED = "the same from both ends"
 MAX_STEPS = 400
 """Of one expression: more only laws that undo each other could need."""
 
@@ -133,6 +134,23 @@ class Engine:
                 best = other
             elif is_open(other.cost, best.cost, self._facts):
                 self.choices.append(Choice(best, other))
+        return self._from_both_ends(best, factors)
+
+    def _from_both_ends(self, best: Term, factors: Sequence[Term]) -> Term:
+        """A form that is the same from both ends has one half, and what stands between two of it."""
+        half = mirrored(factors)
+        if not half:
+            return best
+        count, end = len(self.steps), factors[0]
+        for factor in factors[1:half]:
+            end = self._multiplied(make("mm", end, factor))
+        middle = factors[half:-half]
+        other = self._multiplied(make("mm", middle[0], end)) if middle else end
+        other = self._multiplied(make("mm", end, other))
+        if beats(other.cost, best.cost, self._facts):
+            self.steps.insert(count, Step(MIRRORED, best, other))
+            return other
+        del self.steps[count:]
         return best
 
     def _opened(self, term: Term) -> tuple[Tree, list[Term]]:

@@ -8,6 +8,7 @@ Kronecker product) is read wherever the matrix stands and however it is used: th
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from tesserac.check.model.library_annotations import APPLIED
 from tesserac.graph.algebra.applied import uses_of
@@ -28,6 +29,8 @@ from tesserac.types.dims import ONE
 from tesserac.types.ty import TensorType
 
 MAX_DEPTH = 64
+MOST_FACTORS = 32
+"""Of a product that stands in an expression more than once: a power is a product of powers, each of two halves."""
 
 
 class Reader:
@@ -42,10 +45,20 @@ class Reader:
         self.has_shared = False
         self._mode = root.attrs.get(NUMERICS)
         self._known: dict[Value, Term] = {}
+        self._opened: set[Op] = {root}
+        self._several: set[Op] = set()
+        self._needed: set[Op] = set()
 
     def read(self) -> Term:
-        """The result of the root."""
-        return self._read(self._root, 0) or self.atom(self._root.result)
+        """The result of the root. What this expression alone needs in several places is read like anything else, see
+        Note [Needed several times]."""
+        while True:
+            found = self._read(self._root, 0) or self.atom(self._root.result)
+            needed = {op for op in self._several if not all(user in self._opened for user, _ in op.result.uses)}
+            if not needed:
+                return found
+            self._needed |= needed
+            self._known, self._opened, self._several = {}, {self._root}, set()
 
     def term(self, value: Value, depth: int) -> Term:
         found = self._known.get(value)
@@ -61,7 +74,12 @@ class Reader:
         if op is None or depth > MAX_DEPTH or op.attrs.get(NUMERICS) != self._mode:
             return None
         term = self._read(op, depth)
-        if term is None or is_structure(term) or self._is_alone(value, op):
+        if term is None:
+            return None
+        if self._is_alone(value, op) or self._is_inner(op, term):
+            self._opened.add(op)
+            return term
+        if is_structure(term):
             return term
         if term.head == "made" and uses_of(op):
             return term
@@ -75,6 +93,14 @@ class Reader:
         computed once for all its iterations."""
         return self._shared or (op.parent is self._root.parent and len(value.uses) == 1)
 
+    def _is_inner(self, op: Op, term: Term) -> bool:
+        """Whether all that need a value may be parts of the expression."""
+        is_one = len(op.results) == 1 and op.parent is self._root.parent and op not in self._needed
+        if not is_one or spread(term) > MOST_FACTORS or any(user.name not in _READERS for user, _ in op.result.uses):
+            return False
+        self._several.add(op)
+        return True
+
     def _read(self, op: Op, depth: int) -> Term | None:
         reader = _READERS.get(op.name)
         return reader(self, op, depth + 1) if reader is not None else None
@@ -86,6 +112,12 @@ class Reader:
 def _may_be_undone(term: Term) -> bool:
     product = term.args[1] if term.head == "scale" else term
     return product.head == "mm" and any(flags_of(arg) & _OF_COLUMNS for arg in product.args)
+
+
+@lru_cache(maxsize=4096)
+def spread(term: Term) -> int:
+    """How many factors a product has once it is opened."""
+    return sum(map(spread, term.args)) if term.head in ("mm", "t", "neg") else 1
 
 
 # -------------------------------------------------------------------------------------------------------- products
@@ -312,13 +344,14 @@ _PRODUCTS = frozenset((PREFIX + "matmul", PREFIX + "einsum"))
 _ROOTS = _TRANSFORMS | _PRODUCTS
 _ROOTS |= {PREFIX + name for name in ("diagonal", "sum", "mean", "irfft", "permute", "conj")}
 _SUMS = frozenset((PREFIX + "add", PREFIX + "sub"))
+_TURNS = frozenset(PREFIX + name for name in ("permute", "flip", "roll"))
 _INSIDE = {
     PREFIX + "gather": (any, _PRODUCTS),
     PREFIX + "lookup": (any, _PRODUCTS),
-    PREFIX + "add": (all, _TRANSFORMS | _PRODUCTS | _SUMS),
-    PREFIX + "sub": (all, _PRODUCTS | _SUMS),
+    PREFIX + "add": (all, _TRANSFORMS | _PRODUCTS | _SUMS | _TURNS),
+    PREFIX + "sub": (all, _PRODUCTS | _SUMS | _TURNS),
     PREFIX + "mul": (any, frozenset((PREFIX + Eye.name,))),
-    PREFIX + "cut": (all, _PRODUCTS | _SUMS | {PREFIX + name for name in ("mul", "div", "neg", "permute", "call")}),
+    PREFIX + "cut": (all, _PRODUCTS | _SUMS | _TURNS | {PREFIX + name for name in ("mul", "div", "neg", "call")}),
 }
 """What is read from an operation only where all or any of its operands are made by one of these: what else it adds,
 multiplies or cuts is read for itself."""
@@ -330,3 +363,10 @@ def is_root(op: Op) -> bool:
         return op.name in _ROOTS
     which, names = _INSIDE[op.name]
     return which(v.defining_op is not None and v.defining_op.name in names for v in op.operands)
+
+
+# Note [Needed several times]
+# `half = a @ a; (half @ half) @ v` needs `half` twice, and nothing else does: it is not computed where the whole
+# expression has a cheaper form. While reading, it is not known yet whether what needs a value is itself read as a part
+# of the expression: it is taken to be, and where one is not, that value is needed, and all is read once more. What
+# stands in a term twice is computed, and counted, once.

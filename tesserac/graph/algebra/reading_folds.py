@@ -12,6 +12,8 @@ from tesserac.graph.algebra.terms import Term, leaf, make
 from tesserac.graph.dialect import PREFIX, operator_of
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
+from tesserac.ops.join import Concat, Roll
+from tesserac.ops.rearrange import Flip
 from tesserac.ops.reduce import Mean, Sum
 from tesserac.ops.shape import Slice
 from tesserac.types.dims import ZERO
@@ -77,12 +79,60 @@ def _cut(reader: Reader, op: Op, depth: int) -> Term | None:
     found, dims = reader.operand(op, 0, depth), tensor_type(op.result).dims
     if op.result.type == op.operands[0].type and set(operator.steps) <= {1}:
         return found  # all of it: what `trace` takes of a square matrix
-    if found.rank not in (1, 2) or not any(part.head in ("mm", "made", "eye") for part in found.distinct):
+    if not _is_cut(found):
         return None
     for axis, head in enumerate(("cut_rows", "cut_columns")[: found.rank]):
         if (operator.starts[axis], operator.steps[axis], dims[axis]) != (ZERO, 1, found.shape[axis]):
             found = make(head, found, leaf(op.result, dims[axis : axis + 1]))
     return found
+
+
+def _is_cut(found: Term) -> bool:
+    """Whether it matters what is taken of something: it is computed."""
+    return found.rank in (1, 2) and any(part.head in ("mm", "made", "eye") for part in found.distinct)
+
+
+def _flip(reader: Reader, op: Op, depth: int) -> Term | None:
+    """Rows or columns in another order, as the operation itself says it."""
+    operator, dims = operator_of(op), tensor_type(op.result).dims
+    assert isinstance(operator, Flip | Roll)
+    found = reader.operand(op, 0, depth)
+    if not _is_cut(found):
+        return None
+    for axis in operator.axes if isinstance(operator, Flip) else (operator.axis,):
+        found = make(("cut_rows", "cut_columns")[axis], found, leaf(op.result, dims[axis : axis + 1]))
+    return found
+
+
+def _concat(reader: Reader, op: Op, depth: int) -> Term | None:
+    """What stands one above the other, or side by side, where products made some of it, and vectors beside such."""
+    operator = operator_of(op)
+    assert isinstance(operator, Concat)
+    if tensor_type(op.result).rank not in (1, 2) or not same_element(op, *op.operands):
+        return None
+    *first, found = [reader.term(value, depth) for value in op.operands]
+    is_made = any(part.head == "mm" for term in (*first, found) for part in term.distinct)
+    is_beside = found.rank == 1 and all(user.name == PREFIX + "matmul" for user, _ in op.result.uses)
+    if not is_made and not is_beside:
+        return None
+    for term in reversed(first):
+        found = make(("above", "beside")[operator.axis], term, found)
+    return found
+
+
+def _stop_gradient(reader: Reader, op: Op, depth: int) -> Term | None:
+    """What is made of values through which no gradient flows."""
+    found = reader.operand(op, 0, depth)
+    return _stopped(found) if found.head and not any(part.head == "made" for part in found.distinct) else None
+
+
+def _stopped(term: Term) -> Term:
+    if term.leaf is not None:
+        return make("stop", term)
+    kept = ("cut_rows", "cut_columns", "take", "perm", "filled")
+    """Their last argument says which rows, or which number."""
+    args = term.args[:-1] if term.head in kept else term.args
+    return Term(term.head, (*map(_stopped, args), *term.args[len(args) :]), term.shape)
 
 
 # ------------------------------------------------------------------------------------------------------ transforms
@@ -118,6 +168,10 @@ FOLDS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
     "sum": _sum,
     "mean": _fold,
     "cut": _cut,
+    "flip": _flip,
+    "roll": _flip,
+    "concat": _concat,
+    "stop_gradient": _stop_gradient,
     "fft": _transform("fft"),
     "ifft": _transform("ifft"),
     "irfft": _irfft,

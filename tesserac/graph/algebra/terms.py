@@ -269,6 +269,9 @@ HEADS: dict[str, Head] = _Heads({
     "take": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _size, "{}[{}]"),
     "cut_rows": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _free, "rows of {}"),
     "cut_columns": Head(lambda a, p: (a.shape[0], p.shape[0]), _free, "columns of {}"),
+    "above": Head(lambda a, b: (a.shape[0] + b.shape[0], *a.shape[1:]), _size, "concat([{}, {}])"),
+    "beside": Head(lambda a, b: (a.shape[0], a.shape[1] + b.shape[1]), _size, "concat([{}, {}], axis=1)"),
+    "stop": Head(lambda a: a.shape, _free, "stop_gradient({})"),
     "column": Head(lambda x: (*x.shape, ONE), _free, "{}[:, None]"),
     "row": Head(lambda x: (ONE, *x.shape), _free, "{}[None, :]"),
     "flat": Head(lambda a: (a.shape[0] * a.shape[1],), _free, "{}"),
@@ -292,6 +295,11 @@ HEADS: dict[str, Head] = _Heads({
     "filled": Head(lambda a: a.shape[:1], _size, "{}"),
     "inverse": Head(lambda s: (), lambda term: ONE, "1 / {}"),
 })  # fmt: skip
+
+
+def is_transpose(one: Term, other: Term) -> bool:
+    """Whether one of two is written as the transpose of the other."""
+    return (one.head == "t" and one.args[0] == other) or (other.head == "t" and other.args[0] == one)
 
 
 def eye(size: Dim) -> Term:

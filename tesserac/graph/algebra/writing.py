@@ -14,6 +14,8 @@ from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.ops.create import Full
+from tesserac.ops.join import Roll
+from tesserac.ops.rearrange import Flip
 from tesserac.ops.shape import Slice
 from tesserac.types.dims import ONE, ZERO
 from tesserac.types.ty import TensorType
@@ -73,6 +75,7 @@ _OPERATORS = {
     "diagonal": "diagonal",
     "fft": "fft",
     "ifft": "ifft",
+    "stop": "stop_gradient",
 }
 """Heads that are operators."""
 
@@ -174,13 +177,24 @@ def _outer(w: TermWriter, term: Term, x: Value, y: Value) -> Value:
 
 def _part(axis: int) -> Callable[[TermWriter, Term, Value, Value], Value]:
     def written(w: TermWriter, term: Term, a: Value, cut: Value) -> Value:
-        """The part of another matrix that an operation has taken of its own."""
+        """Of another matrix what an operation has taken of its own, or how it has put that in order."""
         assert cut.defining_op is not None
         operator = operator_of(cut.defining_op)
+        if isinstance(operator, Flip):
+            return w.write("flip", a, axes=(axis,))
+        if isinstance(operator, Roll):
+            return w.write("roll", a, axis=axis, shift=operator.shift)
         assert isinstance(operator, Slice)
         starts, steps = [ZERO] * term.rank, [1] * term.rank
         starts[axis], steps[axis] = operator.starts[axis], operator.steps[axis]
         return w.write("cut", a, starts=tuple(starts), sizes=term.shape, steps=tuple(steps))
+
+    return written
+
+
+def _joined(axis: int) -> Callable[[TermWriter, Term, Value, Value], Value]:
+    def written(w: TermWriter, term: Term, a: Value, b: Value) -> Value:
+        return w.write("concat", a, b, axis=axis)
 
     return written
 
@@ -253,6 +267,8 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "outer": _outer,
     "cut_rows": _part(0),
     "cut_columns": _part(1),
+    "above": _joined(0),
+    "beside": _joined(1),
     "column": _column,
     "row": _row,
     "flat": _flat,
