@@ -19,6 +19,7 @@ from tesserac.graph.passes.apply_laws import apply_laws
 from tesserac.graph.passes.choose_forms import choose_forms
 from tesserac.graph.passes.choose_kernels import choose_kernels
 from tesserac.graph.passes.choose_rewrites import choose_rewrites
+from tesserac.graph.passes.contract_sums import contract_sums
 from tesserac.graph.passes.cse import cse
 from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.digest_programs import digest_programs
@@ -79,6 +80,7 @@ CALL_PASSES: tuple[Pass, ...] = (
     choose_rewrites,  # kernels with other bits than what they implement, before any target has a say
     apply_laws,  # what the library computes in another way than a program writes it, so that derivatives are of that
     hoist,  # what is the same in every iteration leaves its loop, so that derivatives do not keep it per iteration
+    contract_sums,  # sums of products, before maps would make them look like others
     algebra,  # linear algebra in its cheapest form, so that derivatives are of that
     transforms,  # derivatives and mapped functions become operators, which have no other names in them by now
     dce,  # what only a derivative was needed of, which laws would take to be needed beside it

@@ -35,6 +35,7 @@ from tesserac.graph.algebra.engine import Choice
 from tesserac.graph.build import build_module
 from tesserac.graph.passes.algebra import Rewrite, algebra, by_laws
 from tesserac.graph.passes.choose_forms import Chosen, Left, by_structure, choose_forms
+from tesserac.graph.passes.contract_sums import as_contractions, contract_sums
 from tesserac.graph.passes.transforms import transforms
 from tesserac.ir.passes import before, run_passes
 from tesserac.pipeline import CALL_PASSES
@@ -51,6 +52,7 @@ def rewrites_of(functions: Sequence[TypedFunction], symbol: str, *, derivatives:
     found: list[Found] = []
     watched = {
         algebra.name: replace(algebra, run=lambda module: by_laws(module, found.append)),
+        contract_sums.name: replace(contract_sums, run=lambda module: as_contractions(module, found.append)),
         choose_forms.name: replace(choose_forms, run=lambda module: by_structure(module, found.append)),
     }
     module = build_module(functions, {symbol})
