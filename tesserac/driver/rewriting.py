@@ -20,6 +20,7 @@ from tesserac.check.model.library_annotations import (
     KRONECKER,
     LOWER,
     ORTHONORMAL,
+    OUTER,
     POSITIVE,
     PRODUCT,
     RANK_ONE,
@@ -154,6 +155,7 @@ _WORDS = {
     PRODUCT: "a product of square ones",
     RANK_ONE: "a diagonal one and an outer product",
     INVERSE: "an inverse",
+    OUTER: "an outer product",
 }
 
 

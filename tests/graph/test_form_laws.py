@@ -80,6 +80,11 @@ SHAPES = {
 NUMERIC = {("expm", "diagonal"), ("solve", "positive"), ("slogdet", "positive")}
 """What has exponentials and roots, which the field has not."""
 WOODBURY = "quotient(x - dot(V, solve(one + dot(W, quotient(V, d[:, None])), dot(W, quotient(x, d)))), d)"
+INNER = "solve(one + dot(W, quotient(V, d[:, None])), dot(W, quotient(eye, d[:, None])))"
+INVERSE_UPDATE = f"quotient(eye - dot(V, {INNER}), d[:, None])"
+INVERSE_RANK_ONE = (
+    "diag(quotient(I, d)) - outer(quotient(u, d), quotient(v, d)) * quotient(I, I + dot(v, quotient(u, d)))"
+)
 SHERMAN = "quotient(x, d) - quotient(u, d) * quotient(dot(v, quotient(x, d)), I + dot(v, quotient(u, d)))"
 DET_UPDATE = ("det(diag(d) + dot(V, W))", "product(d) * det(one + dot(W, quotient(V, d[:, None])))")
 DET_KRON = ("det(kron(F, G))", "power(det(F), P) * power(det(G), M)")
@@ -89,6 +94,10 @@ EQUATIONS: dict[tuple[str, str], tuple[str, str]] = {
     ("det", "diagonal"): ("det(diag(d))", "product(d)"),
     ("slogdet", "diagonal"): ("det(diag(d))", "product(d)"),
     ("norm", "diagonal"): ("sum(diag(d) * conj(diag(d)))", "sum(d * conj(d))"),
+    ("norm", "outer"): ("sum(outer(u, v) * conj(outer(u, v)))", "sum(u * conj(u)) * sum(v * conj(v))"),
+    ("norm", "kronecker"): ("sum(kron(F, G) * conj(kron(F, G)))", "sum(F * conj(F)) * sum(G * conj(G))"),
+    ("inv", "update"): ("inv(diag(d) + dot(V, W))", INVERSE_UPDATE),
+    ("inv", "rank one"): ("inv(diag(d) + outer(u, v))", INVERSE_RANK_ONE),
     ("solve", "lower"): ("solve(tril(A), x)", "substituted(A, x)"),
     ("solve", "upper"): ("solve(triu(A), x)", "substituted(flip(A), x[::-1])[::-1]"),
     ("det", "lower"): ("det(tril(A))", "product(diagonal(A))"),

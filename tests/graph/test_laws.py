@@ -116,6 +116,8 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "outer": lambda x, y: x[:, None] * y[None, :],
     "flat": lambda a: a.ravel(),
     "stop": lambda a: a,
+    "running": lambda x: np.cumsum(x, axis=0),
+    "running_back": lambda x: np.cumsum(x[::-1], axis=0)[::-1],
     "above": lambda a, b: np.concatenate([a, b]),
     "beside": lambda a, b: np.concatenate([a, b], axis=1),
     "made": lambda a: a,
@@ -179,7 +181,7 @@ class Sample:
     def _term(self, side: ast.expr) -> Term:
         if isinstance(side, ast.Name) and side.id in CONSTANTS:
             size = Dim.const(self._size())
-            return Term("eye", (), (size, size))
+            return Term(side.id, (), (size, size) if side.id == "eye" else (size,))
         if isinstance(side, ast.Name):
             return self._names.setdefault(side.id, self._leaf(side.id))
         assert isinstance(side, ast.Call) and isinstance(side.func, ast.Name)

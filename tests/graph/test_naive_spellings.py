@@ -126,6 +126,17 @@ def test_a_row_of_the_identity_is_a_row() -> None:
 
 
 @pytest.mark.one_in(4)
+def test_triangles_of_ones_are_running_sums() -> None:
+    low, up = "tril(ones(N, N, dtype=f64))", "triu(ones(N, N, dtype=f64))"
+    text = f"{low} @ v + {up} @ w + v @ {low} + w @ {up}, {low} @ a @ {up} + a @ {low}"
+    assert not products(text)
+    found = tessera.compile(f"def f({PARAMS}): return {text}\n").f(*MATRICES.values(), *VECTORS.values())
+    a, v, w, one = MATRICES["a"], VECTORS["v"], VECTORS["w"], np.tril(np.ones((SIZE, SIZE)))
+    np.testing.assert_allclose(found[0], one @ v + one.T @ w + v @ one + w @ one.T, rtol=1e-10)
+    np.testing.assert_allclose(found[1], one @ a @ one.T + a @ one, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.one_in(4)
 def test_no_gradient_flows_through_what_is_stopped() -> None:
     text = f"def f({PARAMS}): return grad(lambda x: sum(stop_gradient(x @ b) @ (x @ v)))(a)\n"
     found = tessera.compile(text).f(*MATRICES.values(), *VECTORS.values())

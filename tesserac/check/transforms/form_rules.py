@@ -8,6 +8,7 @@ replaced by once the structure is known. A form takes the parts of the matrix an
     kronecker   a[M, M] and b[P, P], of kron(a, b)
     update      d[N], u[N, K] and v[K, N], of diag(d) + u @ v
     rank one    d[N], u[N] and v[N], of diag(d) + outer(u, v)
+    outer       u[N] and v[N], of outer(u, v)
     product     a[N, N] and b[N, N], of a @ b
     inverse     a[N, N], of the inverse of a; that is what a function gives which has this form and gives a matrix
     unitary     the matrix, whose inverse is its adjoint
@@ -35,6 +36,7 @@ from tesserac.check.model.library_annotations import (
     KRONECKER,
     LOWER,
     ORTHONORMAL,
+    OUTER,
     POSITIVE,
     PRODUCT,
     RANK_ONE,
@@ -148,6 +150,7 @@ _PARTS: dict[str, Callable[[TensorType], list[Type]]] = {
     PRODUCT: lambda a: [a, a],
     INVERSE: _whole,
     RANK_ONE: lambda a: [_like(a, a.dims[0])] * 3,
+    OUTER: lambda a: [_like(a, a.dims[0])] * 2,
     KRONECKER: lambda a: [_like(a, *(Dim.sym(name),) * 2) for name in (ROWS_OF_FIRST, ROWS_OF_SECOND)],
     UPDATE: lambda a: [_like(a, a.dims[0]), _like(a, a.dims[0], Dim.sym(RANK)), _like(a, Dim.sym(RANK), a.dims[0])],
     **dict.fromkeys((BESIDE, TOGETHER), lambda a: [a, _like(a, a.dims[0], Dim.sym(COLUMNS))]),

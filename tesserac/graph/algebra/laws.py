@@ -249,6 +249,15 @@ LAWS: tuple[Law, ...] = (
     _normal("upper triangle of a lower one", "triu(tril(A))", "diag(diagonal(A))", "square"),
     _normal("lower triangle of a diagonal", "tril(diag(d))", "diag(d)"),
     _normal("upper triangle of a diagonal", "triu(diag(d))", "diag(d)"),
+    # --------------------------------------------------------------------------- triangles of ones: running sums
+    Law("running sums", "mm(tril(outer(ones, ones)), x)", "running(x)"),
+    Law("running sums of rows", "mm(tril(outer(ones, ones)), A)", "running(A)"),
+    Law("running sums from the end", "mm(triu(outer(ones, ones)), x)", "running_back(x)"),
+    Law("running sums of rows from the end", "mm(triu(outer(ones, ones)), A)", "running_back(A)"),
+    Law("running sums from the right", "mm(x, triu(outer(ones, ones)))", "running(x)"),
+    Law("running sums of columns", "mm(A, triu(outer(ones, ones)))", "t(running(t(A)))"),
+    Law("running sums from the right, from the end", "mm(x, tril(outer(ones, ones)))", "running_back(x)"),
+    Law("running sums of columns from the end", "mm(A, tril(outer(ones, ones)))", "t(running_back(t(A)))"),
     # -------------------------------------------------------------------------------------- diagonals and traces
     _normal("diagonal of a diagonal matrix", "diagonal(diag(d))", "d"),
     _normal("diagonal of the identity", "diagonal(eye)", "ones", "square"),

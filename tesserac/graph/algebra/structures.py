@@ -13,6 +13,7 @@ from tesserac.check.model.library_annotations import (
     KRONECKER,
     LOWER,
     ORTHONORMAL,
+    OUTER,
     POSITIVE,
     PRODUCT,
     RANK_ONE,
@@ -67,6 +68,8 @@ def _made_of(call: Op, term: Term) -> Iterator[Structure]:
             yield Structure(LOWER, term.args)
         case Term(head="triu"):
             yield Structure(UPPER, term.args)
+        case Term(head="outer"):
+            yield Structure(OUTER, term.args)
         case Term(head="kron"):
             yield from _kronecker(*term.args)
         case Term(head="add" | "sub"):
@@ -92,8 +95,9 @@ def _product(call: Op, a: Term, b: Term) -> Iterator[Structure]:
 
 
 def _columns_of(call: Op) -> Dim:
-    """How many systems a call solves."""
-    columns = ONE
+    """How many systems a call solves; an inverse has one for each row."""
+    gives_inverse = len(call.operands) == 1 and len(call.results) == 1 and tensor_type(call.result).rank == 2
+    columns = counted(tensor_type(call.operands[0]).dims[0]) if gives_inverse else ONE
     for value in call.operands[1:]:
         columns = counted_all(tensor_type(value).dims[1:])
     return columns

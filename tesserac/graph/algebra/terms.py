@@ -269,6 +269,8 @@ HEADS: dict[str, Head] = _Heads({
     "take": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _size, "{}[{}]"),
     "cut_rows": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _free, "rows of {}"),
     "cut_columns": Head(lambda a, p: (a.shape[0], p.shape[0]), _free, "columns of {}"),
+    "running": Head(lambda x: x.shape, _size, "cumsum({}, axis=0)"),
+    "running_back": Head(lambda x: x.shape, _size, "cumsum({}, axis=0, reverse=True)"),
     "above": Head(lambda a, b: (a.shape[0] + b.shape[0], *a.shape[1:]), _size, "concat([{}, {}])"),
     "beside": Head(lambda a, b: (a.shape[0], a.shape[1] + b.shape[1]), _size, "concat([{}, {}], axis=1)"),
     "stop": Head(lambda a: a.shape, _free, "stop_gradient({})"),

@@ -199,6 +199,14 @@ def _joined(axis: int) -> Callable[[TermWriter, Term, Value, Value], Value]:
     return written
 
 
+def _running(w: TermWriter, term: Term, x: Value) -> Value:
+    return w.write("cumsum", x, axis=0)
+
+
+def _running_back(w: TermWriter, term: Term, x: Value) -> Value:
+    return w.write("flip", w.write("cumsum", w.write("flip", x, axes=(0,)), axis=0), axes=(0,))
+
+
 def _column(w: TermWriter, term: Term, x: Value) -> Value:
     return w.column(x)
 
@@ -267,6 +275,8 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "outer": _outer,
     "cut_rows": _part(0),
     "cut_columns": _part(1),
+    "running": _running,
+    "running_back": _running_back,
     "above": _joined(0),
     "beside": _joined(1),
     "column": _column,
