@@ -38,6 +38,7 @@ PROGRAMS: dict[str, tuple[str, int]] = {
     "(lambda x: (x @ v) * (x @ w))(inv(a))": ("(g @ v) * (g @ w)", 1),
     "(lambda x: v @ x @ v - w @ x @ w)(inv(a))": ("v @ g @ v - w @ g @ w", 1),
     "(lambda x: x @ v + x.T @ w)(inv(a))": ("g @ v + g.T @ w", 2),
+    "inv(a)[0] + sum(inv(a), axis=0) + v @ inv(a)": ("g[0] + g.sum(axis=0) + v @ g", 1),
     "u.T @ inv(a) @ u + u.T @ inv(a) @ u * 2.0": ("3 * u.T @ g @ u", 1),
     "v @ inv(a) @ v + slogdet(a)[1]": ("v @ g @ v + np.linalg.slogdet(a)[1]", 1),
 }

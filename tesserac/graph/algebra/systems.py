@@ -14,11 +14,14 @@ from collections.abc import Hashable, Iterator, Sequence
 from tesserac.base.dataclass import dataclass
 from tesserac.graph.algebra.costs import total
 from tesserac.graph.algebra.known import move_before, needed_before
+from tesserac.graph.dialect import PREFIX
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.ops.shape import Slice
 from tesserac.types.dims import ONE, ZERO, Dim
+
+PERMUTE = PREFIX + "permute"
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +55,24 @@ def joint_systems(systems: Sequence[Op], readers: Sequence[Op], alike: Sequence[
     systems must have in common."""
     groups: dict[Hashable, list[Op]] = {}
     for op, common in zip(systems, alike, strict=True):
-        groups.setdefault((op.operands[0], op.parent, common), []).append(op)
+        groups.setdefault((matrix_of(op), op.parent, common), []).append(op)
     for group in groups.values():
         first = group[0]
         ready = [op for op in group if _may_stand_before([op], first)]
         sides = {tuple(op.operands) for op in ready}  # a system that is written twice is merged with itself later
         if len(sides) < 2 or ready[0] is not first:
             continue
-        earlier = (op for op in readers if op.operands[0] is first.operands[0] and op.parent is first.parent)
+        earlier = (op for op in readers if matrix_of(op) == matrix_of(first) and op.parent is first.parent)
         at = next(earlier, first)
         yield Joint(ready, at if _may_stand_before(ready, at) else first)
+
+
+def matrix_of(op: Op) -> tuple[Value, bool]:
+    """The matrix of a system, and whether it is turned first, as it is for each system on its own."""
+    made = op.operands[0].defining_op
+    if made is not None and made.name == PERMUTE and made.attrs["order"] == (1, 0):
+        return made.operands[0], True
+    return op.operands[0], False
 
 
 def _may_stand_before(systems: Sequence[Op], at: Op) -> bool:

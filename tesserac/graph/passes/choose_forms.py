@@ -187,7 +187,7 @@ class _Chooser:
                 continue
             for op in joint.systems:
                 self._tell(op, Structure(TOGETHER, ()), forms_of(op))
-            matrix = first.operands[0]
+            matrix = joint.at.operands[0]
             side = joint.right_side(_writer(joint.at, first))
             like = replace(tensor_type(matrix), dims=tensor_type(side).dims)
             [solved] = self._call(first, first, form, [matrix, side], {COLUMNS: joint.columns()}, [like])
