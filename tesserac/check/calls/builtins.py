@@ -11,6 +11,7 @@ from math import isfinite
 
 from tesserac.check.calls.pairing import ENUMERATE, ZIP, enumerated, zip_items
 from tesserac.check.devices import collectives, distribution
+from tesserac.check.guards.guarding import require_divisor
 from tesserac.check.kernels import tiles
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, type_text
@@ -125,6 +126,7 @@ def _ceil_div(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed
     if divisor == ZERO:
         body.sink.error(E0315, at=callee.at, problem=f"{dim_text(dividend)} is divided by zero")
         return body.error(callee.span)
+    require_divisor(body, divisor, callee.span)
     return typed.Static(IntType(dividend.ceil_div(divisor)), callee.span)
 
 

@@ -11,7 +11,7 @@ from tesserac.check.guards.undecided import code_at, undecided
 from tesserac.check.model import typed
 from tesserac.check.sizes.facts import Why
 from tesserac.check.state.body import Body
-from tesserac.types.dims import ZERO, Dim
+from tesserac.types.dims import ONE, ZERO, Dim
 
 
 def require_guard(
@@ -40,6 +40,12 @@ def require_guard(
     body.facts.state_on_entry(kind, *ends, Why("checked on entry", at))
     if ends != (left, right):
         body.facts.state(kind, left, right, Why("checked on entry", at))  # of this iteration
+
+
+def require_divisor(body: Body, divisor: Dim, at: Span) -> None:
+    """A check that a size by which one is divided is at least 1, where the division stands; one below 0 is no size."""
+    if divisor.constant is None and not body.facts.surely_at_least(divisor, ONE):
+        require_guard(body, "at_least", divisor, ONE, at)
 
 
 def require_here(body: Body, kind: typed.GuardKind, left: Dim, right: Dim, at: Span) -> None:

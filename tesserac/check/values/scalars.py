@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from tesserac.base.source import Span
-from tesserac.check.guards.guarding import require_guard
+from tesserac.check.guards.guarding import require_divisor, require_guard
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import SYMBOLS, dim_text
 from tesserac.check.state.body import Body
@@ -144,6 +144,8 @@ def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: 
         body.sink.error(E0315, at=at, problem=f"{dim_text(dividend)} is divided by zero")
         return body.error(span)
     whole = body.facts.divides(divisor, dividend)
+    if name != "div":
+        require_divisor(body, divisor, span)
     if name == "mod":
         return typed.Static(IntType(ZERO if whole else dividend.mod(divisor)), span)
     if name == "floor_div" and not whole:
