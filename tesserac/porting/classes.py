@@ -38,6 +38,7 @@ from tesserac.porting.layers import (
     last_name,
     layer_of,
     options_of,
+    reading,
     reduced,
     size_text,
     with_defaults,
@@ -79,8 +80,9 @@ def parsed_class(block: str) -> ast.ClassDef:
     (node,) = ast.parse(block).body
     if not isinstance(node, ast.ClassDef) or node.decorator_list or node.keywords:
         raise NoCounterpart
-    if any(last_name(base) not in _BASES for base in node.bases):
-        raise NoCounterpart
+    for base in node.bases:
+        if last_name(base) not in _BASES:
+            raise NoCounterpart(base)
     return node
 
 
@@ -146,7 +148,7 @@ class Struct:
     def text(self, block: str) -> str:
         """`block` is that of the class: its words are kept as they stand."""
         fields = self.fields()
-        methods = [self.method(item, fields) for item in self.node.body if self.is_kept(item)]
+        methods = [method for item in self.node.body for method in self.methods(item, fields)]
         sizes = ", ".join(map(_size_name, self.sizes()))
         declared = [f"    {self.number_field(name)}" for name in self.numbers()]
         declared += [f"    {line}" for field in fields.values() for line in field.declared]
@@ -165,13 +167,14 @@ class Struct:
         norm = "a batch norm learns by `y, layer = layer.train(x)`" if ": BatchNorm[" in written else ""
         return tuple(remark for remark in (dropout, norm) if remark)
 
-    def is_kept(self, item: ast.stmt) -> bool:
-        """Whether it is a method; raises what is neither that, nor words, nor `__init__`."""
-        if isinstance(item, ast.FunctionDef):
-            return item is not self.made
-        if _is_words(item):
-            return False
-        raise NoCounterpart
+    def methods(self, item: ast.stmt, fields: Mapping[str, Field]) -> Iterator[str]:
+        """The method that a part of the class is, if it is one. Raises what is none, and no words."""
+        if item is self.made or _is_words(item):
+            return
+        with reading(item):
+            if not isinstance(item, ast.FunctionDef):
+                raise NoCounterpart
+            yield self.method(item, fields)
 
     # -- what `__init__` makes
 
@@ -183,8 +186,9 @@ class Struct:
             if is_local(line):
                 local.append(line)
                 continue
-            name, value, is_buffer = _own_assignment(line)
-            made[name] = self.buffer(name, value, local) if is_buffer else self.field(name, value)
+            with reading(line):
+                name, value, is_buffer = _own_assignment(line)
+                made[name] = self.buffer(name, value, local) if is_buffer else self.field(name, value)
         return made
 
     def buffer(self, name: str, value: ast.expr, local: Sequence[ast.stmt]) -> Field:
@@ -251,7 +255,8 @@ class Struct:
     def sequence(self, name: str, value: ast.Call) -> Field:
         declared, steps = list[str](), list[tuple[str, tuple[str, ...]]]()
         for number, item in enumerate(value.args):
-            one = self.field(f"{name}_{number}", item)
+            with reading(item):
+                one = self.field(f"{name}_{number}", item)
             declared += one.declared
             steps += one.steps or [(f"self.{name}_{number}", ())]
         return Field(tuple(declared), tuple(steps))
@@ -351,8 +356,7 @@ class Struct:
 
     # -- methods
 
-    def method(self, item: ast.stmt, fields: Mapping[str, Field]) -> str:
-        assert isinstance(item, ast.FunctionDef)
+    def method(self, item: ast.FunctionDef, fields: Mapping[str, Field]) -> str:
         if item.decorator_list:
             raise NoCounterpart
         asserted = [line for line in (self.made.body if self.made else ()) if isinstance(line, ast.Assert)]

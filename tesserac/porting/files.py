@@ -37,11 +37,13 @@ class _Block:
 
 @dataclass(frozen=True)
 class PortedFile:
-    """What changes, where classes that change begin, and what to know of it."""
+    """What changes, where classes that change begin, and what to know of it; and what the others have that has no
+    counterpart, by where they begin: its first line."""
 
     changes: tuple[Change, ...]
     places: frozenset[int]
     remarks: tuple[str, ...]
+    obstacles: Mapping[int, str]
 
 
 def ported_file(text: str, start: int) -> PortedFile | None:
@@ -50,31 +52,46 @@ def ported_file(text: str, start: int) -> PortedFile | None:
     return found if found is not None and start in found.places else None
 
 
+def obstacle(text: str, start: int) -> str:
+    """What keeps the class at `start` from being a struct, as it is written; empty where that is not one thing."""
+    found = _ported(text)
+    return "" if found is None else found.obstacles.get(start, "")
+
+
 @lru_cache(maxsize=4)
 def _ported(text: str) -> PortedFile | None:
-    blocks = list(_blocks(text))
+    blocks, obstacles = _blocks(text)
     try:
-        return _Family(text, blocks).written()
+        return _Family(text, blocks, obstacles).written()
     except (NoCounterpart, KeyError, ValueError, AssertionError):
         return None
 
 
-def _blocks(text: str) -> Iterator[_Block]:
+def _blocks(text: str) -> tuple[list[_Block], dict[int, str]]:
+    """The classes that can be read, and what keeps others from it, by where those begin."""
+    blocks, obstacles = list[_Block](), dict[int, str]()
     decorated = {found.end(): found.start() for found in _DECORATED.finditer(text)}
     for found in re.finditer(r"^class\b", text, re.MULTILINE):
         at = found.start()
         end = block_end(text, at)
         try:
-            yield _Block(decorated.get(at, at), at, end, parsed_class(text[at:end]), at in decorated)
-        except (NoCounterpart, SyntaxError, ValueError):
+            blocks.append(_Block(decorated.get(at, at), at, end, parsed_class(text[at:end]), at in decorated))
+        except NoCounterpart as problem:
+            obstacles[at] = _first_line(problem)
+        except (SyntaxError, ValueError):
             continue
+    return blocks, obstacles
+
+
+def _first_line(problem: NoCounterpart) -> str:
+    return "" if problem.part is None else ast.unparse(problem.part).partition("\n")[0]
 
 
 class _Family:
     """The classes of one file."""
 
-    def __init__(self, text: str, blocks: list[_Block]) -> None:
-        self.text, self.blocks = text, blocks
+    def __init__(self, text: str, blocks: list[_Block], obstacles: dict[int, str]) -> None:
+        self.text, self.blocks, self.obstacles = text, blocks, obstacles
         settings = (_settings(block.node) for block in blocks if block.is_settings)
         self.settings = {one.name: one for one in settings if one is not None}
         modules = [block.node for block in blocks if not block.is_settings]
@@ -82,7 +99,7 @@ class _Family:
         self.known: dict[str, Known] = dict(known_structs(text))
         self.fixed: dict[str, Mapping[str, ast.expr]] = {}
 
-    def written(self) -> PortedFile | None:
+    def written(self) -> PortedFile:
         changes, places, remarks = list[Change](), set[int](), dict[str, None]()
         simplified = self._simplified()
         for block in self.blocks:
@@ -92,10 +109,10 @@ class _Family:
             changes.append(Change(block.start, block.end, made[0]))
             places |= {block.start, block.at}
             remarks |= dict.fromkeys(made[1])
-        if not changes:
-            return None
-        changes += self._calls(changes)
-        return PortedFile(tuple(sorted(changes, key=lambda change: change.start)), frozenset(places), tuple(remarks))
+        if changes:
+            changes += self._calls(changes)
+        changes.sort(key=lambda change: change.start)
+        return PortedFile(tuple(changes), frozenset(places), tuple(remarks), self.obstacles)
 
     def _simplified(self) -> dict[str, Simplified]:
         """Those that hold others first, since what these are made with is known there."""
@@ -107,8 +124,8 @@ class _Family:
                 self.fixed[name] = fixed_parameters(nodes[name], calls)
                 _declare_floats(nodes[name], others, self._outer_calls(name))
                 found[name] = Simplified(nodes[name], self.fixed[name])
-            except NoCounterpart:
-                continue
+            except NoCounterpart as problem:
+                self._note(name, problem)
         return found
 
     def _outer_calls(self, name: str) -> list[ast.Call]:
@@ -148,8 +165,14 @@ class _Family:
             self.known[block.node.name] = struct.known(TRAINED in text)
             remarks = struct.remarks(text)
             return text, (*remarks, _FILLED) if source.fills else remarks
-        except (NoCounterpart, KeyError, SyntaxError, ValueError):
-            return None
+        except NoCounterpart as problem:
+            self._note(block.node.name, problem)
+        except (KeyError, SyntaxError, ValueError):
+            pass
+        return None
+
+    def _note(self, name: str, problem: NoCounterpart) -> None:
+        self.obstacles |= {block.at: _first_line(problem) for block in self.blocks if block.node.name == name}
 
     def _struct(self, source: Simplified) -> Struct:
         try:

@@ -88,7 +88,7 @@ class Simplified:
                 self._call(line, call)
             case ast.If() | ast.For() | ast.While() | ast.With() | ast.Return():
                 if any(isinstance(part, ast.Attribute) and _is_self(part) for part in ast.walk(line)):
-                    raise NoCounterpart
+                    raise NoCounterpart(line)
                 self.lines.append(line)
             case ast.Assign(targets=[ast.Attribute() as target]) if _is_requiring(target):
                 self.fills = True

@@ -10,13 +10,28 @@ import ast
 import copy
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from tesserac.base.dataclass import dataclass
 
 
 class NoCounterpart(Exception):
-    """Something of PyTorch's is not known to have a form here."""
+    """Something of PyTorch's is not known to have a form here: `part`, which is the innermost that was read."""
+
+    def __init__(self, part: ast.AST | None = None) -> None:
+        super().__init__()
+        self.part = part
+
+
+@contextmanager
+def reading(part: ast.AST) -> Iterator[None]:
+    """What has no counterpart in here is this part, if no smaller one is known to be it."""
+    try:
+        yield
+    except NoCounterpart as problem:
+        problem.part = problem.part or part
+        raise
 
 
 @dataclass(frozen=True)
@@ -31,6 +46,7 @@ class Layer:
 
 _LINE = {"stride": "stride", "padding": "padding", "dilation": "dilation", "groups": "groups"}
 _KERNEL = {"in_channels": None, "out_channels": None, "kernel_size": None}
+_TURNED = {"stride": "stride", "padding": "padding", "output_padding": "output_padding"}
 _RECURRENT = {"input_size": None, "hidden_size": None}
 LAYERS = {
     "Linear": Layer("Linear", {"in_features": None, "out_features": None}, "LinearNoBias"),
@@ -41,26 +57,32 @@ LAYERS = {
     **{f"BatchNorm{rank}d": Layer("BatchNorm", {"num_features": None, "eps": "eps"}) for rank in (1, 2, 3)},
     "Conv1d": Layer("Conv1d", {**_KERNEL, **_LINE}, "Conv1dNoBias"),
     "Conv2d": Layer("Conv2d", {**_KERNEL, **_LINE}, "Conv2dNoBias"),
-    "ConvTranspose2d": Layer(
-        "ConvTranspose2d",
-        {**_KERNEL, "stride": "stride", "padding": "padding", "output_padding": "output_padding"},
-    ),
+    "Conv3d": Layer("Conv3d", {**_KERNEL, **_LINE}, "Conv3dNoBias"),
+    **{
+        f"ConvTranspose{rank}d": Layer(f"ConvTranspose{rank}d", {**_KERNEL, **_TURNED}, f"ConvTranspose{rank}dNoBias")
+        for rank in (1, 2, 3)
+    },
     "LSTM": Layer("LSTM", {**_RECURRENT, "batch_first": "batch_first"}),
     "GRU": Layer("GRU", {**_RECURRENT, "batch_first": "batch_first"}),
 }
 _POSITIONAL = {"LSTM": 2, "GRU": 2}
 """How many arguments may stand without a name, where not all."""
-_WITH_MORE = re.compile("Norm|Dropout|Loss|RNN|LSTM|GRU|Transformer|Embedding|Linear|Conv|Attention")
+_WITH_MORE = re.compile("Norm|Dropout|Loss|RNN|LSTM|GRU|Transformer|Embedding|Linear|Bilinear|PReLU|Conv|Attention")
 """Layers that have weights, or that do another thing while they are trained."""
 STRUCTS = frozenset(name for layer in LAYERS.values() for name in (layer.struct, layer.without_bias) if name)
 _DROPOUTS = ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d")
 TRAINING = "training"
 """The argument of a method that says whether a network is being trained, as it is in PyTorch until `eval()`."""
 _IN_PLACE = "inplace"
+_IN_PLACE_AT = {
+    **dict.fromkeys(("ReLU", "ReLU6", "SELU", "SiLU", "Mish", "Hardswish", "Hardsigmoid"), 0),
+    **dict.fromkeys(("LeakyReLU", "ELU", "CELU", *_DROPOUTS), 1),
+    **dict.fromkeys(("Hardtanh", "RReLU", "Threshold"), 2),
+}
+"""Which argument of a layer says that it works in place."""
 FILLED = {"zeros": "zeros", "ones": "ones", "randn": "normal", "rand": "uniform"}
 UNFILLED = ("empty", "FloatTensor", "Tensor")
 """What has no values until they are filled in."""
-
 
 
 Sizes = Callable[[ast.expr], str]
@@ -229,7 +251,7 @@ def function_of(kind: str) -> str:
 
 def options_of(kind: str, call: ast.Call, option: Sizes) -> tuple[str, ...]:
     """What a function is given besides: what its layer was. Flattening begins behind the batch."""
-    options = [option(item) for item in call.args]
+    options = [option(item) for item in call.args[: _IN_PLACE_AT.get(kind)]]
     options += [f"{item.arg}={option(item.value)}" for item in call.keywords if item.arg != _IN_PLACE]
     if kind in _DROPOUTS:
         options.append(f"{TRAINING}={TRAINING}")

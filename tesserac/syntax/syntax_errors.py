@@ -12,7 +12,7 @@ from tesserac.base.source import SourceFile, Span
 from tesserac.base.spelling import closest, is_evident
 from tesserac.diag.codes.syntax import E0101, E0105, E0107, E0113, E0116
 from tesserac.diag.diagnostic import Applicability, Edit
-from tesserac.diag.sink import Sink
+from tesserac.diag.sink import Draft, Sink
 from tesserac.syntax.describe import describe_kind, describe_token
 from tesserac.syntax.lalr import SyntaxFailure
 from tesserac.syntax.lexer import Token, vocabulary
@@ -73,14 +73,27 @@ def _reserved(site: _Site) -> bool:
         draft.remark("the word is reserved").replace("give it another name", site.span, f"{word}_")
     else:
         draft = site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
-        from tesserac.porting.files import ported_file
-
-        made = ported_file(site.source.text, site.token.start) if word == "class" else None
-        if made is not None:
-            edits = [Edit(site.source.span(one.start, one.end), one.text) for one in made.changes]
-            title = "; ".join(("as a struct, whose `apply` is what calling it does", *made.remarks))
-            draft.fix(title, *edits, advice=title)
+        if word == "class":
+            _suggest_struct(draft, site)
     return True
+
+
+def _suggest_struct(draft: Draft, site: _Site) -> None:
+    """The class as a struct, or what of it has to be written by hand."""
+    from tesserac.porting.files import obstacle, ported_file
+
+    made = ported_file(site.source.text, site.token.start)
+    if made is not None:
+        edits = [Edit(site.source.span(one.start, one.end), one.text) for one in made.changes]
+        title = "; ".join(("as a struct, whose `apply` is what calling it does", *made.remarks))
+        draft.fix(title, *edits, advice=title)
+    elif part := obstacle(site.source.text, site.token.start):
+        shown = part if len(part) <= _LONGEST_PART else f"{part[: _LONGEST_PART - 3]}..."
+        draft.remark(f"no fix writes it as a struct: what `{shown}` is here is not known")
+
+
+_LONGEST_PART = 60
+"""Of a class that is quoted."""
 
 
 def _stands_as_name(site: _Site) -> bool:

@@ -252,3 +252,47 @@ def test_a_table_of_positions_by_fixes_alone() -> None:
     np.testing.assert_allclose(y[0, :, 0::2], np.sin(angles), atol=1e-6)
     np.testing.assert_allclose(y[1, :, 1::2], np.cos(angles), atol=1e-6)
     np.testing.assert_array_equal(mask[0], np.tril(np.ones((9, 9))) == 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        ("self.a = nn.Sequential(nn.Linear(d, d), nn.Bilinear(d, d, d))", "`nn.Bilinear(d, d, d)`"),
+        ("self.a = nn.Linear(d, d, bias=make())", "`self.a = nn.Linear(d, d, bias=make())`"),
+        ("if d > 3: self.a = nn.Linear(d, d)", "`if d > 3:`"),
+    ],
+)
+def test_what_keeps_a_class_from_being_a_struct_is_said(line: str, part: str) -> None:
+    (said,) = offered(CLASS.format(line=line, method=FORWARD))
+    assert said.fixes == () and part in said.notes[-1]
+
+
+def test_so_is_a_base_that_is_no_module() -> None:
+    (said,) = offered("class Net(Base):\n    def forward(self, x):\n        return x\n")
+    assert said.fixes == () and "`Base`" in said.notes[-1]
+
+
+GENERATOR = """class Generator(nn.Module):
+    def __init__(self, z, c):
+        super().__init__()
+        self.net = nn.Sequential(
+            nn.ConvTranspose2d(z, 6, 4, 1, 0, bias=False),
+            nn.BatchNorm2d(6),
+            nn.ReLU(True),
+            nn.ConvTranspose2d(6, c, 4, 2, 1, bias=False),
+            nn.LeakyReLU(0.2, True),
+            nn.Tanh())
+
+    def forward(self, x):
+        return self.net(x)
+
+def made(z: Tensor[B, 5, 1, 1, f32]):
+    return Generator(5, 3)(z)
+"""
+
+
+@pytest.mark.one_in(4)
+def test_a_generator_of_images_by_fixes_alone() -> None:
+    """Transposed convolutions without a bias, and activations that are told to work in place."""
+    images = np.asarray(tessera.compile(mended(GENERATOR)).made(np.ones((2, 5, 1, 1), "f4")))
+    assert images.shape == (2, 3, 8, 8) and (np.abs(images) < 1).all() and images.std() > 0

@@ -20,6 +20,20 @@ LAYERS = {
         "x: Tensor[2, 3, 9, 8, f32]", "layer(x, padding=1)", "conv2d(x, layer.weight, layer.bias, padding=1)"),
     "ConvTranspose2d[3, 4, 2]": (
         "x: Tensor[2, 3, 5, 4, f32]", "layer(x, stride=2)", "conv_transpose2d(x, layer.weight, layer.bias, stride=2)"),
+    "Conv3d[2, 3, 2]": (
+        "x: Tensor[2, 2, 3, 4, 3, f32]", "layer(x, padding=1)", "conv3d(x, layer.weight, layer.bias, padding=1)"),
+    "Conv3dNoBias[2, 3, 2]": (
+        "x: Tensor[2, 2, 3, 4, 3, f32]", "layer(x, stride=2)", "conv3d(x, layer.weight, stride=2)"),
+    "ConvTranspose1d[3, 4, 2]": (
+        "x: Tensor[2, 3, 5, f32]", "layer(x, stride=2)", "conv_transpose1d(x, layer.weight, layer.bias, stride=2)"),
+    "ConvTranspose1dNoBias[3, 4, 2]": (
+        "x: Tensor[2, 3, 5, f32]", "layer(x, padding=1)", "conv_transpose1d(x, layer.weight, padding=1)"),
+    "ConvTranspose2dNoBias[3, 4, 2]": (
+        "x: Tensor[2, 3, 5, 4, f32]", "layer(x, stride=2)", "conv_transpose2d(x, layer.weight, stride=2)"),
+    "ConvTranspose3d[2, 3, 2]": (
+        "x: Tensor[2, 2, 3, 2, 3, f32]", "layer(x)", "conv_transpose3d(x, layer.weight, layer.bias)"),
+    "ConvTranspose3dNoBias[2, 3, 2]": (
+        "x: Tensor[2, 2, 3, 2, 3, f32]", "layer(x, stride=2)", "conv_transpose3d(x, layer.weight, stride=2)"),
     "LSTM[3, 2]": ("x: Tensor[4, 2, 3, f32]", "layer(x)[0]",
         "lstm(x, [(layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)])[0]"),
     "GRU[3, 2]": ("x: Tensor[4, 2, 3, f32]", "layer(x)[0]",
