@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import tessera
+from tesserac.base.source import SourceFile
+from tests.support.checking import diagnose
 
 LAYERS = {
     "Linear[3, 5]": ("x: Tensor[2, 4, 3, f32]", "layer(x)", "linear(x, layer.weight.T, layer.bias)"),
@@ -134,3 +136,23 @@ def f(x: Tensor[B, 1, 9, f32]):
     return Net()(x)
 """
     assert np.asarray(tessera.compile(text).f(np.ones((1, 1, 9), "f4"))).shape == (1, 2, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "call", "title", "note"),
+    [
+        ("x: Tensor[B, T, f32]", "layer(x)", '"I" is 3 and "T" in one call', ""),
+        (
+            "x: Tensor[B, T, 3, f32], h: Tensor[1, B, 2, f32]",
+            "layer(x, (h, h))",
+            "`T == B` does not",
+            "batch_first=True",
+        ),
+        ("x: Tensor[T, B, 3, f32], h: Tensor[1, B, 2, f32]", "layer(x, h)", "`LSTM.apply` does not work", "(h, c)"),
+    ],
+)
+def test_what_a_recurrent_layer_takes_is_said_where_it_is_called(given: str, call: str, title: str, note: str) -> None:
+    source = SourceFile("a.tess", f"def f(layer: LSTM[3, 2], {given}):\n    return {call}\n")
+    (said,) = diagnose(source)
+    assert title in said.title and note in " ".join([said.primary.text, *said.notes])
+    assert not any("needs `D" in step.text for step in said.because)

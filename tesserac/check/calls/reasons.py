@@ -7,7 +7,6 @@ from there by the callee's facts to another, and back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from tesserac.base.source import Span
@@ -15,7 +14,7 @@ from tesserac.check.instances.binding import Reason
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text
 from tesserac.check.model.specs import ScalarSpec, Signature, TypeSpec
-from tesserac.check.provenance.chains import Chain, one_line
+from tesserac.check.provenance.chains import Chain, is_unnamed, one_line
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import MAX_STEPS, trace
 from tesserac.check.sizes.facts import CallSize, Node, Why
@@ -28,8 +27,6 @@ from tesserac.types.forest import Link
 from tesserac.types.ty import IntType, TensorType
 from tesserac.types.unify import DimSolver
 
-_UNNAMED = re.compile(r"D\d+")
-"""A dim that the callee's annotations do not name."""
 _MOST_AXES = 4
 
 
@@ -57,8 +54,8 @@ def explain_demand(
     """A fact that the callee demands and that this call breaks."""
     names = sorted((guard.left.symbols() | guard.right.symbols()) & sizes.keys())
     label = ", ".join(f"{dim_text(Dim.sym(name))} is {dim_text(sizes[name])}" for name in names)
-    unnamed = bool(names) and all(_UNNAMED.fullmatch(name) for name in names)
-    fact = guard.of_sizes(sizes).text if unnamed else guard.text
+    unnamed = is_unnamed(guard)
+    fact = guard.of_sizes(sizes).rule if unnamed else guard.rule
     draft = body.sink.error(E0309, at=callee.at, label="" if unnamed else label, fact=fact)
     for value in values if unnamed else ():  # the sizes that it has say more than the numbers of its dims
         if isinstance(value.type, TensorType) and value.span.file == callee.at.file:
@@ -67,6 +64,8 @@ def explain_demand(
     while first.origin is not None:
         first = first.origin
     draft.note(first.span, "demanded here")
+    if guard.said:
+        draft.remark(guard.said)
     chain = Chain(body)
     chain.add_links(_links(body, guard, sizes, callee))
     chain.add_facts(*(sizes[name] for name in names))

@@ -45,10 +45,14 @@ class Guard:
         return replace(self, left=self.left.substitute(sizes), right=self.right.substitute(sizes))
 
     @property
+    def rule(self) -> str:
+        """As a user would write it."""
+        return rule_text(self.kind, self.left, self.right)
+
+    @property
     def text(self) -> str:
-        """The rule as a user would write it."""
-        rule = rule_text(self.kind, self.left, self.right)
-        return f"{rule} ({self.said})" if self.said else rule
+        """The rule, and what an assertion says of it."""
+        return f"{self.rule} ({self.said})" if self.said else self.rule
 
 
 def rule_text(kind: str, left: Dim, right: Dim) -> str:

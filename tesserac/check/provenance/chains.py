@@ -7,6 +7,7 @@ before what the library does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from tesserac.base.resources import of_library
@@ -21,6 +22,8 @@ from tesserac.types.dims import Dim
 from tesserac.types.forest import Link
 
 _LONGEST = 40
+_UNNAMED = re.compile(r"D\d+")
+"""A dim that the annotations of a function do not name."""
 
 
 class Chain:
@@ -53,7 +56,8 @@ class Chain:
         """How what a function demands follows from what those that it calls demand, from the outside in."""
         while guard.origin is not None:
             code = one_line(self._body, guard.span)
-            self.add(f"{f'`{code}`' if code else 'what is'} called there needs `{guard.origin.text}`", guard.span)
+            if not (of_library(guard.span.file) and is_unnamed(guard.origin)):
+                self.add(f"{f'`{code}`' if code else 'what is'} called there needs `{guard.origin.rule}`", guard.span)
             guard = guard.origin
 
     def show(self, draft: Draft) -> None:
@@ -64,6 +68,12 @@ class Chain:
         for span, text in self._steps.items():
             if span in kept:
                 draft.because(text, span)
+
+
+def is_unnamed(guard: typed.Guard) -> bool:
+    """Whether none of its sizes has a name in the function that demands it."""
+    names = guard.left.symbols() | guard.right.symbols()
+    return bool(names) and all(_UNNAMED.fullmatch(name) for name in names)
 
 
 def _link_text(link: Link[Node, Why]) -> str:
