@@ -22,9 +22,11 @@ from tessera_lsp.features.diagnostics import shown
 from tessera_lsp.features.formatting import formatting, range_formatting
 from tessera_lsp.features.hints import hints
 from tessera_lsp.features.hover import hover
+from tessera_lsp.features.lenses import lenses, rewrites
 from tessera_lsp.features.references import NotRenamed, name_at, references, renamed
 from tessera_lsp.features.signature import signature
 from tessera_lsp.features.symbols import symbols
+from tessera_lsp.features.tokens import pieces
 from tesserac.driver.session import Session
 from tesserac.incremental.analyser import Analysis
 
@@ -141,6 +143,29 @@ def answer_rename(session: Session, document: Document, params: lsp.RenameParams
     return lsp.WorkspaceEdit(changes=changes)
 
 
+def answer_lenses(session: Session, document: Document, params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+    convert = converter(session, document)
+    return [convert.lens(lens) for lens in lenses(session, document.source)]
+
+
+def answer_lens(session: Session, document: Document, lens: lsp.CodeLens, name: str) -> lsp.CodeLens:
+    """A lens with what it says."""
+    lens.command = lsp.Command(rewrites(session, document.source, name), "")
+    return lens
+
+
+def answer_tokens(session: Session, document: Document, params: lsp.SemanticTokensParams) -> lsp.SemanticTokens:
+    found = pieces(session, document.source, 0, len(document.source.text))
+    return converter(session, document).tokens(found)
+
+
+def answer_tokens_of_range(
+    session: Session, document: Document, params: lsp.SemanticTokensRangeParams
+) -> lsp.SemanticTokens:
+    start, end = (document.offset(position(place)) for place in (params.range.start, params.range.end))
+    return converter(session, document).tokens(pieces(session, document.source, start, end), start, end)
+
+
 @contextmanager
 def _renaming() -> Iterator[None]:
     """Why a name stays is shown to whoever renames it."""
@@ -164,5 +189,8 @@ ANSWERS: dict[str, Callable[[Session, Document, Any], object]] = {
     lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: answer_highlight,
     lsp.TEXT_DOCUMENT_PREPARE_RENAME: answer_prepare_rename,
     lsp.TEXT_DOCUMENT_RENAME: answer_rename,
+    lsp.TEXT_DOCUMENT_CODE_LENS: answer_lenses,
+    lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: answer_tokens,
+    lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: answer_tokens_of_range,
 }
 """By the name of the request, whose type the function's last parameter has."""

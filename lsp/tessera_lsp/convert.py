@@ -11,13 +11,17 @@ from tessera_lsp.features.actions import Action
 from tessera_lsp.features.completion import Suggestion
 from tessera_lsp.features.hints import Hint
 from tessera_lsp.features.hover import Hover
+from tessera_lsp.features.lenses import Lens
 from tessera_lsp.features.signature import CallSignature
 from tessera_lsp.features.symbols import Symbol
+from tessera_lsp.features.tokens import Piece, Token
+from tessera_lsp.legend import KINDS, MARKS
 from tesserac.base.resources import library_file
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.diagnostic import Diagnostic, Edit, Severity
 from tesserac.diag.pages import page_file
 from tesserac.diag.render import render
+from tesserac.incremental.analyser import ItemView
 
 SOURCE = "tessera"
 SEVERITIES = {
@@ -37,6 +41,8 @@ COMPLETION_KINDS = {
     "attribute": lsp.CompletionItemKind.Property,
     "keyword": lsp.CompletionItemKind.Keyword,
 }
+RUN_TEST, RUN_MAIN = "tessera.runTest", "tessera.runMain"
+"""Commands that an editor has: each takes the address of a file and a name."""
 DESCRIBED = ("function", "struct", "constant", "operator", "dtype")
 """Kinds of suggestions that have a description."""
 
@@ -123,6 +129,51 @@ class Converter:
         place = lsp.Position(*position_of(source, hint.offset, self.encoding))
         edits = None if hint.cut else [lsp.TextEdit(lsp.Range(place, place), hint.text)]
         return lsp.InlayHint(place, hint.text, lsp.InlayHintKind.Type, text_edits=edits)
+
+    def lens(self, lens: Lens) -> lsp.CodeLens:
+        """The editor runs what is run, in a terminal of its own; what only tells has no command."""
+        data = None if lens.title else [self.document.uri, lens.name]
+        return lsp.CodeLens(self.range(lens.span), self.command(lens) if lens.title else None, data)
+
+    def command(self, lens: Lens) -> lsp.Command:
+        names = {"run test": RUN_TEST, "run main": RUN_MAIN}
+        if lens.does not in names:
+            return lsp.Command(lens.title, "")
+        return lsp.Command(lens.title, names[lens.does], arguments=[self.document.uri, lens.name])
+
+    def tokens(
+        self, found: Sequence[tuple[ItemView, Piece]], start: int = 0, end: int | None = None
+    ) -> lsp.SemanticTokens:
+        """Those of items, or those of a part of the text."""
+        data, line = list[int](), 0
+        for view, piece in found:
+            whole = end is None or (start <= view.span.start and view.span.end <= end)
+            codes = self._kept_codes(view, piece) if whole else self._codes(view, piece.tokens, start, end or 0)
+            if codes:
+                first = self.document.source.position(view.span.start)[0] - 1
+                data += [first + codes[0] - line, *codes[1:]]
+                line = first + sum(codes[::5])
+        return lsp.SemanticTokens(data)
+
+    def _kept_codes(self, view: ItemView, piece: Piece) -> list[int]:
+        if self.encoding not in piece.codes:
+            piece.codes[self.encoding] = self._codes(view, piece.tokens, 0, len(self.document.source.text))
+        return piece.codes[self.encoding]
+
+    def _codes(self, view: ItemView, tokens: Sequence[Token], start: int, end: int) -> list[int]:
+        """Five numbers for each: line and column from the one before, or the start of the item; length, kind, marks."""
+        data, column = list[int](), 0
+        line = self.document.source.position(view.span.start)[0] - 1
+        for token in tokens:
+            span = view.now(token.span)
+            if start <= span.start and span.end <= end:
+                place = self.range(span)
+                after = place.start.character - (column if data and place.start.line == line else 0)
+                marks = sum(1 << MARKS.index(mark) for mark in token.marks)
+                length = place.end.character - place.start.character
+                data += [place.start.line - line, after, length, KINDS.index(token.kind), marks]
+                line, column = place.start.line, place.start.character
+        return data
 
     def symbol(self, symbol: Symbol) -> lsp.DocumentSymbol:
         return lsp.DocumentSymbol(

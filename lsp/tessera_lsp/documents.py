@@ -70,7 +70,8 @@ def offset_of(source: SourceFile, position: Position, encoding: Encoding) -> int
 
 def position_of(source: SourceFile, offset: int, encoding: Encoding) -> Position:
     line, column = source.position(offset)
-    before = source.text[source.line_starts[line - 1] :][: column - 1]
+    start = source.line_starts[line - 1]
+    before = source.text[start : start + column - 1]
     return Position(line - 1, _units(before, encoding))
 
 

@@ -22,6 +22,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 from tessera.version import __version__
 from tessera_lsp.collecting import Collector
 from tessera_lsp.documents import Change, Document, Encoding, Position, path_of
+from tessera_lsp.legend import KINDS, MARKS
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import SourceFile
 
@@ -51,6 +52,9 @@ OPTIONS: dict[str, object] = {
     lsp.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT: None,
     lsp.TEXT_DOCUMENT_PREPARE_RENAME: None,
     lsp.TEXT_DOCUMENT_RENAME: lsp.RenameOptions(prepare_provider=True),
+    lsp.TEXT_DOCUMENT_CODE_LENS: lsp.CodeLensOptions(resolve_provider=True),
+    lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_FULL: lsp.SemanticTokensLegend(KINDS, MARKS),
+    lsp.TEXT_DOCUMENT_SEMANTIC_TOKENS_RANGE: lsp.SemanticTokensLegend(KINDS, MARKS),
 }
 """The requests that `answers` answers, with what the editor is told about them."""
 
@@ -121,11 +125,18 @@ class TesseraServer(LanguageServer):
         diagnostics = workspace.diagnostics if workspace is not None else None
         return diagnostics is not None and bool(diagnostics.refresh_support)
 
-    @property
-    def can_hint_again(self) -> bool:
+    def show_again(self) -> None:
+        """Has an editor that can be told so ask anew for what stands in and above the text."""
         workspace = self.client_capabilities.workspace
-        hints = workspace.inlay_hint if workspace is not None else None
-        return hints is not None and bool(hints.refresh_support)
+        if workspace is None:
+            return
+        for shown, ask in (
+            (workspace.inlay_hint, self.workspace_inlay_hint_refresh),
+            (workspace.code_lens, self.workspace_code_lens_refresh),
+            (workspace.semantic_tokens, self.workspace_semantic_tokens_refresh),
+        ):
+            if shown is not None and shown.refresh_support:
+                ask(None)
 
     @property
     def can_watch(self) -> bool:
@@ -197,8 +208,7 @@ class TesseraServer(LanguageServer):
         elif self.can_ask_again:
             self.workspace_diagnostic_refresh(None)
         self._told.add(document.uri)
-        if self.can_hint_again:
-            self.workspace_inlay_hint_refresh(None)
+        self.show_again()
         return analysis
 
     def _show_importers(self, document: Document, analysis: Analysis) -> None:
@@ -344,6 +354,14 @@ def _register_resolve(server: TesseraServer) -> None:
         if document is None:
             return item
         return guarded(item)(answer_resolve)(server.session, document, item)
+
+    @server.feature(lsp.CODE_LENS_RESOLVE)
+    def resolve_lens(lens: lsp.CodeLens) -> lsp.CodeLens:
+        from tessera_lsp.answers import answer_lens
+
+        uri, name = lens.data or ("", "")
+        document = server.documents.get(uri)
+        return lens if document is None else guarded(lens)(answer_lens)(server.session, document, lens, name)
 
 
 def main() -> int:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from lsprotocol import types as lsp
 from pytest_lsp import LanguageClient
 
+from tessera_lsp.convert import RUN_MAIN, RUN_TEST
+from tessera_lsp.legend import KINDS, OWN_KINDS, OWN_MARKS
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
 
+EXTENSION = Path(__file__).resolve().parents[2] / "vscode-extension"
 URI = "file:///models/mlp.tess"
 TEXT = '''"""A model."""
 
@@ -181,3 +187,50 @@ async def test_the_editor_is_told_to_ask_again(asking_client: LanguageClient) ->
     report = await client.text_document_diagnostic_async(lsp.DocumentDiagnosticParams(FILE))
     assert isinstance(report, lsp.RelatedFullDocumentDiagnosticReport)
     assert {"E0301", "E0202"} <= {diagnostic.code for diagnostic in report.items}
+
+
+TESTED = TEXT.replace("q @ wo", "q") + '''
+def taken(a: Tensor[M, N, f32], é: Tensor[N, K, f32], v: Tensor[K, f32]):
+    return a @ é @ v
+
+test "a title":
+    assert True
+'''
+
+
+@pytest.mark.asyncio
+async def test_lenses_and_colours(client: LanguageClient) -> None:
+    """What an editor runs it is told by name; what a law saves, when it asks for it."""
+    await opened(client, TESTED)
+    lenses = list(await client.text_document_code_lens_async(lsp.CodeLensParams(FILE)) or [])
+    [run] = [lens for lens in lenses if lens.command is not None and lens.command.command]
+    assert run.command and (run.command.command, *(run.command.arguments or ())) == ("tessera.runTest", URI, "a title")
+    assert run.range.start == at(TESTED, '"a title"')
+    [untold] = [lens for lens in lenses if lens.command is None]
+    told = await client.code_lens_resolve_async(untold)
+    assert told.command and told.command.title.startswith("associativity") and not told.command.command
+    found = await client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(FILE))
+    assert found is not None
+    words = [(text, KINDS[kind]) for text, kind in words_of(found.data)]
+    assert words[:4] == [("helper", "function"), ("x", "parameter"), ("Tensor", "type"), ("N", "typeParameter")]
+    assert words.count(("é", "parameter")) == 5 and ("softmax", "function") in words
+    line = at(TESTED, "def taken").line
+    part = lsp.SemanticTokensRangeParams(FILE, lsp.Range(lsp.Position(line, 0), lsp.Position(line + 1, 0)))
+    shown = await client.text_document_semantic_tokens_range_async(part)
+    assert shown is not None and [text for text, _ in words_of(shown.data)][:2] == ["taken", "a"]
+
+
+def words_of(data: Sequence[int]) -> list[tuple[str, int]]:
+    lines, line, column, words = TESTED.split("\n"), 0, 0, []
+    for after, start, length, kind, _ in zip(*[iter(data)] * 5, strict=True):
+        line, column = line + after, start + (column if after == 0 else 0)
+        words.append((lines[line][column : column + length], kind))
+    return words
+
+
+def test_the_extension_has_what_the_server_names() -> None:
+    manifest = json.loads((EXTENSION / "package.json").read_text(encoding="utf-8"))["contributes"]
+    assert tuple(one["id"] for one in manifest["semanticTokenTypes"]) == OWN_KINDS
+    assert tuple(one["id"] for one in manifest["semanticTokenModifiers"]) == OWN_MARKS
+    code = (EXTENSION / "src/extension.js").read_text(encoding="utf-8")
+    assert all(f'registerCommand("{command}"' in code for command in (RUN_TEST, RUN_MAIN))

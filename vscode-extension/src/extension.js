@@ -70,12 +70,42 @@ async function showDiagnostic() {
   await vscode.window.showTextDocument(uri, { preview: true, viewColumn: vscode.ViewColumn.Beside });
 }
 
+/** The command beside the server: `tesserac` and `tessera` come with it. */
+function besideServer(name) {
+  const [server] = serverCommand();
+  return path.join(path.dirname(server), path.basename(server).replace("tessera-lsp", name));
+}
+
+/** Runs what a lens stands above, in a terminal, as one would type it. */
+async function inTerminal(uri, words) {
+  const file = vscode.Uri.parse(uri);
+  const document = vscode.workspace.textDocuments.find((open) => open.uri.toString() === file.toString());
+  if (file.scheme !== "file") {
+    vscode.window.showInformationMessage("Tessera: save the file first.");
+    return;
+  }
+  await document?.save();
+  const task = new vscode.Task(
+    { type: LANGUAGE },
+    vscode.TaskScope.Workspace,
+    words.join(" "),
+    "Tessera",
+    new vscode.ProcessExecution(besideServer(words[0]), [...words.slice(1), file.fsPath]),
+  );
+  await vscode.tasks.executeTask(task);
+}
+
+const runTest = (uri, title) => inTerminal(uri, ["tesserac", "test", "-k", title]);
+const runMain = (uri) => inTerminal(uri, ["tessera", "run"]);
+
 /** @param {vscode.ExtensionContext} context */
 async function activate(context) {
   const texts = { provideTextDocumentContent: (uri) => decodeURIComponent(uri.query) };
   context.subscriptions.push(
     vscode.commands.registerCommand("tessera.restart", restart),
     vscode.commands.registerCommand("tessera.showDiagnostic", showDiagnostic),
+    vscode.commands.registerCommand("tessera.runTest", runTest),
+    vscode.commands.registerCommand("tessera.runMain", runMain),
     vscode.workspace.registerTextDocumentContentProvider(DIAGNOSTIC_SCHEME, texts),
     vscode.workspace.onDidChangeConfiguration((event) => event.affectsConfiguration("tessera.server") && restart()),
     vscode.workspace.onDidGrantWorkspaceTrust(restart),
