@@ -44,6 +44,7 @@ from tesserac.porting.layers import (
     with_defaults,
 )
 from tesserac.porting.methods import TRAINED, Field, is_own, ported_method
+from tesserac.porting.settings import sizes_within, tensor_fields
 
 _ARITHMETIC = (
     ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
@@ -149,8 +150,10 @@ class Struct:
         """`block` is that of the class: its words are kept as they stand."""
         fields = self.fields()
         methods = [method for item in self.node.body for method in self.methods(item, fields)]
-        sizes = ", ".join(map(_size_name, self.sizes()))
-        declared = [f"    {self.number_field(name)}" for name in self.numbers()]
+        tensors = tensor_fields(self.node)
+        sizes = ", ".join(dict.fromkeys((*map(_size_name, self.sizes()), *sizes_within(tensors))))
+        declared = [f"    {line}" for line in tensors.values()]
+        declared += [f"    {self.number_field(name)}" for name in self.numbers()]
         declared += [f"    {line}" for field in fields.values() for line in field.declared]
         if not declared and not methods:
             raise NoCounterpart
@@ -169,7 +172,7 @@ class Struct:
 
     def methods(self, item: ast.stmt, fields: Mapping[str, Field]) -> Iterator[str]:
         """The method that a part of the class is, if it is one. Raises what is none, and no words."""
-        if item is self.made or _is_words(item):
+        if item is self.made or _is_words(item) or item in tensor_fields(self.node):
             return
         with reading(item):
             if not isinstance(item, ast.FunctionDef):

@@ -58,6 +58,23 @@ def settings_of(node: ast.ClassDef) -> Settings:
     return Settings(node.name, fields)
 
 
+def tensor_fields(node: ast.ClassDef) -> dict[ast.stmt, str]:
+    """The lines of a class that are fields here as they stand: `w: Tensor[D, H, f32]`."""
+    return {
+        line: ast.unparse(line)
+        for line in node.body
+        if isinstance(line, ast.AnnAssign) and ast.unparse(line.annotation).startswith("Tensor[")
+    }
+
+
+def sizes_within(fields: Iterable[ast.stmt]) -> tuple[str, ...]:
+    """The names of sizes in the types of fields: they begin with a capital."""
+    types = (line.annotation.slice for line in fields
+             if isinstance(line, ast.AnnAssign) and isinstance(line.annotation, ast.Subscript))  # fmt: skip
+    names = (part.id for type_ in types for part in ast.walk(type_) if isinstance(part, ast.Name))
+    return tuple(dict.fromkeys(name for name in names if name[:1].isupper()))
+
+
 def method_of(node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
     return next((item for item in node.body if isinstance(item, ast.FunctionDef) and item.name == name), None)
 

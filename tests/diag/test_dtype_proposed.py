@@ -28,3 +28,29 @@ def test_the_dtype_in_use_is_proposed(mistake: str, dtype: str) -> None:
     mended = SourceFile("own.tess", apply_edits(source.text, fixes[0].edits))
     assert f", {dtype})" in mended.text
     assert not [d for d in SESSION.check(mended).diagnostics if d.severity is Severity.ERROR]
+
+
+MADE = {
+    "beside it": ("    return x * 2.0 + zeros(N)\n", "zeros(N, dtype=f64)"),
+    "in a product with a number": ("    return x @ (0.5 * eye(N))\n", "eye(N, dtype=f64)"),
+    "before a loop": (
+        "    s = zeros(N)\n    for i in range(3):\n        s = s + x\n    return s\n",
+        "zeros(N, dtype=f64)",
+    ),
+    "under names": ("    t = linspace(0.0, 1.0, N)\n    w = 2.0 * t\n    return x * w\n", "1.0, N, dtype=f64)"),
+}
+
+
+@pytest.mark.parametrize("mistake", MADE)
+def test_what_is_made_without_a_dtype_is_made_with_that_in_use(mistake: str) -> None:
+    body, written = MADE[mistake]
+    source = SourceFile("own.tess", f"def f(x: Tensor[N, f64]):\n{body}")
+    (said,) = SESSION.check(source).diagnostics
+    mended = SourceFile("own.tess", apply_edits(source.text, said.fixes[0].edits))
+    assert written in mended.text and not SESSION.check(mended).diagnostics
+
+
+def test_nothing_is_made_otherwise_where_a_parameter_decides() -> None:
+    source = SourceFile("own.tess", "def f(x: Tensor[N, f64], y: Tensor[N, f32]):\n    return x + (y + zeros(N))\n")
+    (said,) = SESSION.check(source).diagnostics
+    assert not any("dtype=" in edit.replacement for fix in said.fixes for edit in fix.edits)

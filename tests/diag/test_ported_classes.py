@@ -296,3 +296,10 @@ def test_a_generator_of_images_by_fixes_alone() -> None:
     """Transposed convolutions without a bias, and activations that are told to work in place."""
     images = np.asarray(tessera.compile(mended(GENERATOR)).made(np.ones((2, 5, 1, 1), "f4")))
     assert images.shape == (2, 3, 8, 8) and (np.abs(images) < 1).all() and images.std() > 0
+
+
+def test_fields_that_have_types_of_this_language_stay_as_they_are() -> None:
+    fields = "    w: Tensor[D, H, f32]\n    b: Tensor[H]\n"
+    (said,) = offered(f"class Layer:\n{fields}\n    def forward(self, x):\n        return x @ self.w\n")
+    text = said.fixes[0].edits[0].replacement
+    assert text.startswith(f"struct Layer[D, H]:\n{fields}\n    def apply(self, x):")

@@ -13,6 +13,7 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import SYMBOLS, dim_text, kinds_text, storage_text, written
 from tesserac.check.model.operator_use import Use
+from tesserac.check.provenance.creations import dtype_edits
 from tesserac.check.provenance.declared import declared_element, show_dtypes
 from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.arguments import Callee
@@ -69,6 +70,15 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
             draft.fix(wider_sum(narrow_type.dtype), *edits)
     if _adds_up(use.op) and not narrow_type.policy.accum:
         casts.reverse()  # sums in the narrow dtype would be the next thing to be said
+    _suggest_casts(body, draft, casts)
+
+
+def _suggest_casts(body: Body, draft: Draft, casts: Sequence[tuple[typed.Expr, str, str]]) -> None:
+    """Another dtype where it was only the default, or a cast: of which operand, to what, and what that is called."""
+    for operand, storage, _ in casts:
+        made = dtype_edits(body, operand, storage)
+        if made:
+            draft.fix(f"make it {storage} where it is made", *made)
     for operand, storage, title in casts:
         _suggest_cast(body, draft, operand, storage, title)
 

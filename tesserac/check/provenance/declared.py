@@ -51,7 +51,7 @@ def is_cast(body: Body, value: typed.Expr) -> bool:
             continue
         if isinstance(value, typed.Apply) and isinstance(value.op, Cast):
             return True
-        same = [operand for operand in _operands(value) if _storage(operand.type) == _storage(value.type)]
+        same = [operand for operand in operands_of(value) if _storage(operand.type) == _storage(value.type)]
         if not same:
             return False
         value = same[0]
@@ -100,10 +100,10 @@ def _behind(body: Body, value: typed.Expr) -> Iterator[typed.Expr]:
         seen += 1
         yield node
         binding = body.origins.get(node) if isinstance(node, typed.Local) else None
-        waiting += [binding.value] if binding is not None and binding.value is not None else _operands(node)
+        waiting += [binding.value] if binding is not None and binding.value is not None else operands_of(node)
 
 
-def _operands(node: typed.Expr) -> list[typed.Expr]:
+def operands_of(node: typed.Expr) -> list[typed.Expr]:
     match node:
         case typed.Apply():
             return list(node.operands)

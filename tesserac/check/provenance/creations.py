@@ -1,0 +1,73 @@
+"""Tensors that a body makes without saying a dtype: `zeros(N)` is f32 because nothing else was said.
+
+Enters: a typed expression. Leaves: the calls that its elements come from, if all are such; each can say another.
+As `origins.py`, it is walked only when there is something to explain.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tesserac.base.source import Span
+from tesserac.check.model import typed
+from tesserac.check.provenance.declared import MAX_VISITED, operands_of
+from tesserac.check.state.body import Body
+from tesserac.diag.diagnostic import Edit
+from tesserac.types.ty import TensorType
+
+_CREATES = re.compile(
+    r"(?:\w+\.)*(?:zeros|ones|full|eye|identity|linspace|logspace|normal|uniform|randn|rand|tri)\((?!.*\bdtype\b).*\)",
+    re.DOTALL,
+)
+
+
+def dtype_edits(body: Body, value: typed.Expr, storage: str) -> list[Edit]:
+    """What makes the elements of a value this dtype where they are made; nothing where something else decides it."""
+    spans = _creations(body, value)
+    return [Edit(Span(at.file, at.end - 1, at.end - 1), f", dtype={storage}") for at in spans or ()]
+
+
+def _creations(body: Body, value: typed.Expr) -> list[Span] | None:
+    waiting, found = [value], dict[Span, None]()
+    for _ in range(MAX_VISITED):
+        if not waiting:
+            return list(found)
+        node = waiting.pop()
+        if isinstance(node, typed.Local):
+            before = _bound(body, node)
+            if before is None:
+                return None
+            waiting.append(before)
+            continue
+        sources = [one for one in operands_of(node) if _is_source(one, node)]
+        waiting += sources
+        if not sources and not _is_number(node):
+            if _CREATES.fullmatch(body.rules.text(node.span)) is None:
+                return None
+            found[node.span] = None
+    return None
+
+
+def _bound(body: Body, local: typed.Local) -> typed.Expr | None:
+    """What a name was given; one that a loop carries, what it had before."""
+    binding = body.origins.get(local)
+    if binding is not None and binding.value is not None:
+        return binding.value
+    named = (one.value for one in body.origins.values() if one.name == local.name and one.value is not None)
+    is_parameter = local.name in body.declared.parameter_elements
+    return None if is_parameter else next(named, None)
+
+
+def _is_source(operand: typed.Expr, node: typed.Expr) -> bool:
+    """Whether the elements of a node have their dtype from an operand."""
+    types = operand.type, node.type
+    return all(isinstance(type_, TensorType) for type_ in types) and _dtype(operand) == _dtype(node)
+
+
+def _dtype(node: typed.Expr) -> object:
+    return node.type.dtype if isinstance(node.type, TensorType) else None
+
+
+def _is_number(node: typed.Expr) -> bool:
+    """A number of the program, which takes the dtype that it meets."""
+    return isinstance(node, typed.Coerce) and not isinstance(node.value.type, TensorType)
