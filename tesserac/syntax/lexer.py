@@ -247,13 +247,24 @@ class _Lexer:
     def close(self) -> None:
         if self.brackets:
             opener = self.brackets[-1]
-            self.report(E0102, opener.start, opener.end, opener=opener.text)
+            draft = self.report(E0102, opener.start, opener.end, opener=opener.text)
+            self.suggest_closing(draft, opener)
         if not self.tokens:
             return
         end = self.tokens[-1].end
         if self.tokens[-1].kind not in _LAYOUT:
             self.tokens.append(Token("_NEWLINE", "", end, end))
         self.tokens += [Token("_DEDENT", "", end, end)] * (len(self.indents) - 1)
+
+    def suggest_closing(self, draft: Draft, opener: Token) -> None:
+        """At the end of the line, before the colon of one that opens a block."""
+        line_end = self.source.text.find("\n", opener.end)
+        line = self.source.text[opener.start : line_end if line_end >= 0 else None]
+        code = line.partition("#")[0].rstrip()
+        code = code[:-1] if code.endswith(":") else code
+        at = opener.start + len(code)
+        if code[-1:] not in ",=+-*/%@.":
+            draft.replace("close it on its line", self.source.span(at, at), _CLOSES[opener.text])
 
     # ---------------------------------------------------------------------------------- literals, the unknown
 

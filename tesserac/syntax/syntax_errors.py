@@ -15,6 +15,16 @@ from tesserac.diag.diagnostic import Applicability, Edit
 from tesserac.diag.sink import Draft, Sink
 from tesserac.syntax.describe import describe_kind, describe_token
 from tesserac.syntax.lalr import SyntaxFailure
+from tesserac.syntax.left_out import (
+    Written,
+    closed,
+    is_handler,
+    without_line,
+    without_match,
+    without_raise,
+    without_try,
+    without_walrus,
+)
 from tesserac.syntax.lexer import Token, vocabulary
 from tesserac.syntax.reserved import RESERVED
 from tesserac.syntax.starred import one_tuple
@@ -71,11 +81,28 @@ def _reserved(site: _Site) -> bool:
     if _stands_as_name(site):
         draft = site.sink.error(E0107, at=site.span, feature=f"`{word}` as a name")
         draft.remark("the word is reserved").replace("give it another name", site.span, f"{word}_")
-    else:
+    elif word not in ("except", "finally") or not is_handler(site.source.text, site.token.start):
         draft = site.sink.error(E0107, at=site.span, feature=f"`{word}`").remark(RESERVED[word])
         if word == "class":
             _suggest_struct(draft, site)
+        if word in _WRITTEN:
+            _suggest(draft, site, *_WRITTEN[word])
     return True
+
+
+_WRITTEN = {
+    "try": ("what it does, without what is done where it fails", without_try),
+    "raise": ("state what must hold", without_raise),
+    "del": ("leave it out", without_line),
+    "match": ("one after the other", without_match),
+}
+"""Statements that can be written without their word: what that is called, and how."""
+
+
+def _suggest(draft: Draft, site: _Site, title: str, written: Callable[[str, int], list[Written] | None]) -> None:
+    changes = written(site.source.text, site.token.start) or []
+    if changes:
+        draft.fix(title, *(Edit(site.source.span(one.start, one.end), one.text) for one in changes), advice=title)
 
 
 def _suggest_struct(draft: Draft, site: _Site) -> None:
@@ -120,11 +147,22 @@ def _python_only(site: _Site) -> bool:
     if found is None:
         return False
     draft = site.sink.error(E0107, at=site.span, feature=found[0]).remark(found[1])
+    _suggest_ours(draft, site, opener)
     if site.token.kind == "*" and opener is not None and opener.kind == "(":
         made = one_tuple(site.source.text, opener.start)
         if made is not None:
             draft.replace("give one tuple", site.source.span(opener.end, made[0]), made[1])
     return True
+
+
+def _suggest_ours(draft: Draft, site: _Site, opener: Token | None) -> None:
+    if site.token.kind == ":":
+        _suggest(draft, site, "bind it before", without_walrus)
+    elif site.token.kind == "as" and site.after().kind == "NAME":
+        draft.replace("leave the name out", site.source.span(site.before.end, site.after().end), "")
+    elif opener is not None and opener.kind == "{" and (end := closed(site.source.text, opener.start)) is not None:
+        edits = (Edit(site.source.span(at, at + 1), bracket) for at, bracket in ((opener.start, "["), (end, "]")))
+        draft.fix("a list", *edits)
 
 
 def _left_out(site: _Site, opener: Token | None) -> tuple[str, str] | None:
@@ -330,6 +368,9 @@ def _missing_colon(site: _Site) -> bool:
         return False
     at = site.source.span(site.before.end, site.before.end)
     draft = site.sink.error(E0101, at=site.span, problem=f"expected `:` before {describe_token(site.token)}")
+    if (site.before.kind, site.token.kind) == ("else", "if"):
+        draft.replace("it is one word", site.source.span(site.before.start, site.token.end), "elif")
+        return True
     draft.replace("add `:`", at, ":")
     return True
 

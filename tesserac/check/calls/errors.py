@@ -14,7 +14,7 @@ from tesserac.check.calls.field_sizes import show_field_size
 from tesserac.check.calls.fixes import binds, suggest_key, suggest_move, suggest_operator, suggest_unit
 from tesserac.check.calls.reasons import show_arguments
 from tesserac.check.instances.binding import Misfit, Reason
-from tesserac.check.instances.swaps import exchanged, suggest_exchange
+from tesserac.check.instances.swaps import exchanged, only_exchange, suggest_exchange
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text, storage_text, type_text
 from tesserac.check.model.specs import ListSpec, OptionalSpec, ScalarSpec, Signature, Storage, TensorSpec, TypeSpec
@@ -68,6 +68,9 @@ def explain_conflict(
     show_arguments(body, draft, (first, bound.value), (argument, conflict.found))
     suggest_move(body, draft, signature, values, position, (conflict.found, conflict.bound))
     suggest_divisors(body, draft, [(conflict.found, bound.value)])
+    pair = only_exchange(values, lambda types: binds(body, signature, types))
+    if pair is not None and all(body.rules.text(value.span) for value in pair):
+        suggest_exchange(body, draft, pair)
     show_field_size(body, draft, first, symbol, conflict.found)
     if conflict.pattern.substitute(known).symbol == symbol:
         _suggest_size(body, draft, argument, conflict.found, bound.value)

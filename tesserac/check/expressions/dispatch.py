@@ -12,6 +12,7 @@ from tesserac.check.expressions.call_forms import infer_call
 from tesserac.check.expressions.closures import infer_lambda
 from tesserac.check.expressions.comparisons import infer_comparison
 from tesserac.check.expressions.comprehensions import infer_comprehension
+from tesserac.check.expressions.late_texts import refuse_text
 from tesserac.check.expressions.operations import infer_binary, infer_logical, infer_unary
 from tesserac.check.guards.assumed import assuming, relies_on
 from tesserac.check.model import typed
@@ -33,7 +34,7 @@ from tesserac.check.values.dicts import infer_dict
 from tesserac.check.values.globals import infer_name
 from tesserac.check.values.tuples import make_tuple
 from tesserac.check.values.type_values import is_type_application, type_application
-from tesserac.diag.codes.names import E0210, E0215, E0219, E0299
+from tesserac.diag.codes.names import E0210, E0215, E0299
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
 from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, OperatorType, StrType, TensorType, Type
@@ -111,7 +112,7 @@ def _put_together(body: Body, node: ast.Expr) -> typed.Expr:
         case ast.DictExpr():
             return infer_dict(body, node)
         case ast.FString():
-            body.sink.error(E0219, at=node.span).remark("text with values in it is made at run time, to be shown")
+            refuse_text(body, node)
             return body.error(node.span)
     body.sink.error(E0299, at=node.span, feature=_LATER[type(node)])
     return body.error(node.span)

@@ -15,7 +15,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import of_library
 from tesserac.base.source import Span
 from tesserac.check.instances.swaps import exchanged, places_text, suggest_exchange
-from tesserac.check.instances.unit_dims import unit_dims
+from tesserac.check.instances.unit_dims import merged_dims, unit_dims
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text
 from tesserac.check.model.specs import ScalarSpec
@@ -151,14 +151,18 @@ def _report_argument(
         fits_dtype(body, misfit[0], misfit[1], values)
         return
     pair = exchanged(body, values, types, lambda tried: _is_right(body, ref, tried))
-    shaped = list(unit_dims(body, values, lambda place, type_: _is_right(body, ref, _with(types, place, type_))))
+    def would_be_right(place: int, type_: Type) -> bool:
+        return _is_right(body, ref, _with(types, place, type_))
+
+    shaped = list(unit_dims(body, values, would_be_right)) or list(merged_dims(body, values, would_be_right))
     asserted = cause.code == E0216.id  # what the assertion itself says is the reason
     trial = None if pair is not None or (shaped and not asserted) else next(_right(body, ref, types), None)
-    told = _no_dims_text(body, cause, values) if trial is None else _dtypes_text(body, callee, trial, values)
     if pair is not None:
         told = places_text(body, pair)
-    elif shaped and not asserted:
-        told = next(_dims_texts(body, shaped[0][1], values), "")
+    elif shaped:
+        told = "" if asserted else next(_dims_texts(body, shaped[0][1], values), "")
+    else:
+        told = _no_dims_text(body, cause, values) if trial is None else _dtypes_text(body, callee, trial, values)
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=told or cause.reason)
     draft.because(cause.text, cause.span)
     _show_arguments(body, draft, values, callee)

@@ -31,10 +31,26 @@ def exchanged(
     return None
 
 
+def only_exchange(
+    values: Sequence[typed.Expr], fits: Callable[[tuple[Type, ...]], bool]
+) -> tuple[typed.Expr, typed.Expr] | None:
+    """Two tensors of a call with few of them, whatever they are of, if it fits with these exchanged and no others."""
+    types = [value.type for value in values]
+    tensors = [place for place, type_ in enumerate(types) if isinstance(type_, TensorType)]
+    found = list[tuple[typed.Expr, typed.Expr]]()
+    for i, j in combinations(tensors, 2) if len(tensors) <= _FEW else ():
+        tried = list(types)
+        tried[i], tried[j] = types[j], types[i]
+        if fits(tuple(tried)):
+            found.append((values[i], values[j]))
+    return found[0] if len(found) == 1 else None
+
+
+_FEW = 4
+
+
 def _differ(one: Type, other: Type) -> bool:
-    return (
-        isinstance(one, TensorType) and isinstance(other, TensorType) and one.dtype.is_float != other.dtype.is_float
-    )
+    return isinstance(one, TensorType) and isinstance(other, TensorType) and one.dtype.is_float != other.dtype.is_float
 
 
 def places_text(body: Body, pair: tuple[typed.Expr, typed.Expr]) -> str:

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import prod
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
+from tesserac.check.model.message_text import dim_text
 from tesserac.check.state.body import Body
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.ty import TensorType, Type
@@ -33,6 +35,17 @@ def unit_dims(body: Body, values: Sequence[typed.Expr], is_right: IsRight) -> It
                 found += 1
                 named = text if text.replace(".", "").isidentifier() else f"({text})"
                 yield title, value.span, f"{named}[{index}]"
+
+
+def merged_dims(body: Body, values: Sequence[typed.Expr], is_right: IsRight) -> Iterator[tuple[str, Span, str]]:
+    """Of an argument whose dims another has as one, `[B*T, V]` beside `[B, T]`: all of them as one."""
+    sizes = {dim for value in values if isinstance(value.type, TensorType) for dim in value.type.dims}
+    for place, value in enumerate(values):
+        text = body.rules.text(value.span)
+        if text and isinstance(value.type, TensorType) and value.type.rank > 1:
+            whole = prod(value.type.dims, start=ONE)
+            if whole in sizes and is_right(place, replace(value.type, dims=(whole,))):
+                yield f"make one dim of them, {dim_text(whole)}", value.span, f"reshape({text}, -1)"
 
 
 def _largest_rank(values: Sequence[typed.Expr]) -> int:

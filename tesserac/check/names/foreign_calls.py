@@ -121,10 +121,8 @@ def call_here(path: tuple[str, ...], call: str) -> str | None:
             return None
         if len(path) == 1 and path[0] in OF_PYTHON_ITSELF:
             return OF_PYTHON_ITSELF[path[0]](node)
-        if path in COPIES:
-            return ast.unparse(_alone(node))
-        if path[-2:] == ("lax", "cond"):
-            return _choice(node)
+        if path[-2:] in WRITTEN:
+            return WRITTEN[path[-2:]](node)
         if path[-1] in LIKE and len(path) == 2:
             return _like(LIKE[path[-1]], node)
         if len(path) > 1 and path[-1] in SPREAD and (path[0] in ("np", "numpy") or path[-1] != "normal"):
@@ -166,7 +164,16 @@ def _in_order(node: ast.Call) -> str:
     return f"sort({ast.unparse(node.args[0])}{descending})"
 
 
+def _entries(node: ast.Call) -> str:
+    """`dict(a=x)`."""
+    if node.args or any(keyword.arg is None for keyword in node.keywords):
+        raise NoCounterpart
+    entries = [f'"{keyword.arg}": {ast.unparse(keyword.value)}' for keyword in node.keywords]
+    return f"{{{', '.join(entries)}}}"
+
+
 OF_PYTHON_ITSELF: Mapping[str, Callable[[ast.Call], str]] = {
+    "dict": _entries,
     "list": lambda node: ast.unparse(_alone(node)),
     "reversed": _backwards,
     "sorted": _in_order,
@@ -175,8 +182,10 @@ OF_PYTHON_ITSELF: Mapping[str, Callable[[ast.Call], str]] = {
 """Functions of Python: what is in brackets, or written otherwise."""
 
 
-COPIES = (("copy", "copy"), ("copy", "deepcopy"))
-"""Of Python's module `copy`: nothing changes a value that another name has."""
+def _sum_and_product(node: ast.Call) -> str:
+    """`torch.addmm(b, x, w)`."""
+    given = {name: within(ast.unparse(value)) for name, value in arguments(node, ["input", "mat1", "mat2"]).items()}
+    return f"{given['input']} + {given['mat1']} @ {given['mat2']}"
 
 
 def _choice(node: ast.Call) -> str:
@@ -189,6 +198,14 @@ def _choice(node: ast.Call) -> str:
     return f"{then} if {test} else {otherwise}"
 
 
+COPIES = (("copy", "copy"), ("copy", "deepcopy"))
+"""Of Python's module `copy`: nothing changes a value that another name has."""
+WRITTEN: Mapping[tuple[str, ...], Callable[[ast.Call], str]] = {
+    **dict.fromkeys(COPIES, lambda node: ast.unparse(_alone(node))),
+    ("lax", "cond"): _choice,
+    ("torch", "addmm"): _sum_and_product,
+}
+"""By the module and the name, what is an expression here."""
 SPREAD = {"normal": ("loc", "scale", "size"), "gauss": ("mu", "sigma"), "normalvariate": ("mu", "sigma")}
 """What NumPy and Python draw with a mean and a spread, by the names of these and of a shape."""
 LIKE = {"randn_like": "normal", "rand_like": "uniform"}

@@ -24,6 +24,8 @@ _BY_AXIS = {
     "index_select": (["dim", "index"], "gather({x}, {index}, axis={dim})"),
 }
 """Methods that take the axis before the places: their parameters, and the call here."""
+_AS_ANOTHER = {"expand_as": "expand", "reshape_as": "reshape", "view_as": "reshape"}
+"""Methods that take a tensor for its shape."""
 _ASKS_FOR_GRADIENTS = ("requires_grad_", "retain_grad")
 _NOT_RECORDED = "nothing is recorded: `grad(f)` is a derivative, where it is asked for"
 _IN_PLACE = "nothing changes a tensor in place: bind the name again"
@@ -100,6 +102,9 @@ def _by_places(name: str, receiver: str, call: ast.Call) -> Rewritten | None:
         names, text = _BY_AXIS[name]
         given = {key: ast.unparse(value) for key, value in arguments(call, names).items()}
         written = text.format(x=receiver, **given) if len(given) == len(names) else ""
+    elif name in _AS_ANOTHER:
+        (other,) = arguments(call, ["other"]).values()
+        written = f"{_AS_ANOTHER[name]}({receiver}, {_operand(other)}.shape)"
     elif name in PRODUCTS:
         (other,) = arguments(call, ["other"]).values()
         written = f"{receiver} @ {_operand(other)}"

@@ -110,6 +110,7 @@ WORDS = {
     "double": "`x.astype(f64)`",
     "fori_loop": "a `for` statement, `for i in range(low, high): c = ...`; derivatives and `vmap` go through it",
     "half": "`x.astype(f16)`",
+    "self": "the first parameter of a method of a struct, and nothing outside of one",
     "linearize": "`lambda dx: jvp(f, (x,), (dx,))[1]`",
     "t": "`x.T`",
     "while_loop": "a `while` statement, `while c < 10.0: c = ...`; derivatives and `vmap` go through it",

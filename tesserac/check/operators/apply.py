@@ -7,6 +7,7 @@ met their dtype and policies agree, or a diagnostic.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 from tesserac.base.resources import of_library
@@ -207,7 +208,7 @@ def fits_dtype(body: Body, operand: typed.Expr, dtype: DType, beside: Sequence[t
         )
         if isinstance(ty, FloatType) and dtype.is_integer:
             draft.remark(f"a float meets {dtype} here; cast the tensor to a float dtype, or use a whole number")
-            _suggest_floats(body, draft, dtype, beside)
+            _suggest_floats(body, draft, dtype, beside, operand)
         if dtype.kind == "b" and isinstance(ty, IntType) and ty.value.constant in (0, 1):
             meant = str(bool(ty.value.constant))
             draft.replace(f"write `{meant}`", operand.span, meant, advice=f"write `{meant}`; `~mask` is the other way")
@@ -225,13 +226,24 @@ def scalar_fits(ty: Type, dtype: DType) -> bool:
     return dtype.kind in "fcs" if isinstance(ty, FloatType) else dtype.kind == "b"
 
 
-def _suggest_floats(body: Body, draft: Draft, dtype: DType, beside: Sequence[typed.Expr]) -> None:
-    """The integer tensors that a float meets, as floats."""
+_UPDATE = re.compile(r"\s*(\*\*|//|[-+*/%])=\s*")
+
+
+def _suggest_floats(
+    body: Body, draft: Draft, dtype: DType, beside: Sequence[typed.Expr], operand: typed.Expr
+) -> None:
+    """The integer tensors that a float meets, as floats; `x += 0.5` is an assignment then."""
     whole = [o for o in beside if isinstance(o.type, TensorType) and o.type.dtype == dtype and body.rules.text(o.span)]
     kept = body.declared.result_storage is not None and body.declared.result_storage.dtype == dtype
     if whole and not kept:
         wanted = in_use(body, "f", F32)
-        edits = [Edit(operand.span, f"cast({body.rules.text(operand.span)}, {wanted})") for operand in whole]
+        between = Span(operand.span.file, whole[0].span.end, operand.span.start)
+        update = _UPDATE.fullmatch(body.rules.text(between))
+        if update is not None:
+            name = body.rules.text(whole[0].span)
+            draft.replace(f"compute in {wanted}", between, f" = cast({name}, {wanted}) {update[1]} ")
+            return
+        edits = [Edit(one.span, f"cast({body.rules.text(one.span)}, {wanted})") for one in whole]
         draft.fix(f"compute in {wanted}", *edits)
 
 

@@ -100,10 +100,11 @@ def suggest_cut(body: Body, draft: Draft, first: Side, second: Side) -> None:
 def suggest_pairs(draft: Draft, first: Side, second: Side) -> None:
     """Two lists of rows of one length, or of numbers: each of one with each of the other."""
     (rows, *row), (others, *other) = first.dims, second.dims
-    simple = all(re.fullmatch(r"[\w.]+", side.text) for side in (first, second))
+    simple = all(re.fullmatch(r"[\w.]+(?:\([^()]*\))?", side.text) for side in (first, second))
     if row == other and (row or (rows.symbol and others.symbol)) and ONE not in (rows, others) and simple:
-        title = f"each of {dim_text(rows)} with each of {dim_text(others)}"
-        edits = (Edit(side.operand.span, f"{side.text}[{i}]") for side, i in ((first, ":, None"), (second, "None")))
+        before, behind = (second, first) if first.text.startswith("arange(") else (first, second)  # rows of a batch
+        title = f"each of {dim_text(before.dims[0])} with each of {dim_text(behind.dims[0])}"
+        edits = (Edit(side.operand.span, f"{side.text}[{i}]") for side, i in ((before, ":, None"), (behind, "None")))
         draft.fix(title, *edits)
 
 

@@ -172,9 +172,14 @@ def _added(type_: Type, tensor: str, axis: int | None, places: str, values: str)
 
 
 def _is_counted(name: str, args: Sequence[Arg]) -> bool:
-    """Whether a method is given how often each dim is repeated, as in PyTorch: `x.repeat(2, 1, 1)`."""
+    """Whether a method is given how often each dim is repeated, as in PyTorch: `x.repeat(2, 1, 1)`; of two numbers the
+    second is one where it is no axis."""
     counts = [arg for arg in args[1:] if arg.name is None and isinstance(arg.value.type, IntType)]
-    return name in COUNTS and len(counts) == len(args) - 1 > 2
+    if name not in COUNTS or len(counts) != len(args) - 1:
+        return False
+    tensor, last = args[0].value.type, _number(args[-1].value)
+    is_axis = not isinstance(tensor, TensorType) or last is None or -tensor.rank <= last < tensor.rank
+    return len(counts) > 2 or (len(counts) == 2 and not is_axis)
 
 
 def _refuse_counts(body: Body, callee: Callee, args: Sequence[Arg]) -> None:

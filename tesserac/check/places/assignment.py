@@ -229,6 +229,10 @@ def _parts_for(body: Body, target: ast.TupleExpr | ast.ListExpr, value: typed.Ex
         problem = f"{len(value.type.items)} values for {wanted} names"
         draft = body.sink.error(E0205, at=target.span, problem=problem)
         _suggest_nested(body, draft, target, value.type)
+        more = len(value.type.items) - wanted
+        if more > 0 and not body.rules.text(target.span).endswith((")", "]", ",")):
+            end = Span(target.span.file, target.span.end, target.span.end)
+            draft.replace("name all of them", end, ", _" * more)
     elif not isinstance(value.type, ErrorType):
         draft = body.sink.error(E0210, at=value.span, expected=f"a tuple of {wanted}", found=type_text(value.type))
         _say_parts(body, draft, value, wanted)

@@ -5,6 +5,7 @@ Enters: arguments as written, and the parameters' names. Leaves: arguments by na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
+from tesserac.types.ty import TensorType
 
 ALIASES = {
     "dim": ("axis", "axes"),
@@ -121,9 +123,47 @@ def _tell_of_missing(
         draft.note(missing[0].declared, "declared here, without a default")
     elif args:
         draft.remark(_listed(slots))
+    _suggest_own(body, draft, callee, missing, slots, args)
     elsewhere = left_out_here(callee.name, [slot.name for slot in missing]) if _is_ours(missing[0]) else None
     if elsewhere is not None:
         draft.remark(elsewhere)
+        _suggest_room(body, draft, callee, args)
+
+
+def _suggest_own(
+    body: Body, draft: Draft, callee: Callee, missing: Sequence[Slot], slots: Sequence[Slot], args: Sequence[Arg]
+) -> None:
+    """What is missing by names that are values here."""
+    text = body.rules.text(callee.span)
+    last = [slot.name for slot in slots][len(args) : len(args) + len(missing)]
+    by_place = last == [slot.name for slot in missing] and all(arg.name is None for arg in args)
+    if by_place and text.endswith(")") and all(isinstance(_bound(body, name), TensorType) for name in last):
+        end = Span(callee.span.file, callee.span.end - 1, callee.span.end - 1)
+        draft.replace("give it what has that name here", end, ("" if not args else ", ") + ", ".join(last))
+
+
+def _bound(body: Body, name: str) -> object:
+    binding = body.scope.bindings.get(name)
+    return None if binding is None else binding.type
+
+
+def _suggest_room(body: Body, draft: Draft, callee: Callee, args: Sequence[Arg]) -> None:
+    """Room for as many places as there can be: `nonzero(mask, size=mask.size)`."""
+    text, at = body.rules.text(callee.span), callee.span
+    given = body.rules.text(args[0].value.span) if args else ""
+    whole = given if re.fullmatch(r"[\w.]+", given) else f"({given})"
+    if not given or len(args) != 1 or text[-1:] != ")":
+        return
+    if callee.name in _COUNTED:
+        comma = "" if text[:-1].endswith("(") else ", "
+        end = Span(at.file, at.end - 1, at.end - 1)
+        draft.replace("with room for all", end, f"{comma}size={whole}.size")
+    elif callee.name == "where":
+        draft.replace("with room for all", at, f"nonzero({given}, size={whole}.size)")
+
+
+_COUNTED = ("argwhere", "flatnonzero", "nonzero", "unique")
+"""Functions that give as many as they find elsewhere."""
 
 
 def _is_ours(slot: Slot) -> bool:

@@ -38,7 +38,10 @@ def check_print(body: Body, node: ast.Expr) -> list[typed.Stmt]:
     pieces: list[str | typed.Shown] = []
     for position, argument in enumerate(node.arguments):
         if argument.name is not None:
-            body.sink.error(E0205, at=argument.span, problem="`print` takes values only")
+            draft = body.sink.error(E0205, at=argument.span, problem="`print` takes values only")
+            if position:
+                before = node.arguments[position - 1].span.end
+                draft.replace("leave it out", Span(node.span.file, before, argument.span.end), "")
             return []
         pieces += [" "] if position else []
         pieces += _pieces(argument.value, body.expression)

@@ -6,6 +6,7 @@ E0702 where what it gives does not change smoothly, E0704 and E0722 where it pri
 
 from __future__ import annotations
 
+import ast
 import re
 
 from tesserac.base.source import Span
@@ -22,6 +23,7 @@ from tesserac.diag.diagnostic import Code
 from tesserac.diag.sink import Draft
 from tesserac.types.ty import FunctionType, TensorType, TupleType, Type
 
+_OF_LAMBDA = re.compile(r"(\w+)\(lambda ([\w, ]+): (.*)\)", re.DOTALL)
 _CALLED_BY_NAME = re.compile(r"(\w+)\(([^\W\d]\w*)\)")
 
 
@@ -39,7 +41,11 @@ def report_shape(body: Body, function: Type, found: Type, transform: str, callee
 
 
 def _sum_it(body: Body, draft: Draft, function: Type, callee: Callee) -> None:
-    """`grad(f)` as `grad(lambda x: sum(f(x)))`, where it is written so."""
+    """`grad(f)` as `grad(lambda x: sum(f(x)))`, where it is written so; `grad(lambda x: ...)` with a sum in it."""
+    written = _with_sum(body.rules.text(callee.at))
+    if written:
+        draft.replace("take the sum of its elements, or their mean", callee.at, written)
+        return
     match = _CALLED_BY_NAME.fullmatch(body.rules.text(callee.at))
     names = ", ".join(_needed(body, function))
     if match is None or not names:
@@ -47,6 +53,16 @@ def _sum_it(body: Body, draft: Draft, function: Type, callee: Callee) -> None:
         return
     written = f"{match[1]}(lambda {names}: sum({match[2]}({names})))"
     draft.replace("take the sum of its elements, or their mean", callee.at, written)
+
+
+def _with_sum(text: str) -> str:
+    match = _OF_LAMBDA.fullmatch(text)
+    try:
+        call = ast.parse(text, mode="eval").body if match is not None else None
+    except (SyntaxError, ValueError):
+        return ""
+    alone = isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords
+    return f"{match[1]}(lambda {match[2]}: sum({match[3]}))" if match is not None and alone else ""
 
 
 def _needed(body: Body, function: Type) -> list[str]:

@@ -192,6 +192,10 @@ def _suggest_known(body: Body, draft: Draft, node: ast.Name, is_called: bool, ow
     elif len(node.id) > 2:  # two letters are like too many names
         known = (name for name in _candidates(body, is_called) if is_called or _fits_value(body, node.id, name))
         draft.did_you_mean(node.id, known, node.span)
+    else:
+        near = [name for name in body.scope.bindings if is_one_slip(node.id.lower(), name.lower())]
+        if len(near) == 1:
+            draft.replace(f"did you mean `{near[0]}`?", node.span, near[0])
 
 
 def _is_of_self(body: Body, name: str) -> bool:
