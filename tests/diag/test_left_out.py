@@ -51,6 +51,16 @@ MISTAKES = {
         "return cross_entropy(x.reshape(-1, V), y)",
         "cross_entropy(x.reshape(-1, V), reshape(y, -1))",
     ),
+    "axes in a new order": ("x: Tensor[B, S, H, f32]", "return x.transpose(0, 2, 1)", "x.permute(0, 2, 1)"),
+    "a dtype of NumPy": ("n: int", "return zeros(n, dtype=int)", "zeros(n, dtype=i64)"),
+    "floats of NumPy": ("x: Tensor[N, i32]", "return x.astype(float)", "x.astype(f64)"),
+    "in place, as a value": ("x: Tensor[N, N, f32]", "y = x.fill_diagonal_(0.0)\nreturn y", "x.fill_diagonal(0.0)"),
+    "scatter": (
+        "x: Tensor[B, V, f32], i: Tensor[B, K, i64], v: Tensor[B, K, f32]",
+        "x.scatter_(1, i, v)\nreturn x",
+        "x = x.at[arange(i.shape[0])[:, None], i].set(v)",
+    ),
+    "a distribution": ("x: Tensor[N, f64]", "return scipy.stats.norm.cdf(x, loc=1.0)", "cdf(Normal(loc=1.0), x)"),
     "one letter": (X, "h = exp(x)\nreturn hh * h", "return h * h"),
 }
 
@@ -88,3 +98,8 @@ def test_arguments_that_are_there_are_put_in_their_places(call: str) -> None:
 def test_what_cannot_be_said_otherwise_has_no_fix(body: str) -> None:
     said = offered(f"def f(x: Tensor[N, f32]):\n    {body}\n    return x\n")
     assert said[0].code == "E0107" and not said[0].fixes
+
+
+def test_a_module_of_python_has_nothing_that_the_library_has_not() -> None:
+    (said,) = offered("def f(x: Tensor[N, f64]):\n    return scipy.integrate.quad(exp, 0.0, 1.0)\n")
+    assert said.notes == ("the library has no `quad`; what it has needs no module before it",) and not said.fixes

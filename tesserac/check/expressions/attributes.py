@@ -7,6 +7,7 @@ likely meant.
 from __future__ import annotations
 
 import math
+import re
 import sys
 
 from tesserac.base.source import Span
@@ -26,6 +27,7 @@ from tesserac.check.names.refs import (
     NamespaceRef,
 )
 from tesserac.check.operators.apply import apply_operator
+from tesserac.check.operators.ported_meaning import scattered
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.dicts import tell_of_attribute, what_has
@@ -198,7 +200,7 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
     if isinstance(type_, DictType):
         tell_of_attribute(body, draft, type_, node)
         return
-    if call is not None and isinstance(type_, TensorType) and _is_rewritten(body, draft, node, call):
+    if isinstance(type_, TensorType) and call is not None and _is_written(body, draft, type_, node, call):
         return
     if _is_of_python(body, draft, type_, node, call):
         return
@@ -208,6 +210,8 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
         called = Span(node.span.file, node.name_span.start, node.name_span.end + len("()"))
         without = body.rules.text(called) == f"{node.name}()"
         draft.replace(here, called if without else node.name_span, member, advice=here)
+        return
+    if here is not None and isinstance(type_, TensorType) and _is_kept_in_place(body, draft, node):
         return
     other = named_here(node.name) if here is not None and isinstance(type_, TensorType) else None
     if here is not None and other is not None and body.rules.resolve(other) is not None:
@@ -222,14 +226,42 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
         return
     if isinstance(type_, TensorType) and node.name.endswith("_"):
         draft.remark("nothing changes a tensor in place: bind the name again, `x = x + y` or `x += y`")
-        if body.rules.resolve(kept := node.name.rstrip("_")) is not None:
-            draft.replace(f"`{kept}` gives a new tensor", node.name_span, kept)
+        _is_kept_in_place(body, draft, node)
         return
     known = [*TENSOR_ATTRIBUTES, *body.rules.suggestions()] if isinstance(type_, TensorType) else []
     known += [name for name, _ in type_.fields] if isinstance(type_, RecordType) else []
     known += DTYPE_ATTRIBUTES if isinstance(type_, DTypeType) else []
     known += algebra.ATTRIBUTES if isinstance(type_, OperatorType) else []
     draft.did_you_mean(node.name, known, node.name_span)
+
+
+def _is_kept_in_place(body: Body, draft: Draft, node: ast.Attribute) -> bool:
+    """Whether a method that works in place is a function here without the `_`, which a fix says."""
+    kept = node.name.rstrip("_")
+    is_here = kept != node.name and body.rules.resolve(kept) is not None
+    if is_here:
+        draft.replace(f"`{kept}` gives a new tensor", node.name_span, kept)
+    return is_here
+
+
+def _is_written(body: Body, draft: Draft, type_: TensorType, node: ast.Attribute, call: ast.Call) -> bool:
+    return _is_rewritten(body, draft, node, call) or _is_scattered(body, draft, type_, call, node.name)
+
+
+def _is_scattered(body: Body, draft: Draft, type_: Type, call: ast.Call, name: str) -> bool:
+    """Whether a call is PyTorch's `x.scatter(1, places, values)`, which a fix writes as a change of these places."""
+    given = [argument.value for argument in call.arguments if argument.name is None]
+    receiver = call.function.value if isinstance(call.function, ast.Attribute) else None
+    if name.rstrip("_") != "scatter" or len(given) != 3 or len(call.arguments) != 3 or receiver is None:
+        return False
+    text = body.rules.text
+    axis, tensor = re.fullmatch(r"-?\d+", text(given[0].span)), text(receiver.span)
+    change = f"set({text(given[2].span)})"
+    written = scattered(type_, within(tensor), int(axis[0]) if axis else None, text(given[1].span), change)
+    if written:
+        bound = f"{tensor} = " if is_statement(body, call.span) else ""
+        draft.replace(f"here it is `{written}`", call.span, f"{bound}{written}", advice=f"here it is `{written}`")
+    return bool(written)
 
 
 def _is_of_python(body: Body, draft: Draft, type_: Type, node: ast.Attribute, call: ast.Call | None) -> bool:

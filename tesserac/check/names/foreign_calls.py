@@ -123,6 +123,8 @@ def call_here(path: tuple[str, ...], call: str) -> str | None:
             return OF_PYTHON_ITSELF[path[0]](node)
         if path[-2:] in WRITTEN:
             return WRITTEN[path[-2:]](node)
+        if path[-3:-1] == ("stats", "norm") and path[-1] in _OF_NORMAL:
+            return _of_normal(_OF_NORMAL[path[-1]], node)
         if path[-1] in LIKE and len(path) == 2:
             return _like(LIKE[path[-1]], node)
         if len(path) > 1 and path[-1] in SPREAD and (path[0] in ("np", "numpy") or path[-1] != "normal"):
@@ -180,6 +182,21 @@ OF_PYTHON_ITSELF: Mapping[str, Callable[[ast.Call], str]] = {
     "tuple": lambda node: ast.unparse(_alone(node)),
 }
 """Functions of Python: what is in brackets, or written otherwise."""
+
+
+_OF_NORMAL = {
+    "cdf": "cdf({d}, {x})",
+    "logpdf": "log_prob({d}, {x})",
+    "pdf": "exp(log_prob({d}, {x}))",
+    "ppf": "icdf({d}, {x})",
+}
+"""Of SciPy's normal distribution."""
+
+
+def _of_normal(form: str, node: ast.Call) -> str:
+    given = {name: ast.unparse(value) for name, value in arguments(node, ["x", "loc", "scale"]).items()}
+    said = [f"{name}={value}" for name, value in given.items() if name != "x"]
+    return form.format(d=f"Normal({', '.join(said)})", x=given["x"])
 
 
 def _sum_and_product(node: ast.Call) -> str:

@@ -59,7 +59,7 @@ DTYPE_WORDS = {
 MODULES = (
     "np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg", "cola", "lineax",
     "linear_operator", "pylops", "tl", "triton", "optim", "optax", "jr", "random", "einops", "nnx", "eqx",
-    "lr_scheduler",
+    "lr_scheduler", "stats", "special", "signal", "integrate", "optimize", "sklearn", "sp", "plt",
 )  # fmt: skip
 """What a program of Python has imported."""
 TILES = "tl"

@@ -152,7 +152,8 @@ def _refuse_axis_first(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
     draft = body.sink.error(E0210, at=args[2].value.span, expected=expected, found=type_text(args[2].value.type))
     draft.remark(f"what PyTorch calls `{callee.name}` is here {AXIS_FIRST[callee.name]}")
     if values:
-        written = _added(args[0].value.type, tensor, _number(args[1].value), places, values[0])
+        change = f"add({values[0]})"
+        written = scattered(args[0].value.type, tensor, _number(args[1].value), places, change)
         words = f"here it is `{written}`"
     else:
         made = method_here(callee.name, tensor, f"{axis}, {places}")
@@ -161,14 +162,15 @@ def _refuse_axis_first(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
         draft.replace(words, callee.span, written, advice=words)
 
 
-def _added(type_: Type, tensor: str, axis: int | None, places: str, values: str) -> str:
-    """`scatter_add` of PyTorch, whose places are as many as the values, of vectors and matrices."""
+def scattered(type_: Type, tensor: str, axis: int | None, places: str, change: str) -> str:
+    """`scatter_add` and `scatter` of PyTorch, whose places are as many as the values, of vectors and matrices; `change`
+    is what becomes of those places, `add(v)`."""
     rank = type_.rank if isinstance(type_, TensorType) else 0
     if rank not in (1, 2) or axis is None or not -rank <= axis < rank:
         return ""
     rows, columns = f"arange({places}.shape[0])[:, None]", f"arange({places}.shape[1])[None, :]"
     where = places if rank == 1 else f"{places}, {columns}" if axis % rank == 0 else f"{rows}, {places}"
-    return f"{tensor}.at[{where}].add({values})"
+    return f"{tensor}.at[{where}].{change}"
 
 
 def _is_counted(name: str, args: Sequence[Arg]) -> bool:

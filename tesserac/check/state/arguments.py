@@ -19,7 +19,7 @@ from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
-from tesserac.types.ty import TensorType
+from tesserac.types.ty import IntType, TensorType
 
 ALIASES = {
     "dim": ("axis", "axes"),
@@ -100,6 +100,8 @@ def sort_arguments(
             draft.remark(BEYOND[callee.name])
         elif slots:
             draft.remark(_listed(slots))
+        if callee.name == "transpose" and all(isinstance(arg.value.type, IntType) for arg in ordered[1:]):
+            draft.replace("axes in a new order are `permute`", callee.at, "permute")
         if len(ordered) == len(positional) + 1:
             _suggest_names(body, draft, ordered[-1].value, slots, {arg.name for arg in args})
         return None

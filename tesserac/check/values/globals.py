@@ -95,12 +95,18 @@ def global_value(body: Body, node: ast.Name, meaning: Resolved | None) -> typed.
         case BuiltinRef() | LibraryRef() | StructRef() | ModuleRef() | NamespaceRef():
             draft = body.sink.error(E0299, at=node.span, feature=f"`{node.id}` as a value")
             _suggest_leaving_out(body, draft, node.span)
+            if node.id in _OF_NUMPY:
+                draft.replace(f"NumPy's `{node.id}` is the dtype {_OF_NUMPY[node.id]}", node.span, _OF_NUMPY[node.id])
         case ReportedRef():
             pass
         case None:
             told = unknown_name(body, node)
             return body.error(node.span) if told.instead is None else body.expression(told.instead)
     return body.error(node.span)
+
+
+_OF_NUMPY = {"int": "i64", "float": "f64"}
+"""Types of Python that NumPy takes for dtypes."""
 
 
 def _suggest_leaving_out(body: Body, draft: Draft, value: Span) -> None:

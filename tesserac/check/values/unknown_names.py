@@ -82,7 +82,8 @@ def tell_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None 
     if here is not None:
         draft.replace(f"here it is `{here}`", node.span, here, advice=f"here it is `{here}`")
         return _renamed(body, node, here, call)
-    draft.remark(called_here(node.name) or constructor_here(node.name) or NO_MODULE)
+    known = called_here(node.name) or constructor_here(node.name)
+    draft.remark(known or f"the library has no `{node.name}`; what it has needs no module before it")
     return Told()
 
 
