@@ -219,8 +219,8 @@ class _Right:
 def _mma_sync(ctx: Context, dtype: DType, a: list[Value], b: list[Value], acc: list[Value]) -> list[Value]:
     builder = ctx.b
     if dtype == I8_TYPE:
-        words = builder.intrinsic("llvm.nvvm.mma.m16n8k32.row.col.s8", _FOUR_WORDS, [*a, *b, *acc])
-        return [builder.extract_value(words, i, I32) for i in range(4)]
+        sums = builder.intrinsic("llvm.nvvm.mma.m16n8k32.row.col.s8", _FOUR_WORDS, [*a, *b, *acc])
+        return [builder.extract_value(sums, i, I32) for i in range(4)]
     if dtype in BYTE_NAMES:
         kinds = f"{BYTE_NAMES[dtype]}.{BYTE_NAMES[dtype]}"
         result = builder.intrinsic(f"llvm.nvvm.mma.m16n8k32.row.col.f32.{kinds}.f32", _FOUR_FLOATS, [*a, *b, *acc])
