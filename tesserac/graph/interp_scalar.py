@@ -8,6 +8,7 @@ rounded after each operation, which for one operation equals rounding once.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -115,7 +116,15 @@ _ARITHMETIC: dict[str, _Evaluator] = {
 def _constant(op: Op, space: Space) -> Array:
     value = op.attrs["value"]
     assert isinstance(value, bool | int | float)
-    return convert(np.asarray(value), _dtype(op.result))
+    return _number(value, repr(value), _dtype(op.result))
+
+
+@lru_cache(1 << 12)
+def _number(value: bool | int | float, shown: str, dtype: DType) -> Array:
+    """A constant of a body, which is evaluated in every iteration; `shown` tells 1 from 1.0 and 0.0 from -0.0."""
+    found = np.array(convert(np.asarray(value), dtype))
+    found.flags.writeable = False
+    return found
 
 
 def _index(op: Op, space: Space) -> Array:

@@ -14,6 +14,7 @@ Enters: an array of any dtype in its NumPy form. Leaves: an array in the NumPy f
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from tesserac.base.lazy import ml_dtypes, np
@@ -25,6 +26,7 @@ LOWEST_EXPONENT = {"bfloat16": -126, "float16": -14, "float8_e4m3fn": -6, "float
 LOWEST_EXPONENT_F32 = -126
 
 
+@cache
 def storage(dtype: DType) -> np.dtype[Any]:
     """The NumPy dtype that holds values of `dtype`."""
     scalar: type[np.generic] | str = getattr(ml_dtypes, dtype.numpy_name, dtype.numpy_name)
