@@ -42,7 +42,7 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
     ("y = jax.lax.select(x > y, x, y)", "fix: where(x > y, x, y)"), ("y = torch.split(x, 2)", "`split(x, count)`"),
     ("y = jnp.std(x)", "fix: std"), ("y = nn.Linear(3, 4)(x)", "fix: Linear"),
     ("y = torch.optim.Adam(x)", "`adam_init(params)`"),
-    ("y = x[np.newaxis, :]", "fix: None"), ("y = torch.nosuch(x)", "need no module"),
+    ("y = x[np.newaxis, :]", "fix: None"), ("y = torch.nosuch(x)", "needs no module"),
     ("y = expit(x)", "fix: sigmoid"), ("y = x.t()", "fix: T"), ("y = x.item()", "fix: "),
     ("y = x.numpy()", "fix: "), ("y = Tensor([1.0])", "`array("), ("y = rand(3)", "fix: uniform"),
     ("y = masked_scatter(x, x, 0.0)", "`where` with `gather`"), ("y = lobpcg(x)", "the library has no"),

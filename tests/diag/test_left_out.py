@@ -30,7 +30,6 @@ MISTAKES = {
     "f-string": (X, 'text = f"{sum(x)}"\nprint(text)\nreturn x', '    print(f"{sum(x)}")\n'),
     "separator": (X, 'print("a", x, sep=": ")\nreturn x', 'print("a", x)\n'),
     "dict": (X, 'd = dict(a=x)\nreturn d["a"]', '{"a": x}'),
-    "picked by a mask": (X, "return sum(x[x > 0])", "sum(where(x > 0, x, 0))"),
     "places of a mask": (X, "return nonzero(x)", "nonzero(x, size=x.size)"),
     "places, as a method": (X, "return x.nonzero()", "x.nonzero(size=x.size)"),
     "places by where": (X, "return where(x > 0)", "nonzero(x > 0, size=(x > 0).size)"),

@@ -101,7 +101,8 @@ def test_a_demand_of_the_library_is_told_in_sizes_of_the_call() -> None:
     text = """def f(x: Tensor[B, S, V, f32], y: Tensor[B, S, i64]):
     return cross_entropy(x.view(B, S * V), y.view(B * S))
 """
-    assert offered(text)[0].title.startswith("`B*S == B (labels")
+    said = offered(text)[0]
+    assert said.title.startswith("`B*S == B`") and "labels have the dims of x" in said.notes[0]
 
 
 def test_what_is_asserted_of_elements_holds_everywhere() -> None:

@@ -68,13 +68,20 @@ def keeps_neighbours(body: Body, source: tuple[Dim, ...], shape: tuple[Dim, ...]
     while ours and theirs:
         if body.facts.same(ours[0], theirs[0]):
             ours, theirs = ours[1:], theirs[1:]
-        elif body.facts.divides(ours[0], theirs[0]):
+        elif _comes_to(body, ours, theirs[0]):
             ours = ours[1:]
-        elif body.facts.divides(theirs[0], ours[0]):
+        elif _comes_to(body, theirs, ours[0]):
             theirs = theirs[1:]
         else:
             return False
     return True
+
+
+def _comes_to(body: Body, boundaries: list[Dim], other: Dim) -> bool:
+    """Whether the first boundary of a shape divides one of another: it divides all that follow it in its own."""
+    if any(body.facts.same(boundary, other) for boundary in boundaries[1:]):
+        return True
+    return body.facts.divides(boundaries[0], other) is True
 
 
 def _boundaries(dims: tuple[Dim, ...]) -> list[Dim]:

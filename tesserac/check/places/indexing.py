@@ -8,7 +8,6 @@ tensors are checked as they are read.
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Sequence
 
 from tesserac.base.dataclass import dataclass
@@ -276,22 +275,12 @@ def _refuse_entry(body: Body, entry: ast.Expr, index: typed.Expr) -> None:
     text = body.rules.text(entry.span)
     if isinstance(index.type, TensorType) and index.type.dtype == BOOL:
         draft.remark(f"how many elements a mask picks is not known while compiling; {INSTEAD_OF_MASK}")
-        _suggest_where(body, draft, entry.span, text)
     elif isinstance(index.type, TensorType):
         draft.replace("places are integers", entry.span, f"cast({text}, i64)")
     elif isinstance(index.type, TupleType) and text.startswith("["):
         _suggest_places(draft, entry.span, text[1:-1].strip())
     elif _one_tensor_of(index) == "array":
         draft.replace("places are a tensor", entry.span, f"array({text})")
-
-
-def _suggest_where(body: Body, draft: Draft, at: Span, mask: str) -> None:
-    """`x[mask]` of a name, as all of it: what is added up is the same."""
-    before = body.rules.text(Span(at.file, 0, at.start))
-    named = re.search(r"([\w.]+)\[$", before)
-    if named is not None and body.rules.text(Span(at.file, at.end, at.end + 1)) == "]":
-        whole = Span(at.file, at.start - len(named[0]), at.end + 1)
-        draft.replace("0 where it does not hold", whole, f"where({mask}, {named[1]}, 0)")
 
 
 def _suggest_places(draft: Draft, at: Span, places: str) -> None:
