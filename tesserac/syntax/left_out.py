@@ -59,18 +59,19 @@ def without_try(text: str, at: int) -> list[Written] | None:
 
 
 def without_raise(text: str, at: int) -> list[Written] | None:
-    """`if n < 0:` and below it nothing but `raise ValueError("n")`, as an assertion."""
+    """`if n < 0:` and below it nothing but `raise ValueError("n")`, as an assertion; elsewhere one that never holds."""
     line = text.rfind("\n", 0, at) + 1
     before = text.rfind("\n", 0, max(line - 1, 0)) + 1
     asked = re.fullmatch(r"([ ]*)if (.+):[ ]*", text[before : max(line - 1, 0)])
     raised = re.match(r"raise \w+(?:\((.*)\))?[ ]*(?=\n|$)", text[at:])
+    if raised is None or text[line:at].strip():
+        return None
+    said = f", {raised[1]}" if raised[1] and re.match("f?[\"']", raised[1]) else ""
     end = _block_end(text, before)
-    if asked is None or raised is None or end is None or text[at + raised.end() : end].strip():
-        return None
-    if re.match(rf"\n{asked[1]}(?:elif|else)\b", text[end:]):
-        return None
-    said = f", {raised[1]}" if raised[1] and raised[1][0] in "\"'" else ""
-    return [Written(before, end, f"{asked[1]}assert not ({asked[2]}){said}")]
+    is_alone = asked is not None and end is not None and not text[at + raised.end() : end].strip()
+    if asked is None or not is_alone or re.match(rf"\n{asked[1]}(?:elif|else)\b", text[end or 0 :]):
+        return [Written(at, at + raised.end(), f"assert False{said}")]
+    return [Written(before, end or 0, f"{asked[1]}assert not ({asked[2]}){said}")]
 
 
 def without_line(text: str, at: int) -> list[Written] | None:

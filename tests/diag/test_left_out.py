@@ -17,6 +17,11 @@ MISTAKES = {
     "try": (X, "try:\n    y = exp(x)\nexcept ValueError as e:\n    y = x\nreturn y", "    y = exp(x)\n    return y"),
     "finally": (X, "try:\n    y = exp(x)\nfinally:\n    print(1)\nreturn y", "    y = exp(x)\n    print(1)\n"),
     "raise": (f"{X}, n: int", 'if n < 0:\n    raise ValueError("n")\nreturn x', '    assert not (n < 0), "n"\n'),
+    "raise, else": (
+        f"{X}, mode: str",
+        'if mode == "a":\n    return x\nelse:\n    raise ValueError(f"no {mode}")',
+        'assert False, f"no {mode}"\n',
+    ),
     "match": (
         f"{X}, mode: str",
         'match mode:\n    case "a" | "b":\n        return x\n    case _:\n        return -x',
@@ -91,7 +96,7 @@ def test_arguments_that_are_there_are_put_in_their_places(call: str) -> None:
     [
         "while (m := max(x)) > 1.0:\n        continue",
         "match sum(x):\n        case Point(a, b):\n            return a",
-        "if sum(x) < 0.0:\n        x = x + 1.0\n        raise ValueError(x)",
+        "x = x + 1.0; raise ValueError(x)",
     ],
 )
 def test_what_cannot_be_said_otherwise_has_no_fix(body: str) -> None:
