@@ -273,7 +273,9 @@ KERNELS: dict[str, tuple[str, Arguments]] = {
     "matrix by index": (
         MATRIX_BY_INDEX,
         lambda rng, s, n: [
-            *floats(rng, (3, s, n)), np.array([[[2]], [[-4]], [[2]]], "i4"), *floats(rng, (4, n, 24), (4, 24))
+            *floats(rng, (3, s, n)),
+            np.array([[[2]], [[-4]], [[2]]], "i4"),
+            *floats(rng, (4, n, 24), (4, 24)),
         ],
     ),
     "recurrent batch": (RECURRENT, lambda rng, s, n: floats(rng, (n, s, 16), (16, 16), (16, 16))),
@@ -308,7 +310,8 @@ KERNELS: dict[str, tuple[str, Arguments]] = {
     "kl divergence": (DIVERGENCE, lambda rng, s, n: floats(rng, (s, n), (s, n))),
     "k-means": (CLUSTERS, lambda rng, s, n: floats(rng, (s, 16), (10, 16))),
     "groups of rows": (
-        ROWS_BY_GROUP, lambda rng, s, n: [*floats(rng, (s, n), (5, n, 24)), np.array([0, 3, 3, 20, 30, s], "i4")]
+        ROWS_BY_GROUP,
+        lambda rng, s, n: [*floats(rng, (s, n), (5, n, 24)), np.array([0, 3, 3, 20, 30, s], "i4")],
     ),
     "group norm": (GROUP_NORM, lambda rng, s, n: floats(rng, (2, s, n), (2, s, 1))),
 }
