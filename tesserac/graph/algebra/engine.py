@@ -22,6 +22,9 @@ UNDONE = "orthonormal columns"
 MIRRORED = "the same from both ends"
 MAX_STEPS = 400
 """Of one expression: more only laws that undo each other could need."""
+MOST_TRIED = 150
+"""Laws that one expression tries beyond its normal form. Sums of sums that each stand in several places meet ever more
+vectors, twice as many with each; what programs write tries a few dozen."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Engine:
         self.steps: list[Step] = []
         self.choices: list[Choice] = []
         self._known: dict[Term, Term] = {}
+        self._tried = 0
         self._products: dict[Term, tuple[Term, list[Step], list[Choice]]] = {}
 
     def simplify(self, term: Term) -> Term:
@@ -61,7 +65,7 @@ class Engine:
 
     def normal(self, term: Term) -> Term:
         """The expression with its structure moved to where it is seen, whatever it costs as a whole."""
-        self.steps, self.choices, self._known, self._products = [], [], {}, {}
+        self.steps, self.choices, self._known, self._products, self._tried = [], [], {}, {}, 0
         return self._simplified(term)
 
     def is_gain(self, new: Term, old: Term) -> bool:
@@ -92,9 +96,11 @@ class Engine:
     def _with_laws(self, term: Term) -> Term:
         """The laws of a head whose arguments are done."""
         for rule in rules_for(term.head, tuple(arg.head for arg in term.args)):
-            other = rule.apply(term) if rule.may_pay(term) else None
+            is_left = rule.law.normal or self._tried < MOST_TRIED
+            other = rule.apply(term) if is_left and rule.may_pay(term) else None
             if other is None:
                 continue
+            self._tried += not rule.law.normal
             count, choices = len(self.steps), len(self.choices)
             self.steps.append(Step(rule.law.name, term, other))
             best = self._simplified(other)
