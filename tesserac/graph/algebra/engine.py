@@ -22,7 +22,7 @@ UNDONE = "orthonormal columns"
 MIRRORED = "the same from both ends"
 MAX_STEPS = 400
 """Of one expression: more only laws that undo each other could need."""
-MOST_TRIED = 150
+MOST_TRIED = 100
 """Laws that one expression tries beyond its normal form. Sums of sums that each stand in several places meet ever more
 vectors, twice as many with each; what programs write tries a few dozen."""
 
