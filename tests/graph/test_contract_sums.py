@@ -68,6 +68,14 @@ def test_other_sums_stay(text: str) -> None:
     assert "form.contract" not in forms and "form.reduce" in forms
 
 
+def test_sums_of_one_of_several_results_stay() -> None:
+    """What a decomposition gives is no product."""
+    text = "def f(x: Tensor[B, 3, 3, f64]): return sum(qr(x)[0], axis=0)\n"
+    x = values()["x"][:, :3, :3]
+    found = tessera.compile(text).f(x)
+    np.testing.assert_allclose(abs(found), abs(np.linalg.qr(x)[0].sum(axis=0)), rtol=1e-10)
+
+
 def test_narrow_numbers_stay() -> None:
     """Of these a sum is rounded once."""
     assert passed("sum(a[:, :, None] * b[None], axis=1)", "a: Tensor[M, K, bf16], b: Tensor[K, N, bf16]") == 1

@@ -114,13 +114,11 @@ def _erase(op: Op) -> None:
 def _factors(value: Value, letters: str, user: Op) -> Sequence[Factor]:
     """What is multiplied to give a tensor that one operation alone needs; nothing where that is no contraction."""
     op = value.defining_op
-    if op is None or len(value.uses) > 1 or op.parent is not user.parent or not same_element(op, *op.operands):
+    if op is None or op.name not in _FACTORS or len(value.uses) > 1 or op.parent is not user.parent:
         return ()
-    if op.attrs.get(NUMERICS) != user.attrs.get(NUMERICS):
+    if op.attrs.get(NUMERICS) != user.attrs.get(NUMERICS) or not same_element(op, *op.operands):
         return ()
-    if op.name == MUL:
-        return _spread_factors(op, letters)
-    return _product_factors(op, letters) if op.name == MATMUL else _einsum_factors(op, letters)
+    return _FACTORS[op.name](op, letters)
 
 
 def _spread_factors(op: Op, letters: str) -> Sequence[Factor]:
@@ -181,11 +179,15 @@ def _product_factors(op: Op, letters: str) -> Sequence[Factor]:
 
 def _einsum_factors(op: Op, letters: str) -> Sequence[Factor]:
     """Of a contraction: its own letters, the ones of its result renamed."""
-    operator = operator_of(op) if op.name == EINSUM else None
-    if not isinstance(operator, Einsum) or len(operator.terms) < 2:
+    operator = operator_of(op)
+    assert isinstance(operator, Einsum)
+    if len(operator.terms) < 2:
         return ()
     names = dict(zip(operator.output, letters, strict=True))
     for letter in "".join(operator.terms):
         names.setdefault(letter, ascii_lowercase[len(names)])
     terms = ("".join(names[letter] for letter in term) for term in operator.terms)
     return [Factor(value, term) for value, term in zip(op.operands, terms, strict=True)]
+
+
+_FACTORS = {MUL: _spread_factors, MATMUL: _product_factors, EINSUM: _einsum_factors}
