@@ -130,13 +130,25 @@ _QUOTIENT = re.compile(r"(\d+)\s*/\s*(\d+)")
 _AS_A_FRACTION = "as a fraction"
 
 
-def _suggest_quotient(draft: Draft, text: str, at: Span, span: Span) -> None:
-    """A quotient of two numbers may be a fraction that is meant; of one that is less than one there is no doubt."""
+def _suggest_quotient(draft: Draft, text: str, is_argument: bool, at: Span, span: Span) -> None:
+    """A quotient of two numbers may be a fraction that is meant; of one that is less than one there is no doubt. What
+    takes a quotient as it is, `zeros(7 / 2)`, most often takes a size."""
     numbers = _QUOTIENT.fullmatch(text)
+    rounds = numbers is None or int(numbers[1]) >= int(numbers[2])
+    if rounds and is_argument:
+        draft.replace("round down", at, "//")
     if numbers is not None:
         draft.replace(_AS_A_FRACTION, span, f"{numbers[1]}.0 / {numbers[2]}", advice=_AS_A_FRACTION)
-    if numbers is None or int(numbers[1]) >= int(numbers[2]):
+    if rounds and not is_argument:
         draft.replace("round down", at, "//")
+
+
+_CALL = re.compile(r"[\w\])]\(\s*$|,\s*$")
+
+
+def _is_argument(body: Body, span: Span) -> bool:
+    before = Span(span.file, max(span.start - 80, 0), span.start)
+    return _CALL.search(body.rules.text(before)) is not None
 
 
 def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: Span) -> typed.Expr:
@@ -154,7 +166,7 @@ def _divide(body: Body, name: str, dividend: Dim, divisor: Dim, at: Span, span: 
         draft = body.sink.error(E0315, at=at, problem=f"{dim_text(dividend)} is not divisible by {dim_text(divisor)}")
         draft.remark("on ints `/` is exact division; `//` rounds down, `float(a) / float(b)` gives a fraction")
         if body.rules.text(at) == "/":
-            _suggest_quotient(draft, body.rules.text(span), at, span)
+            _suggest_quotient(draft, body.rules.text(span), _is_argument(body, span), at, span)
         return body.error(span)
     if whole is None:
         negative = divisor.constant is not None and divisor.constant < 0
