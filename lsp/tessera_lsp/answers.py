@@ -155,8 +155,12 @@ def answer_lens(session: Session, document: Document, lens: lsp.CodeLens, name: 
 
 
 def answer_tokens(session: Session, document: Document, params: lsp.SemanticTokensParams) -> lsp.SemanticTokens:
-    found = pieces(session, document.source, 0, len(document.source.text))
-    return converter(session, document).tokens(found)
+    return colours(session, document)
+
+
+def colours(session: Session, document: Document) -> lsp.SemanticTokens:
+    """Of all names; those of items that are as they were cost nothing."""
+    return converter(session, document).tokens(pieces(session, document.source, 0, len(document.source.text)))
 
 
 def answer_tokens_of_range(

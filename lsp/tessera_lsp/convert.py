@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from lsprotocol import types as lsp
 
-from tessera_lsp.documents import Document, Encoding, Position, position_of, uri_of
+from tessera_lsp.documents import Document, Encoding, Position, position_of, units_of, uri_of
 from tessera_lsp.features.actions import Action
 from tessera_lsp.features.completion import Suggestion
 from tessera_lsp.features.hints import Hint
@@ -15,7 +16,7 @@ from tessera_lsp.features.lenses import Lens
 from tessera_lsp.features.signature import CallSignature
 from tessera_lsp.features.symbols import Symbol
 from tessera_lsp.features.tokens import Piece, Token
-from tessera_lsp.legend import KINDS, MARKS
+from tessera_lsp.legend import KINDS, MARKS, Mark
 from tesserac.base.resources import library_file
 from tesserac.base.source import SourceFile, Span
 from tesserac.diag.diagnostic import Diagnostic, Edit, Severity
@@ -41,6 +42,7 @@ COMPLETION_KINDS = {
     "attribute": lsp.CompletionItemKind.Property,
     "keyword": lsp.CompletionItemKind.Keyword,
 }
+KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
 RUN_TEST, RUN_MAIN = "tessera.runTest", "tessera.runMain"
 """Commands that an editor has: each takes the address of a file and a name."""
 DESCRIBED = ("function", "struct", "constant", "operator", "dtype")
@@ -162,17 +164,17 @@ class Converter:
 
     def _codes(self, view: ItemView, tokens: Sequence[Token], start: int, end: int) -> list[int]:
         """Five numbers for each: line and column from the one before, or the start of the item; length, kind, marks."""
-        data, column = list[int](), 0
-        line = self.document.source.position(view.span.start)[0] - 1
+        source, encoding = self.document.source, self.encoding
+        text, lines = source.text, source.line_starts
+        data, before, line = list[int](), -1, source.position(view.span.start)[0]
         for token in tokens:
-            span = view.now(token.span)
-            if start <= span.start and span.end <= end:
-                place = self.range(span)
-                after = place.start.character - (column if data and place.start.line == line else 0)
-                marks = sum(1 << MARKS.index(mark) for mark in token.marks)
-                length = place.end.character - place.start.character
-                data += [place.start.line - line, after, length, KINDS.index(token.kind), marks]
-                line, column = place.start.line, place.start.character
+            first, last = token.span.start + view.shift, token.span.end + view.shift
+            if start <= first and last <= end:
+                own = source.position(first)[0]
+                after = text[before if data and own == line else lines[own - 1] : first]
+                length = units_of(text[first:last], encoding)
+                data += [own - line, units_of(after, encoding), length, KIND_CODES[token.kind], _code(token.marks)]
+                before, line = first, own
         return data
 
     def symbol(self, symbol: Symbol) -> lsp.DocumentSymbol:
@@ -217,6 +219,11 @@ def signature_help(found: CallSignature) -> lsp.SignatureHelp:
     beyond = len(parameters)  # where none is meant, none is shown
     active = beyond if found.active is None else found.active
     return lsp.SignatureHelp([lsp.SignatureInformation(found.label, doc, parameters)], 0, active)
+
+
+@cache
+def _code(marks: tuple[Mark, ...]) -> int:
+    return sum(1 << MARKS.index(mark) for mark in marks)
 
 
 def position(position: lsp.Position) -> Position:

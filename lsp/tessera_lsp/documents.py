@@ -72,10 +72,11 @@ def position_of(source: SourceFile, offset: int, encoding: Encoding) -> Position
     line, column = source.position(offset)
     start = source.line_starts[line - 1]
     before = source.text[start : start + column - 1]
-    return Position(line - 1, _units(before, encoding))
+    return Position(line - 1, units_of(before, encoding))
 
 
-def _units(text: str, encoding: Encoding) -> int:
+def units_of(text: str, encoding: Encoding) -> int:
+    """How long a text is where an encoding counts."""
     if encoding == "utf-32" or text.isascii():
         return len(text)
     if encoding == "utf-8":
@@ -88,7 +89,7 @@ def _characters(text: str, units: int, encoding: Encoding) -> int:
     if encoding == "utf-32" or text.isascii():
         return min(units, len(text))
     for count, character in enumerate(text):
-        units -= _units(character, encoding)
+        units -= units_of(character, encoding)
         if units < 0:
             return count
     return len(text)

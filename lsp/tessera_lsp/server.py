@@ -203,6 +203,7 @@ class TesseraServer(LanguageServer):
         while analysis.pending:
             await asyncio.sleep(BREATH)
             analysis = self.session.check_step(document.source)
+            self._colour(document)
         if not self.is_asked:
             self.publish(document, analysis)
         elif self.can_ask_again:
@@ -210,6 +211,14 @@ class TesseraServer(LanguageServer):
         self._told.add(document.uri)
         self.show_again()
         return analysis
+
+    def _colour(self, document: Document) -> None:
+        """Tells the names of what was just checked, so that an editor that asks for all colours need not wait."""
+        files = self.client_capabilities.text_document
+        if files is not None and files.semantic_tokens is not None:
+            from tessera_lsp.answers import colours
+
+            colours(self.session, document)
 
     def _show_importers(self, document: Document, analysis: Analysis) -> None:
         """Open files that import this one see it as it is typed; while it has mistakes, as it was before them."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from operator import attrgetter
 from typing import TypeVar
 
 from tesserac.base.recursion import deep_recursion
@@ -28,15 +30,31 @@ def field_names(cls: type[Node]) -> tuple[str, ...]:
     return _all_fields(cls)[1:]
 
 
+_PLAIN = frozenset(("Span", "str", "int", "float", "bool", "None", "tuple"))
+"""Words of the types of fields that hold no nodes."""
+_BELOW: dict[type[Node], Callable[[Node], tuple[object, ...]]] = {}
+
+
+def _below(cls: type[Node]) -> Callable[[Node], tuple[object, ...]]:
+    """What reads the fields of a class of nodes that may hold others: half of all nodes are names and literals."""
+    names = [field.name for field in fields(cls) if not _PLAIN.issuperset(re.findall(r"\w+", str(field.type)))]
+    if not names:
+        return lambda node: ()
+    read = attrgetter(*names)
+    return read if len(names) > 1 else lambda node: (read(node),)
+
+
 def children(node: Node) -> list[Node]:
     """The nodes directly below, in the order of their text as the fields have it."""
+    cls = type(node)
+    if cls not in _BELOW:
+        _BELOW[cls] = _below(cls)
     found: list[Node] = []
-    for name in _all_fields(type(node)):
-        value = getattr(node, name)
-        if isinstance(value, Node):
-            found.append(value)
-        elif type(value) is tuple:
+    for value in _BELOW[cls](node):
+        if type(value) is tuple:
             found += [item for item in value if isinstance(item, Node)]
+        elif isinstance(value, Node):
+            found.append(value)
     return found
 
 

@@ -14,9 +14,9 @@ from tesserac.syntax import ast
 from tesserac.syntax.build import makers
 from tesserac.syntax.dump import dump
 from tesserac.syntax.parse import parse_module
-from tesserac.syntax.walk import children, descendants
+from tesserac.syntax.walk import children, descendants, field_names
 from tests.support.parsing import body, function, items, parse, short
-from tests.support.paths import CASES
+from tests.support.paths import CASES, ROOT
 
 # ----------------------------------------------------------------------------------------------- statements
 
@@ -260,3 +260,12 @@ def test_dump_shows_the_tree() -> None:
         "              Argument @2:14\n"
         "                value: Name id='x' @2:14"
     )
+
+
+def test_the_nodes_below_are_those_that_fields_hold() -> None:
+    """Which fields hold nodes is told by their types; here by their values."""
+    for path in sorted((ROOT / "stdlib").glob("*/*.tess"))[:40]:
+        for node in descendants(parse_module(SourceFile(str(path), path.read_text())).module):
+            values = [getattr(node, name) for name in field_names(type(node))]
+            held = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+            assert children(node) == [item for item in held if isinstance(item, ast.Node)]

@@ -40,16 +40,26 @@ def bindings(function: Function) -> list[Binding]:
     found += [size for size in sizes(function) if size.name not in taken]
     for statement in function.body:
         for node in _within_function(statement):
-            found += _bound_by(node, function.span)
+            if isinstance(node, _BINDING):
+                found += _bound_by(node, function.span)
     return sorted(found, key=lambda binding: binding.span.start)
+
+
+_BINDING = (
+    ast.Assignment, ast.AnnotatedAssignment, ast.For, ast.ListComprehension, ast.DictComprehension, ast.Lambda,
+    ast.FunctionDef,
+)  # fmt: skip
+"""Nodes that bind names."""
 
 
 def _within_function(node: ast.Node) -> Iterator[ast.Node]:
     """The node and all below it; what functions in it bind is theirs."""
-    yield node
-    if not isinstance(node, ast.FunctionDef):
-        for child in children(node):
-            yield from _within_function(child)
+    waiting = [node]
+    while waiting:
+        first = waiting.pop()
+        yield first
+        if not isinstance(first, ast.FunctionDef):
+            waiting += reversed(children(first))
 
 
 def _parameter(node: ast.Parameter, within: Span) -> Binding:

@@ -159,6 +159,10 @@ class _Reader:
         self.found: list[Token] = []
 
     def read(self, node: ast.Node, local: Locals, is_method: bool = False) -> None:
+        if isinstance(node, ast.Name):  # most nodes are, and have nothing below
+            kind = local.get(node.id)
+            self._name(node, (kind, ()) if kind is not None else self.names.of(node.id, self.view))
+            return
         match node:
             case ast.FunctionDef():
                 self._add(node.name_span, "method" if is_method else "function", _marks_of(node))
@@ -177,9 +181,6 @@ class _Reader:
                 if isinstance(node.value, ast.Name) and node.value.id not in local:
                     self._name(node.value, self.names.before_dot(node.value.id, self.view))
                     return
-            case ast.Name(id=name):
-                kind = local.get(name)
-                self._name(node, (kind, ()) if kind is not None else self.names.of(name, self.view))
         for child in children(node):
             self.read(child, local, is_method=isinstance(node, ast.StructDef))
 
