@@ -132,7 +132,9 @@ class Machine:
     def _recover(self, stack: Stack, tokens: list[Token], first: int, at: int) -> bool:
         """Replace the spoiled tokens, from `first` on, by ones that can follow; False if there are none."""
         kinds: tuple[str, ...]
-        if tokens[at].kind == "_INDENT":  # a block that nothing opens, which begins its line
+        if tokens[first].text == "@" and tokens[_statement_end(tokens, first)].text in ("@", "def"):
+            end, kinds = _statement_end(tokens, first), ()  # what is decorated stands behind
+        elif tokens[at].kind == "_INDENT":  # a block that nothing opens, which begins its line
             end, kinds = _block_end(tokens, at), _EMPTY_LINE if self._accepts(stack, _EMPTY_LINE) else ()
         elif self._accepts(stack, _EMPTY_BLOCK):
             end, kinds = first, _EMPTY_BLOCK

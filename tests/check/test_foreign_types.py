@@ -33,8 +33,11 @@ MEANT = {
     "tuple[int, f32]": "(int, f32)",
     "Tuple[f32]": "(f32,)",
     "Callable[[Tensor[N, f32], f32], f32]": "fn(Tensor[N, f32], f32) -> f32",
+    "list[f32]": "List[L, f32]",
+    "Sequence[Tensor[L, f32]]": "List[Layers, Tensor[L, f32]]",
+    "List[Tensor[N, f32]]": "List[L, Tensor[N, f32]]",
 }
-TOLD = ("Any", "Callable", "dict[str, f32]", "list[f32]", "tuple[f32, ...]")
+TOLD = ("Any", "Callable", "dict[str, f32]", "tuple[f32, ...]")
 PROGRAM = "def f(x: {}) -> float:\n    return 1.0\n"
 
 
@@ -84,6 +87,16 @@ def test_sizes_of_a_struct_are_declared_by_the_fix() -> None:
         fixed = apply_edits(text, list(said[0].fixes[-1].edits))
         assert fixed.startswith("struct Linear[D, H]:")
         assert not diagnose(SourceFile("example.tess", fixed))
+
+
+@pytest.mark.parametrize("written", ["list", "List", "nn.ModuleList"])
+def test_the_number_of_a_list_is_a_size_of_its_struct(written: str) -> None:
+    method = "    def apply(self, x: Tensor[B, D, f32]):\n        for l in self.layers: x = l(x)\n        return x\n"
+    text = f"struct Net[D]:\n    layers: {written}[Linear[D, D]]\n{method}"
+    (said,) = diagnose(SourceFile("example.tess", text))
+    fixed = apply_edits(text, list(said.fixes[0].edits))
+    assert fixed == f"struct Net[D, L]:\n    layers: List[L, Linear[D, D]]\n{method}"
+    assert not diagnose(SourceFile("example.tess", fixed))
 
 
 @pytest.mark.parametrize(("count", "fact"), [("8", "D % 8 == 0"), ("n", "D % n == 0")])

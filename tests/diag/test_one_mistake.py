@@ -118,3 +118,35 @@ def test_a_size_that_is_misspelt_is_told_once() -> None:
 def test_a_size_of_the_result_alone_is_told_once() -> None:
     found = errors("def f(x: Tensor[N, f32]) -> Tensor[m, f32] where m > 2:\n    return x\n")
     assert [d.title for d in found] == ["invalid annotation: `m` is not a size"]
+
+
+HALF_TYPED = (
+    "k1, k2 =\n    return normal((3,), key=k1) + normal((3,), key=k2)",
+    "mean =\n    return x - mean",
+    "max = x.\n    return x - max",
+    "sum: Tensor[N, f32] =\n    return sum * 2.0",
+    "a, (b, sum) =\n    return sum * x + a",
+    "x = x @\n    return zeros(7, 2) @ x",
+    "for i in range(3):\n        x = x +\n    return zeros(7, 2) @ x",
+    "@\n    def g(x): return x\n    return g(x)",
+)
+
+
+@pytest.mark.parametrize("body", HALF_TYPED)
+def test_a_name_whose_value_is_being_typed_is_nothing_else(body: str) -> None:
+    """Neither what the library has under this name, nor what it was before."""
+    assert [d.code for d in errors(f"def f(x: Tensor[N, f32]):\n    {body}\n")] == ["E0101"]
+
+
+def test_an_element_that_is_being_typed_leaves_its_tensor() -> None:
+    found = errors("def f(x: Tensor[N, f32], i: i32):\n    x[i] =\n    return x @ zeros(7, 2)\n")
+    assert [d.code for d in found] == ["E0101"]
+
+
+@pytest.mark.parametrize("before", ["", "@jit\n", "struct A[N]:\n    x: Tensor[N, f32]\n\n    "])
+@pytest.mark.parametrize("line", ["@", "@kernel.", "@kernel(a,"])
+def test_a_decorator_that_is_being_typed_hides_nothing(before: str, line: str) -> None:
+    indent = " " * (len(before) - len(before.rstrip(" ")))
+    text = f"{before}{line}\n{indent}def g(x: Tensor[N, f32]):\n{indent}    return x + wholly_unknown\n"
+    assert [d.code for d in errors(text)][:1] == ["E0102" if "(" in line else "E0101"]
+    assert len(errors(text)) <= 2

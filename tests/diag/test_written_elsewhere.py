@@ -66,3 +66,17 @@ def test_a_program_id_of_tiles() -> None:
 def test_decorators_of_other_compilers(name: str) -> None:
     (said,) = offered(f"@{name}\ndef f(x: Tensor[N, f32]):\n    return x\n")
     assert said.fixes[0].title == f"here it is `@{DECORATORS[name]}`"
+
+
+BUFFERS = {
+    "y = np.empty_like(x)\n    y[:] = 2.0 * x": lambda: 2.0 * X,
+    "y = np.empty((M, N), dtype=x.dtype)\n    y[:] = 2.0 * x": lambda: 2.0 * X,
+    "y = np.lib.stride_tricks.sliding_window_view(x[0], 2)": lambda: np.lib.stride_tricks.sliding_window_view(X[0], 2),
+    "y = sliding_window_view(x, 2, axis=0)": lambda: np.lib.stride_tricks.sliding_window_view(X, 2, axis=0),
+}
+
+
+@pytest.mark.parametrize("written", BUFFERS)
+def test_buffers_and_windows_of_numpy(written: str) -> None:
+    text = mended(f"def f(x: Tensor[M, N, f32]) where M >= 2, N >= 2:\n    {written}\n    return y\n")
+    np.testing.assert_array_equal(np.asarray(tessera.compile(text).f(X)), BUFFERS[written]())

@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import Literal, Protocol
 
 from tesserac.base.source import Span
-from tesserac.check.declarations.foreign_types import Foreign, foreign_entries, foreign_type, turned_list
+from tesserac.check.declarations.foreign_types import (
+    Foreign,
+    foreign_entries,
+    foreign_type,
+    turned_list,
+    unnumbered_list,
+)
 from tesserac.check.model.operator_types import HEADS, NOTHING_BOUND, read_operator
 from tesserac.check.model.specs import (
     AnyDType,
@@ -49,6 +55,7 @@ from tesserac.check.names.type_attributes import (
 from tesserac.diag.codes.names import E0204, E0299
 from tesserac.diag.codes.precision import E0408
 from tesserac.diag.codes.shapes import E0316
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Sink
 from tesserac.syntax import ast
 from tesserac.types import dtype as dtypes
@@ -100,9 +107,11 @@ class Names(Protocol):
 class AnnotationReader:
     """Reads annotations in one scope."""
 
-    def __init__(self, names: Names, sink: Sink) -> None:
+    def __init__(self, names: Names, sink: Sink, declaring: Callable[[str], Edit] | None = None) -> None:
         self._names = names
         self._sink = sink
+        self._declaring = declaring
+        """Where sizes are declared before they are used: what declares one more."""
         self.attributes: list[ast.Expr] = []
         """What was read after the `@` of types, and does not change them."""
 
@@ -167,6 +176,9 @@ class AnnotationReader:
         return self._struct(node, node.value, node.arguments) or self._not_ours(node)
 
     def _list(self, node: ast.Subscript) -> TypeSpec:
+        unnumbered = unnumbered_list(node, self._names.is_size)
+        if unnumbered is not None:
+            return self._foreign(node, unnumbered)
         if len(node.arguments) != 2:
             problem = "`List` takes a number and a type: `List[12, Block[D]]`"
             self._sink.error(E0204, at=node.span, problem=problem)
@@ -231,13 +243,15 @@ class AnnotationReader:
 
     def _not_ours(self, node: ast.Expr) -> TypeSpec:
         """A type as others write it is told and read as what is meant; all else is no type."""
-        foreign = foreign_type(node)
+        unnumbered = unnumbered_list(node, self._names.is_size) if isinstance(node, ast.Subscript) else None
+        foreign = unnumbered or foreign_type(node)
         if foreign is None or self._names.is_reported(_first_name(_head(node))):
             return self._no_type(node)
         return self._foreign(node, foreign)
 
     def _foreign(self, node: ast.Expr, foreign: Foreign) -> TypeSpec:
-        foreign.report(self._sink)
+        declaring = (self._declaring(foreign.size),) if self._declaring is not None and foreign.size else ()
+        foreign.report(self._sink, *declaring)
         return ErrorSpec(node.span) if foreign.meant is None else self.read(foreign.meant, node.span)
 
     def _no_type(self, node: ast.Expr) -> ErrorSpec:

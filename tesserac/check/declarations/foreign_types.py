@@ -20,6 +20,7 @@ from tesserac.diag.sink import Sink
 from tesserac.porting.layers import STRUCTS
 from tesserac.syntax import ast
 from tesserac.syntax.describe import dotted_name
+from tesserac.syntax.walk import descendants
 from tesserac.types import dtype as dtypes
 
 _SHAPED = {
@@ -56,6 +57,10 @@ _ARRAYS = {
 _MODULES = ("jax", "jaxtyping", "jnp", "np", "numpy", "optax", "tl", "torch", "typing")
 _CONTAINERS = ("Callable", "Iterable", "ModuleList", "Sequence", "Tuple", "Union", "dict", "list", "set", "tuple")
 
+_LISTS = ("Iterable", "List", "ModuleList", "Sequence", "list")
+_COUNTS = ("L", "Layers", "Count", "HowMany")
+"""What the number of a list's items is called: the first that is no size yet."""
+
 _STATE = "OptimizerState"
 _STATES = ("AdamState", "AdamWState", "MomentumState", "OptState", "OptimState", "SGDState")
 _STATE_FORM = "the state of an optimiser, of these weights, is `OptimizerState[W]`"
@@ -74,7 +79,7 @@ _MANY_FORM = "several values are a tuple `(A, B)`, many of one type `List[12, A]
 @dataclass(frozen=True)
 class Foreign:
     """A type written in another way. `meant` is what it is here and `edits` make it that; without them it is not
-    known, and `form` says what there is. `evident`: nothing else can be meant."""
+    known, and `form` says what there is. `evident`: nothing else can be meant. `size` is one that the edits bring."""
 
     at: Span
     problem: str
@@ -82,14 +87,15 @@ class Foreign:
     edits: tuple[Edit, ...] = ()
     meant: ast.Expr | None = None
     evident: bool = True
+    size: str = ""
 
-    def report(self, sink: Sink) -> None:
+    def report(self, sink: Sink, *declaring: Edit) -> None:
         draft = sink.error(E0204, at=self.at, problem=self.problem)
         if not self.edits:
             draft.remark(self.form)
             return
         applicability = Applicability.SAFE if self.evident else Applicability.MAYBE
-        draft.fix(self.form, *self.edits, applicability=applicability)
+        draft.fix(self.form, *self.edits, *declaring, applicability=applicability, advice=self.form)
 
 
 def foreign_type(node: ast.Expr) -> Foreign | None:
@@ -126,6 +132,18 @@ def foreign_entries(node: ast.Subscript, is_known: Callable[[str], bool]) -> For
     values = [argument.value for argument in node.arguments]
     dtypes_at = [None if is_known(_bare(value) or "") else _dtype_meant(value) for value in values]
     return _dims_together(node, values) or _dtype_first(node, values, dtypes_at) or _dtype_word(node, values, dtypes_at)
+
+
+def unnumbered_list(node: ast.Subscript, is_size: Callable[[str], bool]) -> Foreign | None:
+    """`list[Block[D]]`: how many there are is a size like others, of the struct or of the call."""
+    name, items = (dotted_name(node.value) or "").rpartition(".")[2], node.arguments
+    if name not in _LISTS or len(items) != 1 or items[0].name is not None:
+        return None
+    mentioned = {part.id for part in descendants(items[0].value) if isinstance(part, ast.Name)}
+    count = next(word for word in _COUNTS if word not in mentioned and not is_size(word))
+    edits = _around(node, f"List[{count}, ", [items[0].value], "]")
+    problem = "a `List` says how many there are" if name == "List" else f"`{dotted_name(node.value)}` is not a type"
+    return Foreign(node.span, problem, _MANY_FORM, edits, evident=False, size=count)
 
 
 def turned_list(node: ast.Subscript) -> Foreign | None:

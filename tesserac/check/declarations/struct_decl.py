@@ -6,6 +6,8 @@ complete types in the struct's own sizes, or are a `Tree`, which is what each va
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tesserac.base.source import Span
 from tesserac.check.declarations.annotations import AnnotationReader
 from tesserac.check.declarations.signatures import SignatureNames
@@ -36,7 +38,7 @@ from tesserac.syntax import ast
 
 def read_struct(node: ast.StructDef, owner: str, names: SignatureNames, sink: Sink) -> StructDecl:
     """`names` knows the struct's parameters as ints; any other new name of a size is a mistake."""
-    reader = AnnotationReader(names, sink)
+    reader = AnnotationReader(names, sink, lambda size: _added(node, [size]))
     fields = tuple(_field(reader, field, sink) for field in node.fields)
     refuse_attributes(sink, reader.attributes, "a field")
     parameters = tuple(parameter.id for parameter in node.parameters)
@@ -118,19 +120,23 @@ def _refuse_special(method: ast.FunctionDef, has_apply: bool, sink: Sink) -> Non
         draft.replace("call it `apply`", method.name_span, "apply", applicability=Applicability.SAFE)
 
 
+def _added(node: ast.StructDef, sizes: Sequence[str]) -> Edit:
+    """What declares more sizes of a struct."""
+    last = node.parameters[-1].span if node.parameters else node.name_span
+    listed = ", ".join(sizes)
+    return Edit(last._replace(start=last.end), f", {listed}" if node.parameters else f"[{listed}]")
+
+
 def _check_sizes(node: ast.StructDef, names: SignatureNames, fields: tuple[FieldSpec, ...], sink: Sink) -> None:
     """Sizes of fields are the struct's, and each of the struct's sizes is that of some field."""
     parameters = [parameter.id for parameter in node.parameters]
     missing = [name for name in names.spans if name not in parameters and name not in names.refused]
     declared = f"{node.name}[{', '.join([*parameters, *missing])}]"
-    last = node.parameters[-1].span if node.parameters else node.name_span
-    listed = ", ".join(missing)
-    added = Edit(last._replace(start=last.end), f", {listed}" if parameters else f"[{listed}]")
     for name in missing:
         at = names.spans[name][0]
         draft = sink.error(E0204, at=at, problem=f"`{name}` is not a size of `{node.name}`")
         draft.did_you_mean(name, parameters, at)
-        draft.fix(f"sizes stand behind the name: `struct {declared}`", added)
+        draft.fix(f"sizes stand behind the name: `struct {declared}`", _added(node, missing))
     broken = any(isinstance(field.spec, ErrorSpec) for field in fields) or not names.spans.keys() <= set(parameters)
     untold = frozenset() if broken else untold_sizes(frozenset(parameters), [field.spec for field in fields])
     for parameter in node.parameters:

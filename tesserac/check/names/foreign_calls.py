@@ -34,7 +34,10 @@ _SCALAR = (("shape", "()"),)
 _SIZED = {"size": ""}
 _FOLDED = {"input": "", "axis": "axis", "keep_dims": "keep"}
 _NO_SIZE = (("size", "()"),)
+_WINDOWS = _Call("windows", {"x": "", "window_shape": "", "axis": "axis"}, unless_given=(("axis", "-1"),))
 CALLS = {
+    ("", "sliding_window_view"): _WINDOWS,
+    ("stride_tricks", "sliding_window_view"): _WINDOWS,
     ("random", "split"): _Call("split", {"key": "", "num": ""}, unless_given=(("num", "2"),)),
     ("random", "fold_in"): _Call("fold_in", {"key": "", "data": ""}),
     ("random", "normal"): _Call("normal", _DRAWN, unless_given=_SCALAR),

@@ -21,6 +21,8 @@ NAMES = {
     "asarray": "array",
     "cat": "concat",
     "concatenate": "concat",
+    "empty": "zeros",
+    "empty_like": "zeros_like",
     "expit": "sigmoid",
     "false": "False",
     "from_numpy": "array",

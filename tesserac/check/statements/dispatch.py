@@ -6,6 +6,7 @@ A `return` in a branch takes what follows the branch into the other one, so that
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from tesserac.check.instances.conform import conform
 from tesserac.check.kernels.tile_stores import check_store, is_store
 from tesserac.check.model import typed
 from tesserac.check.model.control import KeepResult, holds_return, may_exit
-from tesserac.check.places.assignment import check_annotated, check_assignment, check_augmented
+from tesserac.check.places.assignment import bind, check_annotated, check_assignment, check_augmented
 from tesserac.check.places.growing_lists import is_append, report_append
 from tesserac.check.places.update_calls import check_update, update_place
 from tesserac.check.state.body import Body
@@ -28,6 +29,10 @@ from tesserac.check.statements.printing import check_assert, check_print, is_pri
 from tesserac.diag.codes.names import W0201
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType, NoneType, StructType, TupleType, Type
+
+_BINDS = re.compile(r"(\(*[^\W\d][\w, \t()\[\]]*?)[ \t]*(?::[^=]*|[-+*/@%&|^<>]{0,2})=(?!=)")
+_NAME = re.compile(r"[^\W\d]\w*")
+_PLACE = re.compile(r"\[.*?\]")
 
 
 def check_block(body: Body, statements: Sequence[ast.Stmt]) -> typed.Block:
@@ -64,7 +69,11 @@ def _check_statement(body: Body, node: ast.Stmt) -> list[typed.Stmt]:
 
 
 def _unread(body: Body, node: ast.ErrorStatement | ast.BufferDecl) -> list[typed.Stmt]:
-    """What did not parse or is out of place may be anything, a `return` too: nobody is told what the function gives."""
+    """What did not parse or is out of place may be anything, a `return` too: nobody is told what the function gives.
+    Names that it would bind have values of which nothing is known, whatever else has these names."""
+    found = _BINDS.match(body.rules.text(node.span))
+    for name in () if found is None else _NAME.findall(_PLACE.sub("", found[1])):
+        bind(body, name, node.span, body.error(node.span), node.span)
     body.error(node.span)
     return []
 
