@@ -38,6 +38,11 @@ class Draft:
         return self
 
     @property
+    def at(self) -> Span:
+        """The place it is about."""
+        return self._primary.span
+
+    @property
     def steps(self) -> int:
         """How many steps the reason has so far."""
         return len(self._because)

@@ -80,3 +80,19 @@ BUFFERS = {
 def test_buffers_and_windows_of_numpy(written: str) -> None:
     text = mended(f"def f(x: Tensor[M, N, f32]) where M >= 2, N >= 2:\n    {written}\n    return y\n")
     np.testing.assert_array_equal(np.asarray(tessera.compile(text).f(X)), BUFFERS[written]())
+
+
+def test_a_range_among_indices_is_a_tensor_of_numbers() -> None:
+    text = mended("def f(x: Tensor[M, N, f32], i: Tensor[M, i64]):\n    return x[range(M), i]\n")
+    places = np.array([2, 0, 1, 2])
+    np.testing.assert_array_equal(np.asarray(tessera.compile(text).f(X, places)), X[range(4), places])
+
+
+@pytest.mark.parametrize("head", ["self.heads", "h"])
+def test_a_field_that_divides_a_size_is_asserted(head: str) -> None:
+    """A signature has no name for a field."""
+    begin = "        h = self.heads\n" if head == "h" else ""
+    body = f"    heads: int\n\n    def apply(self, x: Tensor[B, D, f32]):\n{begin}"
+    told = f"        return x.reshape(B, {head}, D // {head})\n"
+    text = mended(f"struct Split[D]:\n    w: Tensor[D, f32]\n{body}{told}")
+    assert text == f"struct Split[D]:\n    w: Tensor[D, f32]\n{body}        assert D % self.heads == 0\n{told}"

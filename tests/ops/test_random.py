@@ -229,3 +229,42 @@ def test_residual_without_dropout_is_pure() -> None:
     program = "def f(x: Tensor[N, f32]) -> Tensor[N, f32] uses none: return residual(x, x{})"
     assert check_text(program.format("")).diagnostics == ()
     assert [d.code for d in check_text(program.format(", dropout=0.1")).diagnostics] == ["E0601"]
+
+
+SPLIT = """
+COUNT = 3
+
+def looped(k: Key, n: int):
+    keys = split(k, n)
+    x = zeros((n, 2))
+    for i in range(n):
+        x[i] = normal(2, key=keys[i])
+    return x
+
+def mapped(x: Tensor[N, 2, f32], k: Key):
+    return x + vmap(lambda k: normal(2, key=k))(split(k, N))
+
+def written(k: Key):
+    a, b, c = split(k, 3)
+    d, e, f = split(k, COUNT)
+    return stack([normal(2, key=a), normal(2, key=e), normal(2, key=c)])
+
+def plain(n: int):
+    total = normal(2, key=fold_in(7, 3)) - normal(2, key=fold_in(cast(7, u64), 3))
+    for i in range(n):
+        total += normal(2, key=fold_in(7, i)) - normal(2, key=fold_in(cast(7, u64), i))
+    return total
+"""
+
+
+def test_keys_for_a_loop_and_for_a_map_are_those_of_the_tuple() -> None:
+    m = tessera.compile(SPLIT)
+    key = np.uint64(5)
+    want = np.asarray(m.written(key))
+    np.testing.assert_array_equal(np.asarray(m.looped(key, 3)), want)
+    np.testing.assert_array_equal(np.asarray(m.mapped(np.zeros((3, 2), "f4"), key)), want)
+    assert m.looped(key, 0).shape == (0, 2)
+
+
+def test_a_plain_number_is_a_key() -> None:
+    np.testing.assert_array_equal(np.asarray(tessera.compile(SPLIT).plain(3)), np.zeros(2))

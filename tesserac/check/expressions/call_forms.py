@@ -47,7 +47,7 @@ from tesserac.check.names.struct_items import method_name
 from tesserac.check.operators.calls import call_operator
 from tesserac.check.operators.extremes import EXTREMES, are_numbers, extreme
 from tesserac.check.operators.ported_meaning import refuses_order
-from tesserac.check.places.iteration import numbers_of
+from tesserac.check.places.iteration import numbers_alone
 from tesserac.check.places.updates import call_update, is_update
 from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
@@ -114,7 +114,7 @@ def _call_global(body: Body, node: ast.Call, function: ast.Name) -> typed.Expr:
         told = unknown_name(body, function, node)
         return body.error(node.span) if told.instead is None else body.expression(told.instead)
     if meaning == BuiltinRef("range"):
-        items = numbers_of(body, node, node.span)
+        items = numbers_alone(body, node)
         return body.error(node.span) if items is None else make_tuple(items, node.span)
     return _call_meant(body, node, meaning, Callee(function.id, function.span, node.span))
 

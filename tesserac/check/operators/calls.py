@@ -5,6 +5,7 @@ Enters: an operator's class and checked arguments. Leaves: the operator with its
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from tesserac.check.model.message_text import dims_text, type_text
 from tesserac.check.operators.apply import apply_operator, fits_dtype, meet_storage
 from tesserac.check.operators.fills import fill, is_fill
 from tesserac.check.operators.join_errors import check_join, is_unlisted, refuse_unlisted, suggest_rows
-from tesserac.check.operators.keys import KEY, fold_key
+from tesserac.check.operators.keys import KEY, fold_key, is_plain, key_of
 from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
 from tesserac.check.operators.ported_meaning import refuse_size_of_parts, tell_of_parts, tell_of_repeats
 from tesserac.check.operators.reshape import check_expand, check_reshape, refuse_dtype
@@ -42,17 +43,19 @@ from tesserac.diag.codes.shapes import E0314
 from tesserac.ops.complex import Complex
 from tesserac.ops.contract import MatMul
 from tesserac.ops.convert import Cast
+from tesserac.ops.create import Arange
 from tesserac.ops.cumulative import Cumulative
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.index import TakeAlongAxis
 from tesserac.ops.join import Concat, Stack
 from tesserac.ops.rearrange import Repeat, Split
 from tesserac.ops.reduce import Reduction
+from tesserac.ops.random import FoldIn
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
 from tesserac.types.dims import ONE, Dim, product
-from tesserac.types.dtype import BOOL, F32, F64, I64
+from tesserac.types.dtype import BOOL, F32, F64, I64, U64
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import (
     BoolType,
@@ -81,6 +84,8 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
     if operator in (Concat, Stack) and is_unlisted(args):
         refuse_unlisted(body, args)
         return body.error(callee.span)
+    if operator is FoldIn:
+        args = [replace(arg, value=key_of(body, arg.value) or arg.value) if is_plain(arg.value) else arg for arg in args]
     if operator is MatMul and not all(check_tile_shape(body, arg.value) for arg in _tile_shapes(args)):
         return body.error(callee.span)
     if operator is MatMul and _tile_shapes(args):
@@ -166,12 +171,24 @@ def _refuse_list_of_parts(body: Body, parts: typed.Expr, callee: Callee) -> type
 
 
 def _split_key(body: Body, given: Mapping[str, typed.Expr], key: typed.Expr, callee: Callee) -> typed.Expr:
-    """`split(key, n)`: as many keys, and no axis."""
-    parts = given["parts"].type.value.constant if isinstance(given["parts"].type, IntType) else None
-    if parts is None or parts < 1 or "axis" in given:
+    """`split(key, n)`: as many keys, and no axis. They are a tuple where the program says how many, and a tensor where
+    a size or an argument does, whatever its value."""
+    count = given["parts"].type.value if isinstance(given["parts"].type, IntType) else None
+    known = None if count is None or _names_a_local(body, given["parts"], callee) else count.constant
+    if count is None or (known is not None and known < 1) or "axis" in given:
         body.sink.error(E0205, at=callee.at, problem="`split` of a key takes how many keys to make, and nothing else")
         return body.error(callee.span)
-    return make_tuple([fold_key(key, part) for part in range(parts)], callee.span)
+    if known is not None:
+        return make_tuple([fold_key(key, part) for part in range(known)], callee.span)
+    places = _apply(body, Arange(count, dtype=U64), [], callee)
+    return _apply(body, FoldIn(), [key, places], callee)
+
+
+def _names_a_local(body: Body, value: typed.Expr, callee: Callee) -> bool:
+    """Whether what a program writes there names an argument, a size or another local; a call of another library, which
+    is read as the call that is written here, has one place for all its parts."""
+    text = "" if value.span == callee.span else body.rules.text(value.span)
+    return any(map(body.binds, re.findall(r"[^\W\d]\w*", text)))
 
 
 def _tile_shapes(args: Sequence[Arg]) -> list[Arg]:

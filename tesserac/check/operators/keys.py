@@ -37,6 +37,11 @@ def key_of(body: Body, seed: typed.Expr) -> typed.Expr | None:
     return None
 
 
+def is_plain(value: typed.Expr) -> bool:
+    """Whether a value is an int without a dtype."""
+    return isinstance(value.type, IntType | RunIntType)
+
+
 def fold_key(key: typed.Expr, place: int) -> typed.Expr:
     """`fold_in(key, place)`."""
     number = typed.Coerce(KEY, key.span, _number(place, key.span))

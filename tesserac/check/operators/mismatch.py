@@ -7,7 +7,7 @@ labels, the declarations the sizes came from, the steps between, and fixes. Dtyp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from tesserac.check.model import typed
@@ -35,6 +35,7 @@ from tesserac.check.operators.precision import (
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.sides import Side, is_used_once, show_origin, show_steps
 from tesserac.check.state.body import Body
+from tesserac.check.values.rewriting import indentation, whole_lines
 from tesserac.diag.codes.shapes import E0301, E0302, E0303, E0311
 from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
@@ -215,12 +216,23 @@ def _suggest_fact(body: Body, draft: Draft, left: Side, right: Side) -> None:
 
 def suggest_divisors(body: Body, draft: Draft, pairs: Iterable[tuple[Dim, Dim]]) -> None:
     """`H` meets `2*(H // 2)`: they are equal where 2 divides H. For all pairs that differ, or for none."""
-    facts = [_divisor(body, *pair) for pair in pairs if not body.facts.same(*pair)]
+    found = [_divisor(body, *pair) for pair in pairs if not body.facts.same(*pair)]
+    facts = [fact for fact in dict.fromkeys(found) if fact]
     where = body.declared.where_at
-    if where is None or not all(facts):
+    if where is None or not all(found):
         return
-    stated = ", ".join(dict.fromkeys(fact for fact in facts if fact))
+    if any("." in fact for fact in facts):  # a field has no name in the signature
+        _assert_before(body, draft, facts)
+        return
+    stated = ", ".join(facts)
     draft.fix(f"if they are equal by design, say `where {stated}`", Edit(where.span, where.text.format(fact=stated)))
+
+
+def _assert_before(body: Body, draft: Draft, facts: Sequence[str]) -> None:
+    begin = whole_lines(body, draft.at)
+    indent, stated = indentation(body, draft.at), " and ".join(facts)
+    line = Edit(begin._replace(end=begin.start), f"{indent}assert {stated}\n")
+    draft.fix(f"if they are equal by design, say `assert {stated}`", line)
 
 
 def _divisor(body: Body, left: Dim, right: Dim) -> str | None:

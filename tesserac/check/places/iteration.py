@@ -10,7 +10,7 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.operators.apply import meet_storage
-from tesserac.check.state.body import Body
+from tesserac.check.state.body import MAPPED, Body
 from tesserac.check.values.dicts import dict_keys
 from tesserac.check.values.generic_items import any_item
 from tesserac.check.values.tuples import tuple_items
@@ -45,6 +45,9 @@ def refuse_reversed(body: Body, node: ast.Expr) -> bool:
     return True
 
 
+_HELD = "a tensor holds any number of numbers"
+
+
 @dataclass(frozen=True)
 class AnyItem:
     """What stands for the items of a list whose length only a call knows."""
@@ -70,7 +73,9 @@ def items_of(
     return items
 
 
-def numbers_of(body: Body, node: ast.Call, span: Span, mapped: Edit | None = None) -> tuple[typed.Expr, ...] | None:
+def numbers_of(
+    body: Body, node: ast.Call, span: Span, mapped: Edit | None = None, title: str = MAPPED
+) -> tuple[typed.Expr, ...] | None:
     """The numbers of a range whose bounds are known; None after a diagnostic."""
     bounds = range_bounds(body, node)
     if bounds is None:
@@ -81,11 +86,16 @@ def numbers_of(body: Body, node: ast.Call, span: Span, mapped: Edit | None = Non
     start, stop, step = bounds
     for bound in (start, stop):
         if bound.constant is None:
-            body.unknown_count(bound, node.span, mapped)
+            body.unknown_count(bound, node.span, mapped, title)
             return None
     assert start.constant is not None and stop.constant is not None
     numbers = range(start.constant, stop.constant, step)
     return tuple(typed.Static(IntType(Dim.const(number)), span) for number in numbers)
+
+
+def numbers_alone(body: Body, node: ast.Call) -> tuple[typed.Expr, ...] | None:
+    """The numbers of a range where a value stands, as in `x[range(B), y]`."""
+    return numbers_of(body, node, node.span, Edit(node.function.span, "arange"), _HELD)
 
 
 def written_out(value: typed.Expr, span: Span) -> tuple[typed.Expr, ...] | None:

@@ -23,6 +23,8 @@ from tesserac.types.dims import LARGEST_SIZE, Dim
 from tesserac.types.dtype import U64
 from tesserac.types.ty import ErrorType, FloatType, ListType, RunIntType, StrType, TensorType, Type, parts
 
+MAPPED = "a tensor may have any number of rows: map over their places"
+
 
 class Body:
     """One function body, constant or test under check."""
@@ -101,13 +103,15 @@ class Body:
         self.needs_value = self.needs_value or is_untold
         return is_untold
 
-    def unknown_count(self, count: Dim, span: Span, mapped: Edit | None = None) -> typed.Expr:
+    def unknown_count(
+        self, count: Dim, span: Span, mapped: Edit | None = None, title: str = MAPPED
+    ) -> typed.Expr:
         """Stands where the number of items of a list is needed and only a call can give it; `mapped` writes the list as
         the rows of a tensor."""
         if not self.wants_value(count):
             draft = self.sink.error(E0215, at=span, what=f"the number of items (`{count}`)")
             if mapped is not None:
-                draft.fix("a tensor may have any number of rows: map over their places", mapped)
+                draft.fix(title, mapped)
         return self.error(span)
 
     def may_agree(self, left: Dim, right: Dim) -> bool:
