@@ -174,7 +174,8 @@ def _power(body: Body, node: ast.BinaryOp, left: typed.Expr, right: typed.Expr) 
 def raised(body: Body, left: typed.Expr, right: typed.Expr, at: Span, span: Span) -> typed.Expr:
     """`left ** right` of tensors, or of one and a number."""
     exponent = right.type.value.constant if isinstance(right.type, IntType) else None
-    if _has_kind(left, right, "iu") and (exponent is None or exponent > 64):
+    is_whole = _has_kind(left, right, "iu") and not _has_kind(left, right, "fc")
+    if is_whole and (exponent is None or exponent > 64):
         return _spelt(body, _INTEGER_POWER, [left, right], at, span)
     if exponent is None or abs(exponent) > 64:
         return apply_operator(body, Pow(), [left, right], at, span)

@@ -16,7 +16,7 @@ from tesserac.check.model.message_text import dims_text, type_text
 from tesserac.check.operators.apply import apply_operator, fits_dtype, meet_storage
 from tesserac.check.operators.fills import fill, is_fill
 from tesserac.check.operators.join_errors import check_join, is_unlisted, refuse_unlisted, suggest_rows
-from tesserac.check.operators.keys import KEY, fold_key, is_plain, key_of
+from tesserac.check.operators.keys import KEY, fold_key, keyed
 from tesserac.check.operators.pattern_calls import call_pattern, has_pattern
 from tesserac.check.operators.ported_meaning import refuse_size_of_parts, tell_of_parts, tell_of_repeats
 from tesserac.check.operators.reshape import check_expand, check_reshape, refuse_dtype
@@ -48,9 +48,9 @@ from tesserac.ops.cumulative import Cumulative
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.index import TakeAlongAxis
 from tesserac.ops.join import Concat, Stack
+from tesserac.ops.random import FoldIn
 from tesserac.ops.rearrange import Repeat, Split
 from tesserac.ops.reduce import Reduction
-from tesserac.ops.random import FoldIn
 from tesserac.ops.registry import Operator
 from tesserac.ops.shape import Expand, Permute, Reshape
 from tesserac.ops.signature import Signature, StaticParameter
@@ -85,7 +85,7 @@ def call_operator(body: Body, operator: type[Operator], args: Sequence[Arg], cal
         refuse_unlisted(body, args)
         return body.error(callee.span)
     if operator is FoldIn:
-        args = [replace(arg, value=key_of(body, arg.value) or arg.value) if is_plain(arg.value) else arg for arg in args]
+        args = [replace(arg, value=keyed(body, arg.value)) for arg in args]
     if operator is MatMul and not all(check_tile_shape(body, arg.value) for arg in _tile_shapes(args)):
         return body.error(callee.span)
     if operator is MatMul and _tile_shapes(args):

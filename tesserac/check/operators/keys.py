@@ -37,9 +37,10 @@ def key_of(body: Body, seed: typed.Expr) -> typed.Expr | None:
     return None
 
 
-def is_plain(value: typed.Expr) -> bool:
-    """Whether a value is an int without a dtype."""
-    return isinstance(value.type, IntType | RunIntType)
+def keyed(body: Body, value: typed.Expr) -> typed.Expr:
+    """An int without a dtype as the key that it stands for; all else as it is."""
+    known = key_of(body, value) if isinstance(value.type, IntType | RunIntType) else None
+    return value if known is None else known
 
 
 def fold_key(key: typed.Expr, place: int) -> typed.Expr:
