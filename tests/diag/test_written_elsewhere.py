@@ -96,3 +96,23 @@ def test_a_field_that_divides_a_size_is_asserted(head: str) -> None:
     told = f"        return x.reshape(B, {head}, D // {head})\n"
     text = mended(f"struct Split[D]:\n    w: Tensor[D, f32]\n{body}{told}")
     assert text == f"struct Split[D]:\n    w: Tensor[D, f32]\n{body}        assert D % self.heads == 0\n{told}"
+
+
+GENERATORS = {
+    "rng = np.random.default_rng(0)\n    y = x + rng.normal(size=(M, N))": "y = x + normal((M, N))",
+    "rng = np.random.default_rng(seed=1)\n    y = x[rng.integers(0, M, size=2)]": "y = x[randint(0, M, 2)]",
+    "rng = np.random.RandomState(3)\n    y = x + rng.rand(M, N)": "y = x + uniform(M, N)",
+    "np.random.seed(0)\n    y = x + np.random.randn(M, N)": "y = x + normal(M, N)",
+}
+
+
+@pytest.mark.parametrize("written", GENERATORS)
+def test_generators_of_numpy_are_left_out(written: str) -> None:
+    program = "def f(x: Tensor[M, N, f32]):\n    {}\n    return y\n"
+    assert mended(program.format(written)) == program.format(GENERATORS[written])
+
+
+@pytest.mark.parametrize("product", ["w{} @ w", "x @ w{}", "(w + 1.0){} @ x.T"])
+def test_a_vector_that_is_transposed_is_itself(product: str) -> None:
+    program = "def f(w: Tensor[N, f32], x: Tensor[M, N, f32]):\n    return {}\n"
+    assert mended(program.format(product.format(".T"))) == program.format(product.format(""))

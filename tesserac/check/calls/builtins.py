@@ -172,7 +172,10 @@ def transpose(body: Body, value: typed.Expr, callee: Callee) -> typed.Expr:
     rank = value.type.rank
     if rank < 2:
         problem = f"`{callee.name}` exchanges the last two dims; this has {dims_text(value.type.dims)}"
-        body.sink.error(E0311, at=callee.at, problem=problem).note(value.span, dims_text(value.type.dims))
+        draft = body.sink.error(E0311, at=callee.at, problem=problem).note(value.span, dims_text(value.type.dims))
+        if callee.name.startswith(".") and rank == 1:
+            behind = callee.at._replace(start=callee.at.start - len("."))
+            draft.replace("leave it out: elsewhere it does nothing to a vector", behind, "")
         return body.error(callee.span)
     order = (*range(rank - 2), rank - 1, rank - 2)
     return apply_operator(body, Permute(order), [value], callee.at, callee.span)

@@ -96,6 +96,7 @@ OF_NUMPY = {
     "standard_normal": _Call("normal", _SIZED, unless_given=_NO_SIZE),
     "uniform": _Call("uniform", {"low": "low", "high": "high", "size": ""}, unless_given=_NO_SIZE),
     "randint": _Call("randint", {"low": "", "high": "", "size": ""}, unless_given=_NO_SIZE),
+    "integers": _Call("randint", {"low": "", "high": "", "size": ""}, unless_given=_NO_SIZE),
     "choice": _Call("choice", {"a": "", "size": "", "replace": "replace"}, unless_given=_NO_SIZE),
     "permutation": _Call("permutation", {"x": ""}),
 }
@@ -107,6 +108,8 @@ OF_PYTHON = {
 """Of Python's own `random`: numbers."""
 _BY_ROW = ("cross_entropy", "kl_div")
 """Losses that are one for each row here, and their mean in PyTorch, unless said."""
+_GENERATOR = "rng"
+"""What programs call a generator of NumPy, whose methods are named like the functions of `numpy.random`."""
 _SAME = {"functional": "F", "jr": "random"}
 """Other names of a module."""
 
@@ -117,6 +120,7 @@ PLACEHOLDERS = ("x", "y", "z", "n", "low", "high")
 
 def call_here(path: tuple[str, ...], call: str) -> str | None:
     """What stands here for a call of `path`; of a name alone it is one name."""
+    path = ("np", "random", *path[1:]) if path[0] == _GENERATOR else path
     module = _SAME.get(path[-2], path[-2]) if len(path) > 1 else ""
     try:
         node = ast.parse(call, mode="eval").body

@@ -61,7 +61,7 @@ DTYPE_WORDS = {
 MODULES = (
     "np", "numpy", "jnp", "torch", "jax", "lax", "nn", "F", "tf", "math", "scipy", "linalg", "cola", "lineax",
     "linear_operator", "pylops", "tl", "triton", "optim", "optax", "jr", "random", "einops", "nnx", "eqx",
-    "lr_scheduler", "stats", "special", "signal", "integrate", "optimize", "sklearn", "sp", "plt",
+    "lr_scheduler", "rng", "stats", "special", "signal", "integrate", "optimize", "sklearn", "sp", "plt",
 )  # fmt: skip
 """What a program of Python has imported."""
 TILES = "tl"
@@ -185,10 +185,10 @@ LEFT_OUT = {
     "numpy": "a call from Python gives arrays",
 }
 """Methods of tensors that change no number, and why there is no need of them here."""
+_SEEDED = "`m.seed(0)` from Python, or `seed=` of each function that draws: `normal(N, seed=1)`"
 NEEDLESS_CALLS = {
+    **dict.fromkeys(("RandomState", "default_rng", "manual_seed", "manual_seed_all", "seed"), _SEEDED),
     "empty_cache": "where values lie, and how long, is the compiler's to choose",
-    "manual_seed": "`m.seed(0)` from Python, or `seed=` of each function that draws: `normal(N, seed=1)`",
-    "manual_seed_all": "`m.seed(0)` from Python, or `seed=` of each function that draws: `normal(N, seed=1)`",
     "set_default_dtype": "each tensor says its dtype: `zeros(N, dtype=f64)`",
     "set_device": "`tessera.load(file, device=\"cuda\")` says where a program runs",
     "set_float32_matmul_precision": "`tf32` is a dtype, and `with numerics(fast):` a choice of the program",

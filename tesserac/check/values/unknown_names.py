@@ -90,7 +90,7 @@ def tell_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None 
 def _suggest_without(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> bool:
     """Whether a call says how a program runs, or on which device, which is not said in it: a line without it."""
     about = NEEDLESS_CALLS.get(path[-1])
-    if about is not None and is_statement(body, call.span):
+    if about is not None and (is_statement(body, call.span) or names_a_value(body, call.span)):
         draft.replace(f"leave it out: {about}", whole_lines(body, call.span), "", advice=about)
         return True
     if any(word in path[1:] for word in OF_DEVICES) and names_a_value(body, call.span):
