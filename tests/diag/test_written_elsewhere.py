@@ -116,3 +116,31 @@ def test_generators_of_numpy_are_left_out(written: str) -> None:
 def test_a_vector_that_is_transposed_is_itself(product: str) -> None:
     program = "def f(w: Tensor[N, f32], x: Tensor[M, N, f32]):\n    return {}\n"
     assert mended(program.format(product.format(".T"))) == program.format(product.format(""))
+
+
+RESULTS = {
+    "x.max(dim=1).values": "x.max(dim=1)",
+    "x.max(1).indices": "x.argmax(1)",
+    "torch.min(x, 0).values": "min(x, 0)",
+    "x.sort(dim=-1).indices": "x.argsort(dim=-1)",
+    "x.topk(2).values": "x.topk(2)[0]",
+    "topk(x, 2).indices": "topk(x, 2)[1]",
+}
+
+
+@pytest.mark.parametrize("written", RESULTS)
+def test_named_results_of_pytorch(written: str) -> None:
+    program = "def f(x: Tensor[M, N, f32]):\n    return {}\n"
+    assert mended(program.format(written)) == program.format(RESULTS[written])
+
+
+def test_places_of_medians_have_no_fix() -> None:
+    said = offered("def f(x: Tensor[M, N, f32]):\n    return x.median(dim=1).indices\n")
+    edits = [edit for d in said for fix in d.fixes if d.code == "E0208" for edit in fix.edits]
+    assert "E0208" in [d.code for d in said] and not edits
+
+
+@pytest.mark.parametrize("sum_", ["w.T * x", "x[0] - w.T", "(w.T) + x"])
+def test_a_vector_that_is_transposed_in_a_sum_is_a_column(sum_: str) -> None:
+    (said,) = offered(f"def f(w: Tensor[M, f32], x: Tensor[K, N, f32]):\n    return {sum_}\n")
+    assert said.code == "E0311" and "[:, None]" in [edit.replacement for fix in said.fixes for edit in fix.edits]

@@ -6,9 +6,11 @@ Enters: checked arguments. Leaves: a typed expression. `range` and `print` belon
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from math import isfinite
 
+from tesserac.base.source import Span
 from tesserac.check.calls.pairing import ENUMERATE, ZIP, enumerated, zip_items
 from tesserac.check.devices import collectives, distribution
 from tesserac.check.guards.guarding import require_divisor
@@ -174,11 +176,25 @@ def transpose(body: Body, value: typed.Expr, callee: Callee) -> typed.Expr:
         problem = f"`{callee.name}` exchanges the last two dims; this has {dims_text(value.type.dims)}"
         draft = body.sink.error(E0311, at=callee.at, problem=problem).note(value.span, dims_text(value.type.dims))
         if callee.name.startswith(".") and rank == 1:
-            behind = callee.at._replace(start=callee.at.start - len("."))
-            draft.replace("leave it out: elsewhere it does nothing to a vector", behind, "")
+            _suggest_of_a_vector(body, draft, value, callee)
         return body.error(callee.span)
     order = (*range(rank - 2), rank - 1, rank - 2)
     return apply_operator(body, Permute(order), [value], callee.at, callee.span)
+
+
+def _suggest_of_a_vector(body: Body, draft: Draft, value: typed.Expr, callee: Callee) -> None:
+    """`x.T` of a vector does nothing elsewhere. In a product that is meant; in a sum with another it is a column."""
+    file, start, end = callee.at
+    before = body.rules.text(Span(file, 0, value.span.start)).rstrip("( ")
+    after = body.rules.text(Span(file, end, sys.maxsize)).lstrip(") ")
+    dot = callee.at._replace(start=start - len("."))
+    if before[-1:] in _SIGNS or after[:1] in _SIGNS:
+        draft.replace("as a column", dot, "[:, None]")
+    else:
+        draft.replace("leave it out: elsewhere it does nothing to a vector", dot, "")
+
+
+_SIGNS = tuple("+-*/")
 
 
 def _key(body: Body, callee: Callee, given: dict[str, typed.Expr]) -> typed.Expr:

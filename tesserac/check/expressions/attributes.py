@@ -17,7 +17,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.foreign_calls import call_here, within
 from tesserac.check.names.foreign_methods import in_place_here, method_here
-from tesserac.check.names.foreign_names import LOADED, attribute_here, member_here, named_here
+from tesserac.check.names.foreign_names import LOADED, PLACES_OF, attribute_here, member_here, named_here
 from tesserac.check.names.foreign_operators import constructor_here, operator_attribute_here
 from tesserac.check.names.foreign_texts import from_format
 from tesserac.check.names.foreign_tiles import tile_word
@@ -202,7 +202,7 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
         return
     if isinstance(type_, TensorType) and call is not None and _is_written(body, draft, type_, node, call):
         return
-    if _is_of_python(body, draft, type_, node, call):
+    if _is_of_python(body, draft, type_, node, call) or _is_of_two_results(draft, type_, node):
         return
     here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None
     here = operator_attribute_here(node.name) if isinstance(type_, OperatorType) else here
@@ -233,6 +233,30 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
     known += DTYPE_ATTRIBUTES if isinstance(type_, DTypeType) else []
     known += algebra.ATTRIBUTES if isinstance(type_, OperatorType) else []
     draft.did_you_mean(node.name, known, node.name_span)
+
+
+def _is_of_two_results(draft: Draft, type_: Type, node: ast.Attribute) -> bool:
+    """Whether it is `x.max(1).values`, of what gives only these, or `x.topk(3).indices`, of what gives a pair."""
+    if node.name not in _RESULTS or not isinstance(node.value, ast.Call):
+        return False
+    function = node.value.function
+    at = function.name_span if isinstance(function, ast.Attribute) else function.span
+    name = function.name if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    behind = node.span._replace(start=node.value.span.end)
+    if isinstance(type_, TupleType) and len(type_.items) == len(_RESULTS):
+        draft.replace("a tuple is taken apart by place", behind, f"[{_RESULTS.index(node.name)}]")
+        return True
+    if not isinstance(type_, TensorType) or name not in PLACES_OF or (name, node.name) == ("median", "indices"):
+        return False
+    if node.name == "values":
+        draft.replace(f"`{name}` gives nothing else", behind, "")
+    else:
+        draft.fix(f"the places are `{PLACES_OF[name]}`", Edit(at, PLACES_OF[name]), Edit(behind, ""))
+    return True
+
+
+_RESULTS = ("values", "indices")
+"""What PyTorch calls the two results of functions that find elements."""
 
 
 def _is_kept_in_place(body: Body, draft: Draft, node: ast.Attribute) -> bool:
