@@ -29,7 +29,17 @@ from tesserac.graph.built import (
     stream_of,
     weight_name,
 )
-from tesserac.graph.dialect import ALTERNATIVES, EXPECTED, LAW, NUMERICS, PATTERN, PROGRAM, Alternative, Program
+from tesserac.graph.dialect import (
+    ALTERNATIVES,
+    COLUMNS,
+    EXPECTED,
+    LAW,
+    NUMERICS,
+    PATTERN,
+    PROGRAM,
+    Alternative,
+    Program,
+)
 from tesserac.graph.printing import Pieces
 from tesserac.graph.rng_keys import KEY
 from tesserac.graph.substitute import copy_block, substitute_attr
@@ -91,6 +101,8 @@ def _build_function(function: typed.TypedFunction, entry: bool, asserts: bool, d
         attrs[PATTERN] = function.pattern
     if function.law:
         attrs[LAW] = True
+    if function.columns:
+        attrs[COLUMNS] = True
     if function.program is not None:
         attrs[PROGRAM] = _program(function.program)
     outer = Builder(Block(), function.span)

@@ -20,6 +20,7 @@ from tesserac.check.instances.conform import expected_storage
 from tesserac.check.instances.returned import result_type, returning
 from tesserac.check.model import typed
 from tesserac.check.model.control import always_returns
+from tesserac.check.model.library_annotations import COLUMNS, annotation_of
 from tesserac.check.model.scope import Binding
 from tesserac.check.model.specs import (
     AnySpec,
@@ -212,6 +213,7 @@ def typed_function(
         collectives=tuple(_across(body, axis, found.devices) for axis, found in body.devices.collectives.items()),
         exported=any(is_export(decorator.expression) for decorator in node.decorators),
         doc=node.doc or "",
+        columns=annotation_of(node, COLUMNS) is not None,
     )
 
 

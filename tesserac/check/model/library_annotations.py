@@ -9,6 +9,8 @@
                             where that is narrow and has the exponents of f32: its products are those of matrix units
     @batched("first")       its first argument may stand without its first dim, that of a batch: so is the result then;
                             under `all` it is so of all tensors whose dims it declares
+    @columns("alone")       of matrices beside its first argument it computes each column alone, whatever stands beside
+                            it: mapped over these only, it is called once, with the columns of all side by side
     @known("floats")        floats that are known while compiling stay so in its parameters without a type: sizes may
                             follow from them, and it is compiled for each
     @behind_text("fill")    an argument by position behind a text is for this parameter
@@ -34,7 +36,7 @@ STRUCTURES = (
     *(BESIDE, TOGETHER, APPLIED, TURNED),
 )
 ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
-BATCHED, BEHIND_TEXT = "batched", "behind_text"
+BATCHED, BEHIND_TEXT, COLUMNS = "batched", "behind_text", "columns"
 FIRST, ALL = "first", "all"
 PARTS, JOINS = "parts", "joins"
 WEIGHTS, NORMALISED, ORDERED = "weights", "normalised", "ordered"
@@ -45,6 +47,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     KNOWN: ("floats",),
     BATCHED: (FIRST, ALL),
     BEHIND_TEXT: ("fill",),
+    COLUMNS: ("alone",),
     IN_KERNELS: ("stored",),
 }
 

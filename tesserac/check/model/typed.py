@@ -385,7 +385,8 @@ class TypedFunction:
     it. `alternatives` are the kernels of the program that implement it. `pinned` are the sizes of blocks that the
     program of a kernel means. A `pattern`
     is what a kernel implements, as the program writes it, wherever that stands; that of a `law` is of the library.
-    `expected` are sizes that `@sizes` tells to expect.
+    `expected` are sizes that `@sizes` tells to expect. Where `columns`, each column of what stands beside a matrix is
+    computed alone.
     """
 
     symbol: str
@@ -416,6 +417,7 @@ class TypedFunction:
     pattern: str = ""
     expected: tuple[tuple[str, int], ...] = ()
     law: bool = False
+    columns: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from tesserac.graph.autodiff.dialect import smooth
+from tesserac.graph.batching.columns import side_by_side
 from tesserac.graph.block_draws import stream_place
 from tesserac.graph.dialect import (
     ALTERNATIVES,
@@ -36,11 +37,13 @@ if TYPE_CHECKING:
     from tesserac.graph.batching.rules import Mapping
 
 
-def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
-    """The call of the mapped function; all its results are mapped."""
+def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Sequence[Value]:
+    """The results of the call of the mapped function, all of them mapped."""
     flags = [v in mapping.mapped for v in operands]
+    if (whole := side_by_side(mapping, op, operands, flags)) is not None:
+        return whole
     if CALLED in op.attrs:
-        return _mapped_call(mapping, op, operands, flags)
+        return _mapped_call(mapping, op, operands, flags).results
     attrs: dict[str, Attr] = dict(op.attrs)
     body = (op.attrs["callee"], op.attrs["dims"])
     functions = mapping.functions
@@ -60,7 +63,7 @@ def mapped_custom(mapping: Mapping, op: Op, operands: Sequence[Value]) -> Op:
         cotangents = [True] * len(smooth(op.results))
         attrs[REVERSE_RULE] = _mapped_function(mapping, functions.rule, rule, [*given, *cotangents], kept=tangents)
     types = [mapping.mapped_type(v.type) for v in op.results]
-    return mapping.builder.op(op.name, (*operands, *asked), types, attrs, (), [v.name for v in op.results])
+    return mapping.builder.op(op.name, (*operands, *asked), types, attrs, (), [v.name for v in op.results]).results
 
 
 def _asked_for(mapping: Mapping, symbol: str, operands: Sequence[Value]) -> list[Value]:

@@ -136,8 +136,8 @@ class Mapping:
 
     def _custom(self, op: Op) -> None:
         new = mapped_custom(self, op, self._all(op.operands))
-        self.values.update(zip(op.results, new.results, strict=True))
-        self.mapped.update(new.results)
+        self.values.update(zip(op.results, new, strict=True))
+        self.mapped.update(new)
 
     def mapped_type(self, type_: Type) -> Type:
         """The type of all elements."""

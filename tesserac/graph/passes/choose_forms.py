@@ -58,14 +58,14 @@ from tesserac.graph.algebra.systems import joint_systems
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
-from tesserac.graph.batching.dialect import VMAP
+from tesserac.graph.batching.dialect import VMAP, in_axes
 from tesserac.graph.dialect import AS, CALL, CUSTOM, FORMS, NUMERICS, expected_sizes, forms_of
 from tesserac.graph.passes.algebra import Rewrite, kernels_of, rewrite_function
 from tesserac.graph.passes.inline import erase_unreached, inline_call, stays
 from tesserac.graph.substitute import replace_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import named_dims
-from tesserac.ir.core import Attr, Module, Op, Value
+from tesserac.ir.core import Attr, Block, Module, Op, Value
 from tesserac.ir.effects import asserting_symbols
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards
@@ -222,7 +222,7 @@ class _Chooser:
         return any(self._takes(op, forms, structure) for structure in found)
 
     def _takes(self, op: Op, forms: Mapping[str, Attr], found: Structure) -> bool:
-        if found.name in BRANCHES and _is_mapped(op):  # both would be computed for all
+        if found.name in BRANCHES and _is_mapped(op, found.name):  # both would be computed for all
             return False
         if found.name not in forms or not self._may_take(op, forms, found):
             return False
@@ -384,8 +384,43 @@ def _is_inverse_for(op: Op, made: Op, asserting: Collection[str]) -> bool:
     return made.attrs.get(NUMERICS) == op.attrs.get(NUMERICS) and applied.may_move(made, op, asserting)
 
 
-def _is_mapped(op: Op) -> bool:
+def _is_mapped(op: Op, structure: str) -> bool:
+    """Whether what a form looks at may differ between the elements of a mapped dim: of a positive matrix that is the
+    matrix alone, whatever it is solved for."""
+    looked_at = op.operands[:1] if structure == POSITIVE else op.operands
     outer = op.parent.parent_op if op.parent is not None else None
-    while outer is not None and outer.name != VMAP:
+    while outer is not None:
+        if outer.name == VMAP and (structure != POSITIVE or _may_differ(looked_at, outer)):
+            return True
         outer = outer.parent.parent_op if outer.parent is not None else None
-    return outer is not None
+    return False
+
+
+def _may_differ(values: Sequence[Value], mapped: Op) -> bool:
+    """Whether values inside of a mapped function need one of its elements."""
+    elements = {arg for arg, axis in zip(mapped.body.args, in_axes(mapped), strict=True) if axis is not None}
+    seen, waiting = set[Value](), list(values)
+    while waiting:
+        value = waiting.pop()
+        if value in elements:
+            return True
+        if value in seen:
+            continue
+        seen.add(value)
+        made = value.defining_op
+        if made is None:
+            block = value.owner
+            if isinstance(block, Block) and block is not mapped.body and _stands_in(block, mapped):
+                return True
+            continue
+        if made.regions:
+            return True
+        waiting += made.operands
+    return False
+
+
+def _stands_in(block: Block, mapped: Op) -> bool:
+    outer = block.parent_op
+    while outer is not None and outer is not mapped:
+        outer = outer.parent.parent_op if outer.parent is not None else None
+    return outer is mapped
