@@ -116,8 +116,11 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "outer": lambda x, y: x[:, None] * y[None, :],
     "flat": lambda a: a.ravel(),
     "stop": lambda a: a,
+    "by_columns": lambda p: p,
     "running": lambda x: np.cumsum(x, axis=0),
     "running_back": lambda x: np.cumsum(x[::-1], axis=0)[::-1],
+    "before": lambda x: np.cumsum(x, axis=0) - x,
+    "after": lambda x: np.cumsum(x[::-1], axis=0)[::-1] - x,
     "above": lambda a, b: np.concatenate([a, b]),
     "beside": lambda a, b: np.concatenate([a, b], axis=1),
     "made": lambda a: a,
@@ -136,6 +139,8 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "row_products": lambda a, b: np.sum(turned(a, b), axis=1),
     "tril": lambda a: lower(a, lambda i, j: j <= i),
     "triu": lambda a: lower(a, lambda i, j: j >= i),
+    "below": lambda a: lower(a, lambda i, j: j < i),
+    "over": lambda a: lower(a, lambda i, j: j > i),
     "fft": lambda x: np.dot(x, fourier(x.shape[-1], 1)),
     "ifft": lambda x: np.dot(x, fourier(x.shape[-1], -1)),
     "rfft": lambda x: np.dot(x, fourier(x.shape[-1], 1))[..., : x.shape[-1] // 2 + 1],
@@ -173,6 +178,7 @@ class Sample:
         self.values: dict[Value, Any] = {}
         self._transforms = "fft" in law.left
         self._is_real = "irfft(rfft" in law.left
+        self._cuts_one = law.when == "last row"
         self.left = self._term(ast.parse(law.left, mode="eval").body)
 
     def _size(self) -> int:
@@ -194,6 +200,8 @@ class Sample:
     def _leaf(self, name: str) -> Term:
         if name in KNOWN:
             return self._known_leaf(name)
+        if self._cuts_one and name == "p":
+            return self._one_row()
         rank = 2 if name.isupper() else 0 if name == "s" else 1
         shape = tuple(self._size() for _ in range(rank))
         dims = tuple(map(Dim.const, shape))
@@ -204,6 +212,15 @@ class Sample:
             array = real_parts(array)
         self.values[value] = array
         return Term("", (), dims, value)
+
+    def _one_row(self) -> Term:
+        """One of some rows, as an operation takes it."""
+        start, dims = int(self._rng.integers(6)), (Dim.const(1),)
+        source = Value(TensorType((Dim.const(6),), F32), None, 0, "x")  # type: ignore[arg-type]
+        attrs = {"starts": (Dim.const(start),), "sizes": dims, "steps": (1,)}
+        cut = Op(OPDEFS["graph.cut"], (source,), (TensorType(dims, F32),), attrs)
+        self.values[cut.result] = np.array([start])
+        return Term("", (), dims, cut.result)
 
     def _known_leaf(self, name: str) -> Term:
         """A matrix of which the graph says what it is: self-adjoint, or unitary, now and then both, or with orthonormal
@@ -326,6 +343,10 @@ FALSE_LAWS = (
     Law("a row for a column", "mm(outer(x, y), z)", "scale(mm(x, z), y)"),
     Law("rows of the second factor", "cut_rows(mm(A, B), p)", "mm(A, cut_rows(B, p))"),
     Law("transform of an inverse real transform", "rfft(irfft(x))", "x"),
+    Law("sums up to a row for those before it", "mm(below(outer(ones, ones)), x)", "running(x)"),
+    Law("sums before a row for those behind it", "mm(x, below(outer(ones, ones)))", "before(x)"),
+    Law("any of running sums", "cut_rows(running(A), p)", "row(column_sums(A))"),
+    Law("running sums on the wrong side", "mm(running(A), B)", "mm(A, running(B))"),
     Law("difference exchanged", "mm(sub(A, B), x)", "sub(mm(B, x), mm(A, x))"),
 )
 

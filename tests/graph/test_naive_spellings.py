@@ -59,6 +59,12 @@ SPELLINGS: dict[str, Any] = {
     "stop_gradient(a @ b) @ v": lambda a, b, c, v, w, d: a @ b @ v,
     "trace(stop_gradient(2.0 * (a @ b)))": lambda a, b, c, v, w, d: 2 * np.trace(a @ b),
     "v @ a @ (b @ b.T) @ a.T @ v": lambda a, b, c, v, w, d: np.sum((v @ a @ b) ** 2),
+    "cumsum(a @ b, axis=0)[-1]": lambda a, b, c, v, w, d: np.sum(a @ b, axis=0),
+    "cumsum(a @ b)[:, -1]": lambda a, b, c, v, w, d: np.sum(a @ b, axis=1),
+    "cumsum(a @ b)[2]": lambda a, b, c, v, w, d: np.cumsum((a @ b)[2]),
+    "cumsum(a @ b, axis=0) @ v": lambda a, b, c, v, w, d: np.cumsum(a @ b, axis=0) @ v,
+    "v @ cumsum(a @ b, axis=0)": lambda a, b, c, v, w, d: v @ np.cumsum(a @ b, axis=0),
+    "cumsum(a @ b @ v)": lambda a, b, c, v, w, d: np.cumsum(a @ b @ v),
     "eye(N, dtype=f64)[1] @ a + a @ eye(N, dtype=f64)[:, 2]": lambda a, b, c, v, w, d: a[1] + a[:, 2],
 }
 
@@ -134,6 +140,36 @@ def test_triangles_of_ones_are_running_sums() -> None:
     a, v, w, one = MATRICES["a"], VECTORS["v"], VECTORS["w"], np.tril(np.ones((SIZE, SIZE)))
     np.testing.assert_allclose(found[0], one @ v + one.T @ w + v @ one + w @ one.T, rtol=1e-10)
     np.testing.assert_allclose(found[1], one @ a @ one.T + a @ one, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.one_in(4)
+def test_triangles_of_ones_without_the_diagonal_are_sums_before_and_after() -> None:
+    low, up = "tril(ones(N, N, dtype=f64), -1)", "triu(ones(N, N, dtype=f64), 1)"
+    text = f"{low} @ v + {up} @ w + v @ {low} + w @ {up}, {low} @ a @ {up} + a @ {low}.T"
+    assert not products(text)
+    found = tessera.compile(f"def f({PARAMS}): return {text}\n").f(*MATRICES.values(), *VECTORS.values())
+    a, v, w, one = MATRICES["a"], VECTORS["v"], VECTORS["w"], np.tril(np.ones((SIZE, SIZE)), -1)
+    np.testing.assert_allclose(found[0], one @ v + one.T @ w + v @ one + w @ one.T, rtol=1e-10)
+    np.testing.assert_allclose(found[1], one @ a @ one.T + a @ one.T, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.one_in(4)
+def test_the_gradient_of_a_form_has_one_product() -> None:
+    """The cotangents that meet are of one matrix, from both sides."""
+    assert len(products("grad(lambda q: trace(q.T @ b @ q))(a)")) == 1
+    assert len(products('einsum("i,ik->ki", ones(N, dtype=f64), a) @ v')) == 1
+
+
+@pytest.mark.one_in(4)
+def test_a_matrix_whose_own_diagonal_is_taken_from_it_is_made() -> None:
+    """Of what is left between them, the product has the rounding, not of the diagonal."""
+    text = "def f(a: Tensor[N, N, f32], v: Tensor[N, f32]): return (a - diag(diagonal(a))) @ v, (a - a * eye(N)) @ v\n"
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((40, 40)).astype("f4") + np.float32(1e6) * np.eye(40, dtype="f4")
+    v = rng.standard_normal(40).astype("f4")
+    wide = (a - np.diag(np.diag(a))).astype("f8") @ v
+    for found in tessera.compile(text).f(a, v):
+        np.testing.assert_allclose(found, wide, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.one_in(4)

@@ -52,6 +52,17 @@ def _folds(kind: str, whole: str, rows: str, columns: str) -> Iterator[Law]:
         yield Law(f"{words} of a difference", f"{fold}(sub(A, B))", f"sub({fold}(A), {fold}(B))")
 
 
+def _sums_on_the_way(kind: str, forward: tuple[str, str], backward: tuple[str, str]) -> Iterator[Law]:
+    """What triangles of ones are applied to is summed up to each of its rows, or from it on."""
+    ways = ((*forward, backward[1], kind), (*backward, forward[1], f"{kind} from the end"))
+    for part, sums, back, words in ways:
+        triangle = f"{part}(outer(ones, ones))"
+        yield Law(words, f"mm({triangle}, x)", f"{sums}(x)")
+        yield Law(f"{words}, of rows", f"mm({triangle}, A)", f"{sums}(A)")
+        yield Law(f"{words}, from the right", f"mm(x, {triangle})", f"{back}(x)")
+        yield Law(f"{words}, of columns", f"mm(A, {triangle})", f"t({back}(t(A)))")
+
+
 def _cuts(kind: str, cut: str, across: str) -> Iterator[Law]:
     """Laws that rows and columns of a matrix share: what is done to each element is done to those alone."""
     yield Law(f"{kind} of a transpose", f"{cut}(t(A), p)", f"t({across}(A, p))")
@@ -155,6 +166,8 @@ LAWS: tuple[Law, ...] = (
     _normal("negative of an outer product", "neg(outer(x, y))", "outer(neg(x), y)"),
     _normal("scaled rows of an outer product", "rows(d, outer(x, y))", "outer(times(d, x), y)"),
     _normal("scaled columns of an outer product", "columns(outer(x, y), d)", "outer(x, times(y, d))"),
+    _normal("rows times ones", "rows(ones, A)", "A"),
+    _normal("columns times ones", "columns(A, ones)", "A"),
     Law("outer product applied", "mm(outer(x, y), z)", "scale(mm(y, z), x)"),
     Law("outer product applied from the right", "mm(z, outer(x, y))", "scale(mm(z, x), y)"),
     Law("outer product on the left", "mm(outer(x, y), A)", "outer(x, mm(y, A))"),
@@ -208,13 +221,30 @@ LAWS: tuple[Law, ...] = (
     Law("column sums side by side", "column_sums(beside(A, B))", "above(column_sums(A), column_sums(B))"),
     # ------------------------------------------------------------------------------------------------------ sums
     Law("sum applied", "mm(add(A, B), x)", "add(mm(A, x), mm(B, x))"),
-    Law("difference applied", "mm(sub(A, B), x)", "sub(mm(A, x), mm(B, x))"),
+    Law("difference applied", "mm(sub(A, B), x)", "sub(mm(A, x), mm(B, x))", when="not of its diagonal"),
     Law("sum applied from the right", "mm(x, add(A, B))", "add(mm(x, A), mm(x, B))"),
-    Law("difference applied from the right", "mm(x, sub(A, B))", "sub(mm(x, A), mm(x, B))"),
+    Law(
+        "difference applied from the right",
+        "mm(x, sub(A, B))",
+        "sub(mm(x, A), mm(x, B))",
+        when="not of its diagonal",
+    ),
     Law("sum on the left", "mm(add(A, B), C)", "add(mm(A, C), mm(B, C))", sum_at=0),
-    Law("difference on the left", "mm(sub(A, B), C)", "sub(mm(A, C), mm(B, C))", sum_at=0),
+    Law(
+        "difference on the left",
+        "mm(sub(A, B), C)",
+        "sub(mm(A, C), mm(B, C))",
+        when="not of its diagonal",
+        sum_at=0,
+    ),
     Law("sum on the right", "mm(C, add(A, B))", "add(mm(C, A), mm(C, B))", sum_at=1),
-    Law("difference on the right", "mm(C, sub(A, B))", "sub(mm(C, A), mm(C, B))", sum_at=1),
+    Law(
+        "difference on the right",
+        "mm(C, sub(A, B))",
+        "sub(mm(C, A), mm(C, B))",
+        when="not of its diagonal",
+        sum_at=1,
+    ),
     Law("one matrix applied twice", "add(mm(A, x), mm(A, y))", "mm(A, add(x, y))"),
     Law("one matrix applied twice, a difference", "sub(mm(A, x), mm(A, y))", "mm(A, sub(x, y))"),
     Law("one matrix applied twice from the right", "add(mm(x, A), mm(y, A))", "mm(add(x, y), A)"),
@@ -249,15 +279,18 @@ LAWS: tuple[Law, ...] = (
     _normal("upper triangle of a lower one", "triu(tril(A))", "diag(diagonal(A))", "square"),
     _normal("lower triangle of a diagonal", "tril(diag(d))", "diag(d)"),
     _normal("upper triangle of a diagonal", "triu(diag(d))", "diag(d)"),
+    _normal("transpose of a triangle below the diagonal", "t(below(A))", "over(t(A))", "square"),
+    _normal("transpose of a triangle over the diagonal", "t(over(A))", "below(t(A))", "square"),
     # --------------------------------------------------------------------------- triangles of ones: running sums
-    Law("running sums", "mm(tril(outer(ones, ones)), x)", "running(x)"),
-    Law("running sums of rows", "mm(tril(outer(ones, ones)), A)", "running(A)"),
-    Law("running sums from the end", "mm(triu(outer(ones, ones)), x)", "running_back(x)"),
-    Law("running sums of rows from the end", "mm(triu(outer(ones, ones)), A)", "running_back(A)"),
-    Law("running sums from the right", "mm(x, triu(outer(ones, ones)))", "running(x)"),
-    Law("running sums of columns", "mm(A, triu(outer(ones, ones)))", "t(running(t(A)))"),
-    Law("running sums from the right, from the end", "mm(x, tril(outer(ones, ones)))", "running_back(x)"),
-    Law("running sums of columns from the end", "mm(A, tril(outer(ones, ones)))", "t(running_back(t(A)))"),
+    *_sums_on_the_way("running sums", ("tril", "running"), ("triu", "running_back")),
+    *_sums_on_the_way("sums before", ("below", "before"), ("over", "after")),
+    Law("a row of running sums by columns", "cut_columns(running(A), p)", "running(cut_columns(A, p))"),
+    Law("last of running sums", "cut_rows(running(A), p)", "row(column_sums(A))", when="last row"),
+    Law("row sums of running sums", "row_sums(running(A))", "running(row_sums(A))"),
+    Law("running sums applied", "mm(running(A), x)", "running(mm(A, x))"),
+    Law("running sums on the left", "mm(running(A), B)", "running(mm(A, B))"),
+    Law("running sums applied from the right", "mm(x, running(A))", "mm(running_back(x), A)"),
+    Law("running sums on the right", "mm(B, running(A))", "mm(t(running_back(t(B))), A)"),
     # -------------------------------------------------------------------------------------- diagonals and traces
     _normal("diagonal of a diagonal matrix", "diagonal(diag(d))", "d"),
     _normal("diagonal of the identity", "diagonal(eye)", "ones", "square"),

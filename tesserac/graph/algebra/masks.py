@@ -1,6 +1,7 @@
 """Masks over the places of a matrix: `arange(N)[:, None] == arange(N)[None, :]` and its like.
 
-Enters: a tensor of bools. Leaves: which part of a matrix it keeps (`diag`, `tril`, `triu`), where that can be read.
+Enters: a tensor of bools. Leaves: which part of a matrix it keeps (`diag`, `tril`, `triu`, and these two without the
+diagonal: `below`, `over`), where that can be read.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def mask_of(value: Value) -> str | None:
         return "diag" if offset == 0 else None
     if op.name == PREFIX + "less":
         offset -= 1
-    return ("triu" if left.axis == 0 else "tril") if offset == 0 else None
+    if left.axis == 0:
+        return {0: "triu", -1: "over"}.get(offset)
+    return {0: "tril", -1: "below"}.get(offset)
 
 
 _COMPARISONS = {PREFIX + name for name in ("equal", "less", "less_equal")}

@@ -139,11 +139,33 @@ def _einsum(reader: Reader, op: Op, depth: int) -> Term | None:
         return None
     if len(terms) == 1:
         return _of_one(reader, op, operator.equation, depth)
+    if len(terms) == 2 and (scaled := _LINES.get(_by_order(operator.equation))) is not None:
+        return _scaled_lines(reader, op, *scaled, depth)
     if len(terms) == 2 and "".join(terms) == output and len(output) == len(set(output)) == 2:
         return make("outer", reader.operand(op, 0, depth), reader.operand(op, 1, depth))
     if len(terms) < 2 or any(len(set(term)) < len(term) for term in terms):
         return None
     return _chain(reader, op, operator, depth) or _contraction(reader, op, operator, depth)
+
+
+def _by_order(equation: str) -> str:
+    """An equation whose letters go by their order."""
+    letters = dict(zip(dict.fromkeys(filter(str.isalpha, equation)), "ijklmnop", strict=False))
+    return "".join(letters.get(letter, letter) for letter in equation)
+
+
+_LINES = {
+    "i,ij->ij": (0, "rows", False), "i,ij->ji": (0, "rows", True), "i,ji->ji": (0, "columns", False),
+    "i,ji->ij": (0, "columns", True), "ij,i->ij": (1, "rows", False), "ij,i->ji": (1, "rows", True),
+    "ij,j->ij": (1, "columns", False), "ij,j->ji": (1, "columns", True),
+}  # fmt: skip
+"""Einsums that multiply lines of a matrix: which operand is the vector, what it multiplies, whether all is turned."""
+
+
+def _scaled_lines(reader: Reader, op: Op, place: int, head: str, turned: bool, depth: int) -> Term:
+    d, matrix = reader.operand(op, place, depth), reader.operand(op, 1 - place, depth)
+    found = make("rows", d, matrix) if head == "rows" else make("columns", matrix, d)
+    return make("t", found) if turned else found
 
 
 _OF_ONE = {
@@ -153,8 +175,7 @@ _OF_ONE = {
 
 def _of_one(reader: Reader, op: Op, equation: str, depth: int) -> Term | None:
     """What an einsum makes of one matrix; letters go by their order."""
-    letters = dict(zip(equation.partition("->")[0], "ij", strict=False))
-    head = _OF_ONE.get("".join(letters.get(letter, letter) for letter in equation))
+    head = _OF_ONE.get(_by_order(equation))
     found = reader.operand(op, 0, depth)
     is_sum = head is not None and head.endswith(("_all", "_sums"))
     if head is None or (is_sum and (not found.head or tensor_type(op.result).dtype.bits < NOT_NARROW)):
@@ -210,6 +231,16 @@ def _full(reader: Reader, op: Op, depth: int) -> Term | None:
     if len(dims) != 2 or value == 0:
         return None
     return make("outer", ones(dims[0]) if value == 1 else make("filled", leaf(op.result, dims)), ones(dims[1]))
+
+
+def _expand(reader: Reader, op: Op, depth: int) -> Term | None:
+    """One everywhere."""
+    value = op.operands[0]
+    while (inner := value.defining_op) is not None and inner.name == PREFIX + "reshape":
+        value = inner.operands[0]
+    dims = tensor_type(op.result).dims
+    is_one = inner is not None and inner.name in (PREFIX + "full", PREFIX + "ones") and inner.attrs.get("value", 1) == 1
+    return ones(dims[0]) if is_one and len(dims) == 1 else None
 
 
 def _where(reader: Reader, op: Op, depth: int) -> Term | None:
@@ -323,6 +354,7 @@ _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
         "eye": _eye,
         "full": _full,
         "ones": _full,
+        "expand": _expand,
         "where": _where,
         "permute": _permute,
         "reshape": _reshape,
@@ -351,7 +383,7 @@ _INSIDE = {
     PREFIX + "add": (all, _TRANSFORMS | _PRODUCTS | _SUMS | _TURNS),
     PREFIX + "sub": (all, _PRODUCTS | _SUMS | _TURNS),
     PREFIX + "mul": (any, frozenset((PREFIX + Eye.name,))),
-    PREFIX + "cut": (all, _PRODUCTS | _SUMS | _TURNS | {PREFIX + name for name in ("mul", "div", "neg", "call")}),
+    PREFIX + "cut": (all, _PRODUCTS | _SUMS | _TURNS | {PREFIX + n for n in ("mul", "div", "neg", "call", "cumsum")}),
 }
 """What is read from an operation only where all or any of its operands are made by one of these: what else it adds,
 multiplies or cuts is read for itself."""

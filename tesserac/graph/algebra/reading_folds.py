@@ -83,7 +83,8 @@ def _cut(reader: Reader, op: Op, depth: int) -> Term | None:
         return None
     for axis, head in enumerate(("cut_rows", "cut_columns")[: found.rank]):
         if (operator.starts[axis], operator.steps[axis], dims[axis]) != (ZERO, 1, found.shape[axis]):
-            found = make(head, found, leaf(op.result, dims[axis : axis + 1]))
+            part = leaf(op.result, dims[axis : axis + 1])
+            found = make(head, found, make("by_columns", part) if axis else part)
     return found
 
 
@@ -102,6 +103,16 @@ def _flip(reader: Reader, op: Op, depth: int) -> Term | None:
     for axis in operator.axes if isinstance(operator, Flip) else (operator.axis,):
         found = make(("cut_rows", "cut_columns")[axis], found, leaf(op.result, dims[axis : axis + 1]))
     return found
+
+
+def _cumsum(reader: Reader, op: Op, depth: int) -> Term | None:
+    """Running sums of what products make."""
+    found, axis = reader.operand(op, 0, depth), op.attrs["axis"]
+    if found.rank not in (1, 2) or tensor_type(op.result).dtype.bits < NOT_NARROW or not _is_cut(found):
+        return None
+    if found.rank == 1 or axis == 0:
+        return make("running", found)
+    return make("t", make("running", make("t", found)))
 
 
 def _concat(reader: Reader, op: Op, depth: int) -> Term | None:
@@ -170,6 +181,7 @@ FOLDS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
     "cut": _cut,
     "flip": _flip,
     "roll": _flip,
+    "cumsum": _cumsum,
     "concat": _concat,
     "stop_gradient": _stop_gradient,
     "fft": _transform("fft"),

@@ -16,7 +16,9 @@ from tesserac.graph.algebra.chains import pays_apart
 from tesserac.graph.algebra.known import flags_of, is_real, undoes
 from tesserac.graph.algebra.laws import LAWS, Law
 from tesserac.graph.algebra.terms import Term, eye, make, ones
+from tesserac.graph.dialect import PREFIX, operator_of
 from tesserac.ops.held import SELF_ADJOINT
+from tesserac.ops.shape import Slice
 from tesserac.types.dims import ONE, Dim
 
 Bound = dict[str, Term]
@@ -47,6 +49,38 @@ def _summands(term: Term) -> Iterator[Term]:
         yield term
 
 
+def _is_last_row(bound: Mapping[str, Term], term: Term) -> bool:
+    """Whether what is cut out of a matrix is its last row, as the operation says."""
+    cut = bound["p"].args[0] if bound["p"].args else bound["p"]
+    op = None if cut.leaf is None else cut.leaf.defining_op
+    operator = None if op is None else operator_of(op)
+    if not isinstance(operator, Slice) or cut.shape != (ONE,):
+        return False
+    return operator.starts[int(cut is not bound["p"])] == bound["A"].shape[0] - ONE
+
+
+def _differs_from_its_diagonal(bound: Mapping[str, Term], term: Term) -> bool:
+    """Whether no matrix has its own diagonal taken from it: of that, the difference leaves zeros, and the product less
+    than rounding."""
+    one, two = bound["A"], bound["B"]
+    return not any(_has_diagonal_of(d, a) for a, d in ((one, two), (two, one)) if d.head == "diag")
+
+
+def _has_diagonal_of(diagonal: Term, matrix: Term) -> bool:
+    for part in diagonal.distinct:
+        if part.head == "diagonal" and part.args[0] == matrix:
+            return True
+        op = part.leaf.defining_op if part.leaf is not None else None
+        while op is not None and op.name in _READ_ON:
+            op = op.operands[0].defining_op
+        if op is not None and op.name == PREFIX + "diagonal" and matrix.leaf in (None, op.operands[0]):
+            return True
+    return False
+
+
+_READ_ON = (PREFIX + "reshape", PREFIX + "expand", PREFIX + "mul", PREFIX + "div", PREFIX + "neg")
+
+
 def _self_adjoint(bound: Mapping[str, Term], term: Term) -> bool:
     return SELF_ADJOINT in flags_of(bound["S"])
 
@@ -64,6 +98,8 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
     "side by side": lambda bound, term: term.args[0].args[0].shape[1] == term.args[1].args[0].shape[0],
     "one row": lambda bound, term: bound["A"].shape[0] == ONE,
     "one column": lambda bound, term: bound["A"].shape[1] == ONE,
+    "last row": _is_last_row,
+    "not of its diagonal": _differs_from_its_diagonal,
     "self_adjoint": _self_adjoint,
     "real self_adjoint": lambda bound, term: _self_adjoint(bound, term) and is_real(term),
     "undone": _undone,

@@ -112,10 +112,10 @@ def _kron(w: TermWriter, term: Term, a: Value, b: Value) -> Value:
     return w.write.reshape(spread, term.shape)
 
 
-def _triangle(lower: bool) -> Callable[[TermWriter, Term, Value], Value]:
+def _triangle(lower: bool, comparison: str = "less_equal") -> Callable[[TermWriter, Term, Value], Value]:
     def written(w: TermWriter, term: Term, a: Value) -> Value:
         rows, columns = (w.write.places(term.shape, axis) for axis in (0, 1))
-        mask = w.write("less_equal", *((columns, rows) if lower else (rows, columns)))
+        mask = w.write(comparison, *((columns, rows) if lower else (rows, columns)))
         return w.write("where", mask, a, w.write.number(0.0, w.like))
 
     return written
@@ -177,7 +177,8 @@ def _outer(w: TermWriter, term: Term, x: Value, y: Value) -> Value:
 
 def _part(axis: int) -> Callable[[TermWriter, Term, Value, Value], Value]:
     def written(w: TermWriter, term: Term, a: Value, cut: Value) -> Value:
-        """Of another matrix what an operation has taken of its own, or how it has put that in order."""
+        """Of another matrix what an operation has taken of its own, or how it has put that in order; of its rows, maybe
+        by what it does to columns."""
         assert cut.defining_op is not None
         operator = operator_of(cut.defining_op)
         if isinstance(operator, Flip):
@@ -186,7 +187,8 @@ def _part(axis: int) -> Callable[[TermWriter, Term, Value, Value], Value]:
             return w.write("roll", a, axis=axis, shift=operator.shift)
         assert isinstance(operator, Slice)
         starts, steps = [ZERO] * term.rank, [1] * term.rank
-        starts[axis], steps[axis] = operator.starts[axis], operator.steps[axis]
+        of = int(term.args[1].head == "by_columns")
+        starts[axis], steps[axis] = operator.starts[of], operator.steps[of]
         return w.write("cut", a, starts=tuple(starts), sizes=term.shape, steps=tuple(steps))
 
     return written
@@ -199,12 +201,33 @@ def _joined(axis: int) -> Callable[[TermWriter, Term, Value, Value], Value]:
     return written
 
 
+def _by_columns(w: TermWriter, term: Term, cut: Value) -> Value:
+    return cut
+
+
 def _running(w: TermWriter, term: Term, x: Value) -> Value:
     return w.write("cumsum", x, axis=0)
 
 
 def _running_back(w: TermWriter, term: Term, x: Value) -> Value:
     return w.write("flip", w.write("cumsum", w.write("flip", x, axes=(0,)), axis=0), axes=(0,))
+
+
+def _before(w: TermWriter, term: Term, x: Value) -> Value:
+    """Sums of what stands before each row: of the first one nothing does."""
+    return _moved_on(w, _running(w, term, x))
+
+
+def _after(w: TermWriter, term: Term, x: Value) -> Value:
+    turned = _moved_on(w, w.write("cumsum", w.write("flip", x, axes=(0,)), axis=0))
+    return w.write("flip", turned, axes=(0,))
+
+
+def _moved_on(w: TermWriter, x: Value) -> Value:
+    """Each row in the place of the next, and zeros in the first."""
+    padded = w.write("pad", x, axis=0, before=ONE, after=ZERO, value=0.0)
+    dims = tensor_type(x).dims
+    return w.write("cut", padded, starts=(ZERO,) * len(dims), sizes=dims, steps=(1,) * len(dims))
 
 
 def _column(w: TermWriter, term: Term, x: Value) -> Value:
@@ -263,6 +286,8 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "kron": _kron,
     "tril": _triangle(True),
     "triu": _triangle(False),
+    "below": _triangle(True, "less"),
+    "over": _triangle(False, "less"),
     "t": _turned,
     "rows": _rows,
     "columns": _columns,
@@ -275,8 +300,11 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "outer": _outer,
     "cut_rows": _part(0),
     "cut_columns": _part(1),
+    "by_columns": _by_columns,
     "running": _running,
     "running_back": _running_back,
+    "before": _before,
+    "after": _after,
     "above": _joined(0),
     "beside": _joined(1),
     "column": _column,
