@@ -9,7 +9,6 @@ stands.
 
 from __future__ import annotations
 
-import random
 import re
 import traceback
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from numpy import linalg as la
 import tessera
 from tesserac.graph.interp import run_function
 from tesserac.types.terms import DimError
+from tests.support.drawing import Drawing
 from tests.support.source_support import compile_to_forms
 
 SIZES = {"N": 4, "K": 2, "B": 3}
@@ -107,11 +107,9 @@ class Program:
     allowed: float
 
 
-class _Draw:
+class _Draw(Drawing):
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.dtype = self.random.choice(["f32", "f64", "f64", "c64", "c128"])
-        self.known = self.random.random() < 0.5
+        super().__init__(seed)
         self.named: dict[str, list[str]] = {}
 
     def expression(self, kind: str, depth: int) -> str:

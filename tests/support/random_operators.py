@@ -8,7 +8,6 @@ Errors are bounded by what rounding of the parts can become: `reach` is the larg
 
 from __future__ import annotations
 
-import random
 import re
 import traceback
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import numpy as np
 from numpy import linalg as la
 
 import tessera
+from tests.support.drawing import Drawing
 from tests.support.operator_kinds import KINDS, NUMPY, PARAMETERS, PLACES, Kind, adjoint, exponential, values, wide
 from tests.support.operator_sweep import OPERATIONS
 
@@ -52,13 +52,11 @@ class Made:
     reach: float
 
 
-class Draw:
+class Draw(Drawing):
     """Draws operators of 6 or 4 entries, of known sizes or of symbols."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.dtype = self.random.choice(["f32", "f64", "f64", "c64", "c128"])
-        self.known = self.random.random() < 0.5
+        super().__init__(seed)
         self.z = wide(self.dtype)
 
     def leaf(self, rows: int, columns: int) -> Made:
