@@ -290,7 +290,7 @@ def fits(term: Term, values: dict[Value, Any]) -> bool:
 
 def verdict(law: Law) -> bool | None:
     """Whether a law holds on all samples; None where no sample fits it."""
-    rule = Rule(law, ast.parse(law.left, mode="eval").body, ast.parse(law.right, mode="eval").body)
+    rule = Rule(law)
     seen = 0
     for seed in range(ATTEMPTS):
         sample = Sample(law, seed)

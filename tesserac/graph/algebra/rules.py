@@ -6,9 +6,11 @@ side of an expression, or None.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
+from itertools import combinations, repeat
+from operator import itemgetter
 
 from tesserac.base.dataclass import dataclass
 from tesserac.base.once import once
@@ -108,25 +110,24 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """A law whose sides are parsed."""
+    """A law whose sides are read once a program has their heads."""
 
     law: Law
-    left: ast.expr
-    right: ast.expr
 
     @once
-    def pattern(self) -> Pattern:
-        return _pattern(self.left)
+    def left(self) -> Pattern:
+        return _parsed(self.law.left)
+
+    @once
+    def right(self) -> Pattern:
+        return _parsed(self.law.right)
 
     @once
     def heads(self) -> tuple[tuple[int, str], ...]:
         """Of the arguments of the left side, where it says them: most terms differ there already."""
-        assert isinstance(self.left, ast.Call)
-        found = enumerate(map(_head, self.left.args))
-        return tuple((place, head) for place, head in found if head is not None)
-
-    def fits(self, heads: Sequence[str]) -> bool:
-        return all(heads[place] == head for place, head in self.heads)
+        parts = self.left[2] or ()
+        said = enumerate(parts)
+        return tuple((place, name) for place, (name, count, inner) in said if inner is not None or count == _CONSTANT)
 
     def may_pay(self, term: Term) -> bool:
         """Whether the right side may be cheaper, as far as that is seen without simplifying it."""
@@ -138,29 +139,31 @@ class Rule:
     def apply(self, term: Term) -> Term | None:
         """The right side, where the term is a left side of the law."""
         bound: Bound = {}
-        if not _matches(self.pattern, term, bound) or not CONDITIONS[self.law.when](bound, term):
+        if not _matches(self.left, term, bound) or not CONDITIONS[self.law.when](bound, term):
             return None
         found = _build(self.right, bound, term)
         return found if found.shape == term.shape else None
 
 
-def _head(pattern: ast.expr) -> str | None:
-    if isinstance(pattern, ast.Name):
-        return pattern.id if pattern.id in CONSTANTS else None
-    assert isinstance(pattern, ast.Call) and isinstance(pattern.func, ast.Name)
-    return pattern.func.id
-
-
 Pattern = tuple[str, int, tuple["Pattern", ...] | None]
 """A head and its arguments; without arguments, a constant by its head, or the name of anything with so many dims."""
 _CONSTANT = -1
+_WORDS = re.compile(r"\w+|[(),]")
 
 
-def _pattern(side: ast.expr) -> Pattern:
-    if isinstance(side, ast.Name):
-        return side.id, _CONSTANT if side.id in CONSTANTS else _rank(side.id), None
-    assert isinstance(side, ast.Call) and isinstance(side.func, ast.Name)
-    return side.func.id, len(side.args), tuple(map(_pattern, side.args))
+def _parsed(side: str) -> Pattern:
+    return _pattern(_WORDS.findall(side)[::-1])
+
+
+def _pattern(words: list[str]) -> Pattern:
+    """What stands at the end of the words, which go from right to left."""
+    name = words.pop()
+    if not words or words[-1] != "(":
+        return name, _CONSTANT if name in CONSTANTS else _rank(name), None
+    parts: list[Pattern] = []
+    while words.pop() in "(,":
+        parts.append(_pattern(words))
+    return name, len(parts), tuple(parts)
 
 
 def _matches(pattern: Pattern, term: Term, bound: Bound) -> bool:
@@ -168,7 +171,7 @@ def _matches(pattern: Pattern, term: Term, bound: Bound) -> bool:
     if parts is not None:
         if term.head != name or len(term.args) != count:
             return False
-        return all(_matches(part, arg, bound) for part, arg in zip(parts, term.args, strict=True))
+        return all(map(_matches, parts, term.args, repeat(bound)))
     if count == _CONSTANT:
         return term.head == name
     rank = len(term.shape)
@@ -186,19 +189,19 @@ CONSTANTS = ("eye", "ones")
 """What a row names without arguments."""
 
 
-def _build(side: ast.expr, bound: Bound, term: Term) -> Term:
+def _build(side: Pattern, bound: Bound, term: Term) -> Term:
     """The identity has the sizes of the left side, a vector of ones those of the identity that this has."""
-    if isinstance(side, ast.Name) and side.id in bound:
-        return bound[side.id]
-    if isinstance(side, ast.Name):
-        return ones(_edge(bound, term)) if side.id == "ones" else Term("eye", (), term.shape)
-    assert isinstance(side, ast.Call) and isinstance(side.func, ast.Name)
-    args = [_build(arg, bound, term) for arg in side.args]
-    if side.func.id in _OF_SIZE:
-        return _OF_SIZE[side.func.id](args[0])
-    if side.func.id == "perm":
+    name, _, parts = side
+    if parts is None:
+        if name in bound:
+            return bound[name]
+        return ones(_edge(bound, term)) if name == "ones" else Term("eye", (), term.shape)
+    args = [_build(part, bound, term) for part in parts]
+    if name in _OF_SIZE:
+        return _OF_SIZE[name](args[0])
+    if name == "perm":
         return Term("perm", tuple(args), term.shape)
-    return make(side.func.id, *args)
+    return make(name, *args)
 
 
 _OF_SIZE: dict[str, Callable[[Term], Term]] = {
@@ -217,15 +220,23 @@ def _edge(bound: Bound, term: Term) -> Dim:
 
 @cache
 def rules_of(head: str) -> tuple[Rule, ...]:
-    """The laws whose left side has this head, parsed when a program has it."""
-    return tuple(Rule(law, _parsed(law.left), _parsed(law.right)) for law in LAWS if law.left.startswith(f"{head}("))
+    """The laws whose left side has this head, read when a program has it."""
+    return tuple(Rule(law) for law in LAWS if law.left.startswith(f"{head}("))
 
 
-def _parsed(side: str) -> ast.expr:
-    return ast.parse(side, mode="eval").body
+@cache
+def _by_heads(head: str) -> dict[tuple[tuple[int, str], ...], list[tuple[int, Rule]]]:
+    """The same with their places in the table, by what they say of their arguments' heads."""
+    found: dict[tuple[tuple[int, str], ...], list[tuple[int, Rule]]] = {}
+    for place, rule in enumerate(rules_of(head)):
+        found.setdefault(rule.heads, []).append((place, rule))
+    return found
 
 
 @lru_cache(maxsize=4096)
 def rules_for(head: str, heads: tuple[str, ...]) -> tuple[Rule, ...]:
     """The laws whose left side has this head, and says nothing else of its arguments' heads."""
-    return tuple(rule for rule in rules_of(head) if rule.fits(heads))
+    table, said = _by_heads(head), list(enumerate(heads))
+    asked = (some for count in range(len(said) + 1) for some in combinations(said, count))
+    found = sorted([pair for some in asked for pair in table.get(some, ())], key=itemgetter(0))
+    return tuple([rule for _, rule in found])
