@@ -17,11 +17,12 @@ from tests.support.native_runs import compiled_equals_oracle
 from tests.support.sampling import spread
 
 SPECIAL = {
-    "airy_ai", "dawsn", "digamma", "entr", "erfcx", "erfi", "exp1", "expi", "exprel", "gamma", "i0", "i0e",
-    "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "lgamma", "log_ndtr", "ndtr", "sinc", "spence", "y0",
+    "airy_ai", "airy_bi", "dawsn", "digamma", "entr", "erfcx", "erfi", "exp1", "expi", "exprel", "gamma", "i0",
+    "i0e", "i1", "i1e", "j0", "j1", "k0", "k0e", "k1", "k1e", "lgamma", "log_ndtr", "ndtr", "sinc", "spence", "y0",
     "y1",
 }  # fmt: skip
-"""Held to many digits over their ranges by `test_special.py` and `test_special_integrals.py`."""
+"""Held to many digits over their ranges by `test_special.py`, `test_special_integrals.py` and
+`test_special_of_several.py`."""
 ELSEWHERE = {"exp_int", "exp_frac", "ones_like", "zeros_like", "spacing", *SPECIAL}
 """Constants too, and halves of exp, which `test_numerics_elementary.py` holds to their rules."""
 UNITS, SLOPE_UNITS = 6, 16

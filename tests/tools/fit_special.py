@@ -116,6 +116,35 @@ def _airy_tail(slope: int) -> Function:
     return tail
 
 
+def _growing(slope: int) -> Function:
+    """What Bi, or its slope, is beside exp(zeta)."""
+
+    def size(x: Any) -> Any:
+        zeta = 2 * x ** mp.mpf(1.5) / 3
+        if zeta > 300:
+            return 2 * abs(_airy_series(-zeta, slope))
+        return mp.airybi(x, derivative=slope) * mp.exp(-zeta) * mp.root(x, 4) ** (-1 if slope else 1)
+
+    return size
+
+
+def _growing_tail(slope: int) -> Function:
+    """In 2 zeta(5) / zeta - 1."""
+    return lambda u: _growing(slope)(mp.cbrt((mp.sqrt(125) * 2 / (1 + u)) ** 2))
+
+
+def _debye(most: int = 10) -> list[list[Any]]:
+    """Debye's polynomials u_k from u_1 on, over p^k, in p^2: each is p^2 (1 - p^2) / 2 times the slope of the one before, and
+    an eighth of the integral of (1 - 5 p^2) times it."""
+    found = [[mp.mpf(1)]]
+    for k in range(most):
+        before = [*found[-1], mp.mpf(0)]
+        shares = [c * (mp.mpf(k + 2 * j) / 2 + mp.mpf(1) / (8 * (k + 2 * j + 1))) for j, c in enumerate(before)]
+        lost = [c * (mp.mpf(k + 2 * j) / 2 + mp.mpf(5) / (8 * (k + 2 * j + 3))) for j, c in enumerate(before)]
+        found.append([share - (lost[j - 1] if j else 0) for j, share in enumerate(shares)])
+    return found[1:]
+
+
 def _airy_series(zeta: Any, slope: int) -> Any:
     total = term = mp.mpf(1)
     for k in range(1, 40):
@@ -179,16 +208,26 @@ TABLES: dict[str, Function] = {
     "_AI_SINE": _airy_wave(0, 1),
     "_AI_SLOPE_SINE": _airy_wave(1, 0),
     "_AI_SLOPE_COSINE": _airy_wave(1, 1),
+    "_BI": between(-5, 1, mp.airybi),
+    "_BI_SLOPE": between(-5, 1, lambda x: mp.airybi(x, derivative=1)),
+    "_BI_MIDDLE": between(1, 5, _growing(0)),
+    "_BI_SLOPE_MIDDLE": between(1, 5, _growing(1)),
+    "_BI_TAIL": _growing_tail(0),
+    "_BI_SLOPE_TAIL": _growing_tail(1),
 }
 
 
 def main() -> None:
-    for name in sys.argv[1:] or [*TABLES, *ELLIPTIC, "_BRANCH"]:
+    for name in sys.argv[1:] or [*TABLES, *ELLIPTIC, "_BRANCH", "_DEBYE"]:
         if name in TABLES:
             show(name, chebyshev(TABLES[name]))
             continue
         if name == "_BRANCH":
             show(name, branch())
+            continue
+        if name == "_DEBYE":
+            for polynomial in _debye():
+                show(name, polynomial)
             continue
         with mp.workdps(80):
             found = elliptic(ELLIPTIC[name])
