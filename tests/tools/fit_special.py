@@ -134,7 +134,7 @@ def _growing_tail(slope: int) -> Function:
 
 
 def _debye(most: int = 10) -> list[list[Any]]:
-    """Debye's polynomials u_k from u_1 on, over p^k, in p^2: each is p^2 (1 - p^2) / 2 times the slope of the one before, and
+    """Debye's polynomials u_k from u_1 on, over p^k, in p^2: each is p^2 (1 - p^2) / 2 times the slope of the last, and
     an eighth of the integral of (1 - 5 p^2) times it."""
     found = [[mp.mpf(1)]]
     for k in range(most):
