@@ -22,9 +22,10 @@ _LACKS = """What the library does not have under a name of its own, and what to 
 _OTHERS = """Functions that no array program calls, and who does their work. Every public function of NumPy (with
 `linalg`, `fft` and `random`), of `torch`, `torch.nn.functional`, `torch.nn.init`, `torch.linalg`, `torch.special` and
 `torch.fft`, of `jax.numpy` (with `linalg` and `fft`), `jax.nn` (with `initializers`), `jax.lax`, `jax.random`,
-`jax.scipy` and `scipy.special`, every method of an array of the three that does not change it in place, and every
-distribution of `torch.distributions` has the same name here, or is in a table above or below: a test looks. Classes of
-`torch.nn` are layers of the functions that they are named after.
+`jax.scipy` and `scipy.special`, every method of an array of the three that does not change it in place, every
+distribution of `torch.distributions`, optimiser of `torch.optim` and schedule of its `lr_scheduler` has the same name
+here, or is in a table above or below: a test looks. Classes of `torch.nn` are layers of the functions that they are
+named after.
 """
 
 

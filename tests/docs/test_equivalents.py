@@ -158,8 +158,14 @@ def test_all_of_torch_is_listed() -> None:
     laws = torch.distributions.Distribution
     known = [each.__name__ for each in vars(torch.distributions).values() if isinstance(each, type)]
     known = [name for name in known if issubclass(getattr(torch.distributions, name, int), laws)]
-    bases = {"Distribution", "ExponentialFamily"}
-    assert sorted({*inits, *known} - listed - bases) == []
+    bases = {"Distribution", "ExponentialFamily", "Optimizer", "LRScheduler", "_LRScheduler"}
+    places = ((torch.optim, torch.optim.Optimizer), (torch.optim.lr_scheduler, torch.optim.lr_scheduler.LRScheduler))
+    steps = [name for place, base in places for name in dir(place) if _is_below(getattr(place, name), base)]
+    assert sorted({*inits, *known, *steps} - listed - bases) == []
+
+
+def _is_below(value: Any, base: type) -> bool:
+    return isinstance(value, type) and issubclass(value, base)
 
 
 @pytest.mark.one_in(8)

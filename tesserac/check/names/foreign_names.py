@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from tesserac.check.names.equivalents import MISSING, by_peer_name
-from tesserac.check.names.foreign_classes import class_here
+from tesserac.check.names.foreign_classes import OPTIMIZERS, class_here
 from tesserac.check.names.foreign_operators import question_here
 from tesserac.check.names.foreign_tiles import TILE_WORDS
 from tesserac.syntax import ast
@@ -283,7 +283,7 @@ def named_here(name: str) -> str | None:
 
 def _in_the_table(name: str) -> str | None:
     row = by_peer_name().get(name)
-    if row is None:
+    if row is None or name in OPTIMIZERS:
         return None
     if row.section == MISSING:
         return f"the library has no `{name}`: {row.note}"
