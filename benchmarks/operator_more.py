@@ -181,6 +181,28 @@ MORE: tuple[Case, ...] = (
         f"{D}.kl_divergence({D}.Normal(v, 1.0), {D}.Normal(w, 2.0))",
     ),
     Case("entropy of gamma", "p q", "entropy(Gamma(p, q))", f"{D}.Gamma(p, q, {FREE}).entropy()"),
+    Case(
+        "segment_min", "n m", "segment_min(n, m, 32)", "torch.full((32, 32), torch.inf).index_reduce(0, m, n, 'amin')"
+    ),
+    Case(
+        "gemm with bias and relu",
+        "x y r",
+        'gemm(x, y, epilogue="bias_relu", bias=r[:1024])',
+        "F.relu(x @ y + r[:1024])",
+    ),
+    Case("batched_gemm", "a", "batched_gemm(a[0], a[1], transpose_b=True)", "torch.bmm(a[0], a[1].mT)"),
+    Case("triangular_solve", "x o", "triangular_solve(x[:512, :512] + 99.0 * eye(512), o)", "solved(x, o)"),
+    Case("bitcast", "v", "bitcast(v, i32) + 1", "v.view(torch.int32) + 1"),
+    Case("moveaxis", "i", "moveaxis(i, 1, 3) * 1.0", "i.movedim(1, 3).contiguous()"),
+    Case("nanmax", "x", "nanmax(x, axis=1)", "x.nan_to_num(-torch.inf).amax(1)"),
+    Case("percentile", "z", "percentile(z, 30.0, axis=1)", "z.quantile(0.3, dim=1)"),
+    Case("correlate", "r sv", "correlate(r, sv)", "F.conv1d(r[None, None], sv[None, None])[0, 0]"),
+    Case("hardmax", "n", "hardmax(n)", "F.one_hot(n.argmax(-1), 32).float()"),
+    Case("laplace density", "p q", "log_prob(Laplace(q, p), p)", f"{D}.Laplace(q, p, {FREE}).log_prob(p)"),
+    Case("lognormal density", "p q", "log_prob(LogNormal(q, p), p)", f"{D}.LogNormal(q, p, {FREE}).log_prob(p)"),
+    Case("von mises density", "p q", "log_prob(VonMises(q, p), p)", f"{D}.VonMises(q, p, {FREE}).log_prob(p)"),
+    Case("exponential density", "p q", "log_prob(Exponential(q), p)", f"{D}.Exponential(q, {FREE}).log_prob(p)"),
+    Case("airy_ai", "r", "airy_ai(r)", "torch.special.airy_ai(r)"),
     Case("dequantize", "x", "dequantize(cast(x * 9.0, i8), 0.05, 3)", "((x * 9.0).to(torch.int8).float() - 3) * 0.05"),
     Case("quantize dynamically", "x", "dynamic_quantize(x)[0]", "dynamic(x)"),
 )

@@ -46,3 +46,7 @@ def dynamic(x: Any) -> Any:
     low, high = x.amin().clamp(max=0.0), x.amax().clamp(min=0.0)
     scale = (high - low) / 255.0
     return ((x / scale).round() + (-low / scale).round()).clamp(0, 255).to(torch.uint8)
+
+
+def solved(x: Any, o: Any) -> Any:
+    return torch.linalg.solve_triangular(x[:512, :512] + 99.0 * torch.eye(512), o, upper=False)
