@@ -123,7 +123,7 @@ def test_faddeeva_over_the_plane(dtype: str) -> None:
     """Within 4 units of its size above the real axis, slopes within 16 of theirs or of the function's; below it within as
     many as the exponent has."""
     kind = {"c64": np.complex64, "c128": np.complex128}[dtype]
-    z = (RNG.normal(size=48) * 4 + 1j * RNG.normal(size=48) * 3).astype(kind)
+    z: Array = (RNG.normal(size=48) * 4 + 1j * RNG.normal(size=48) * 3).astype(kind)
     z[:8], z[8:12] = z[:8].real, 1j * z[8:12].imag
     module = compile_to_forms(
         f"def f(z: Tensor[N, {dtype}]):\n    return wofz(z), grad(lambda z: sum(real(wofz(z))))(z)\n"
