@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tesserac.check.model.typed import GuardKind
 from tesserac.check.sizes.elimination import Budget, contradicts
 from tesserac.check.sizes.facts import Facts
-from tesserac.types.dims import Dim, parse_dim
+from tesserac.types.dims import ZERO, Dim, parse_dim
 from tesserac.types.terms import Atom, Symbol
 from tests.support.sampling import examples
 
@@ -122,6 +122,7 @@ def known(facts: list[Fact], signed: tuple[str, ...] = ()) -> Facts:
 @pytest.mark.one_in(6)
 @examples(100)
 @given(FACTS, SIZES, SIZES)
+@example([("at_least", ZERO, parse_dim("B*C")), ("equal", ZERO, parse_dim("A*B*C + B*C"))], ZERO, parse_dim("A"))
 def test_what_is_at_least_is_so(facts: list[Fact], left: Dim, right: Dim) -> None:
     answer = known(facts).at_least(left, right)
     if answer is not None:

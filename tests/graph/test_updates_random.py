@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 import tesserac.schedule.dialect
@@ -96,6 +96,7 @@ def arguments(n: int) -> list[np.ndarray]:
 
 @pytest.mark.one_in(12)
 @given(statements(2, False), st.sampled_from([3, 5, 70]))
+@example(["for i in range(N):", "    if s > 0.5:", "        a = a * 0.5 + b"], 5)  # ends where s is too small
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_updates_in_place_keep_the_bits(lines: list[str], n: int) -> None:
     program = HEAD + "".join(f"    {line}\n" for line in lines) + TAIL

@@ -52,6 +52,8 @@ class _Host:
     def __init__(self, module: Module, sizes: dict[str, int], env: dict[Value, object], peak: Peak) -> None:
         self.module, self.sizes, self.env, self.peak = module, sizes, env, peak
         self.slots: dict[int, np.ndarray] = {}
+        self.is_last = False
+        """Whether the loop that runs now has nothing more to do."""
 
     def run(self, block: Block) -> Op:
         for op in block.ops:
@@ -118,6 +120,12 @@ class _Host:
         for i in range(low, high):
             self.sizes[op.attrs["counter"]] = self.env[op.body.args[0]] = i
             self.run(op.body)
+            if self.is_last:
+                self.is_last = False
+                break
+
+    def _schedule_last(self, op: Op) -> None:
+        self.is_last = True
 
     def _schedule_while(self, op: Op) -> None:
         while self.env[self.run(op.regions[0].block).operands[0]][0]:

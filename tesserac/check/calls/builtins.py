@@ -183,15 +183,14 @@ def transpose(body: Body, value: typed.Expr, callee: Callee) -> typed.Expr:
 
 
 def _suggest_of_a_vector(body: Body, draft: Draft, value: typed.Expr, callee: Callee) -> None:
-    """`x.T` of a vector does nothing elsewhere. In a product that is meant; in a sum with another it is a column."""
+    """`x.T` of a vector does nothing elsewhere, and that is the same here; between others a column may be what was meant."""
     file, start, end = callee.at
     before = body.rules.text(Span(file, 0, value.span.start)).rstrip("( ")
     after = body.rules.text(Span(file, end, sys.maxsize)).lstrip(") ")
     dot = callee.at._replace(start=start - len("."))
     if before[-1:] in _SIGNS or after[:1] in _SIGNS:
         draft.replace("as a column", dot, "[:, None]")
-    else:
-        draft.replace("leave it out: elsewhere it does nothing to a vector", dot, "")
+    draft.replace("leave it out: elsewhere it does nothing to a vector", dot, "")
 
 
 _SIGNS = tuple("+-*/")

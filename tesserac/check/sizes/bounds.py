@@ -16,7 +16,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.check.sizes.elimination import Budget, contradicts
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.polynomial import of_atom
-from tesserac.types.terms import Atom, Monomial, Opaque, Symbol, join
+from tesserac.types.terms import MAX_POWER, Atom, Monomial, Opaque, Symbol, join
 
 BUDGET = 4_000
 """Combinations of rows for one question: far more than a program written by hand needs."""
@@ -114,7 +114,7 @@ class Prover:
         made: list[Dim] = []
         for atom, factor in sorted(factors.items(), key=lambda item: str(item[0])):
             for row in rows:
-                if any(monomial and join(monomial, ((atom, 1),)) in wanted for monomial, _ in row.terms):
+                if _has_room(row, atom) and any(m and join(m, ((atom, 1),)) in wanted for m, _ in row.terms):
                     made.append(row * factor)
         return made[:_ROWS]
 
@@ -133,6 +133,11 @@ class Prover:
 
 def _is_extreme(atom: Atom) -> bool:
     return isinstance(atom, Opaque) and atom.function in ("min", "max")
+
+
+def _has_room(row: Dim, atom: Atom) -> bool:
+    """Whether the row times an atom is no power that is too high."""
+    return all(other != atom or abs(exponent) < MAX_POWER for m, _ in row.terms for other, exponent in m)
 
 
 def _degree(monomial: Monomial) -> int:
