@@ -6,7 +6,8 @@ becomes
     %y = form.contract(%a, form.view(%t) {permute})
 
 Matrix units take such numbers in one order only, and another unit would give other bits: so every product of the kind
-has it, whatever its sizes.
+has it, whatever its sizes. Sums of integers have the same bits in any unit: bytes of memory that has no strides are
+widened, and multiplied as words.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from tesserac.ir.core import Block, Op, Value, attr
 from tesserac.ir.forms import tensor_type
 from tesserac.schedule.access import access_through, view_source
 from tesserac.schedule.views import copy_of, permuted
-from tesserac.types.dims import ONE
-from tesserac.types.dtype import F32, FP8_E4M3, FP8_E5M2, DType
+from tesserac.schedule.widening import widen_integers
+from tesserac.types.dims import ONE, ZERO
+from tesserac.types.dtype import F32, FP8_E4M3, FP8_E5M2, I8, I32, DType
 
 FP8 = (FP8_E4M3, FP8_E5M2)
 TERMS = (-1, -2)
@@ -26,14 +28,18 @@ TERMS = (-1, -2)
 
 def takes_bytes(contract: Op) -> bool:
     """Whether matrix units of 8-bit numbers have the types of a product."""
-    kinds = {tensor_type(v).dtype for v in contract.operands}
-    return attr(contract, "accum", DType) == F32 and len(kinds) == 1 and kinds <= set(FP8)
+    kinds, accum = {tensor_type(v).dtype for v in contract.operands}, attr(contract, "accum", DType)
+    return len(kinds) == 1 and ((accum == F32 and kinds <= set(FP8)) or (accum == I32 and kinds == {I8}))
 
 
 def lay_terms_out(block: Block) -> None:
     """Changes the products of a block, which are those of matrices."""
     for op in list(block.ops):
-        if op.name == "form.contract" and takes_bytes(op) and _is_of_matrices(op):
+        if op.name != "form.contract" or not takes_bytes(op):
+            continue
+        if attr(op, "accum", DType) == I32 and not (_is_of_matrices(op) and _have_strides(op)):
+            widen_integers(op)
+        elif _is_of_matrices(op):
             for position, terms in enumerate(TERMS):
                 if _lies_across(op.operands[position], terms):
                     op.set_operand(position, _across(Builder.before(op), op.operands[position]))
@@ -42,6 +48,13 @@ def lay_terms_out(block: Block) -> None:
 def _is_of_matrices(contract: Op) -> bool:
     """One row, one column or one term by its type is no matter of matrix units."""
     return all(ONE not in tensor_type(v).dims[-2:] for v in contract.operands)
+
+
+def _have_strides(contract: Op) -> bool:
+    """Whether both operands lie in memory as matrices whose rows, or columns, are apart from each other."""
+    found = [access_through(views, base) for base, views in map(view_source, contract.operands)]
+    strides = [{access.strides[-1], access.strides[-2]} if access is not None else set() for access in found]
+    return all(len(pair) == 2 and ZERO not in pair for pair in strides)
 
 
 def _lies_across(value: Value, terms: int) -> bool:

@@ -21,21 +21,22 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.calls import INVOKE
 from tesserac.ir.core import Block, Op, Value, attr, clone_op
 from tesserac.ir.effects import EFFECTS
-from tesserac.ir.forms import Broadcast, compute_type, tensor_type
+from tesserac.ir.forms import Broadcast, tensor_type
 from tesserac.ir.indexed import assembled_boxes, covers_all
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.lines import LINES
 from tesserac.ir.passes import FORMS, Pass, function_pass
 from tesserac.ir.rewrite import is_pure
-from tesserac.ir.types import ScalarType, TensorType
 from tesserac.ops.lowering import fill
 from tesserac.schedule.access import access_through, keeps_memory, view_source
 from tesserac.schedule.canonical import matrix_product, single_fold
+from tesserac.schedule.dense_terms import takes_bytes
 from tesserac.schedule.gathered import gather_below_map
 from tesserac.schedule.machine import Machine
 from tesserac.schedule.map_parts import compute_by_parts
 from tesserac.schedule.parts import merge_behind, put_part_by_part
 from tesserac.schedule.views import copy_of, fold_views, hoist_view, respace, respace_reduce, squeeze, squeeze_gather
+from tesserac.schedule.widening import widen_integers
 from tesserac.types.dtype import DType
 
 _FOLDS = ("form.reduce", "form.scan", "form.sort", "form.runs", "form.contract", "form.accumulate")
@@ -83,7 +84,7 @@ def _normalise_empty(op: Op) -> None:
 
 
 def _normalise_reduce(op: Op) -> None:
-    _widen_integers(op)
+    widen_integers(op)
     squeeze(op)
     _normalise_views(single_fold(op))
     respace_reduce(op)
@@ -91,8 +92,9 @@ def _normalise_reduce(op: Op) -> None:
 
 def _normalise_contract(op: Op, machine: Machine) -> None:
     left, right = (tensor_type(value).dtype for value in op.operands)
-    if left != right or not machine.uses_tiles(left, attr(op, "accum", DType)):
-        _widen_integers(op)
+    in_bytes = machine.multiplies_bytes and takes_bytes(op)
+    if left != right or not (in_bytes or machine.uses_tiles(left, attr(op, "accum", DType))):
+        widen_integers(op)
     _normalise_views(matrix_product(op))
 
 
@@ -177,26 +179,6 @@ def _is_result(view: Op) -> bool:
     return keeps_memory(view) and bool(ends) and all(user.name == "func.return" for user in ends)
 
 
-def _widen_integers(op: Op) -> None:
-    accum = attr(op, "accum", DType)
-    for position, value in enumerate(op.operands):
-        if tensor_type(value).dtype.kind in "iub" and compute_type(value).dtype != accum:
-            op.set_operand(position, _cast_map(Builder.before(op), value, accum))
-
-
-def _cast_map(builder: Builder, value: Value, dtype: DType) -> Value:
-    ty = tensor_type(value)
-    block = Block([compute_type(value)])
-    inner = Builder(block, builder.span)
-    cast = inner.value("scalar.cast", block.args, ScalarType(dtype), {"dtype": dtype})
-    inner.op("form.yield", (cast,))
-    result = TensorType(ty.dims, dtype, ty.policy)
-    attrs = {"maps": (tuple(range(ty.rank)),)}
-    widened = builder.op("form.map", (value,), (result,), attrs, (block,), (value.name,))
-    fold_views(widened)
-    return widened.result
-
-
 def _own_results(terminator: Op) -> None:
     """Copies what is returned but not computed here; what several launches write stands in one place only."""
     once: set[Value] = set()
@@ -259,7 +241,7 @@ _RULES: dict[str, Callable[[Op], None]] = {
     "form.view": _normalise_view,
     "form.empty": _normalise_empty,
     "form.reduce": _normalise_reduce,
-    "form.scan": _widen_integers,
+    "form.scan": widen_integers,
     "form.gather": _normalise_gather,
     "form.scatter": _normalise_scatter,
     "form.assemble": _normalise_assemble,

@@ -1,4 +1,4 @@
-"""Products on a GPU: those of fp8 in matrix units, and what follows a product beside the next one."""
+"""Products on a GPU: those of fp8 and i8 in matrix units, and what follows a product beside the next one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import pytest
 
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module, Op
+from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_op
 from tesserac.target.compile import emit_object, host_machine
 from tesserac.target.emit import Function
 from tesserac.target.llvm_types import Value, const_i64
+from tesserac.target.nvptx.build import PLATFORMS, gpu_pass
 from tesserac.target.nvptx.kernel import emit_kernel, grouped_place
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 from tesserac.tile.gpu.finish import CONSUMER_REGISTERS, OTHER_REGISTERS
-from tesserac.tile.gpu.values import integer
+from tesserac.tile.gpu.values import fragment, integer, matrix_unit_of
 from tests.support.gpu_kernels import count, tile_of, variants_of
 from tests.target.test_emit import integers
 
@@ -197,3 +199,44 @@ def test_every_program_has_its_place(rows: int, columns: int) -> None:
     assert sorted((b, r, c) for r, c, b in found) == list(product(range(2), range(rows), range(columns)))
     first = [row for row, _, _ in found[: min(rows, 8)]]
     assert first == list(range(min(rows, 8))), "rows side by side"
+
+
+# --- i8 ---------------------------------------------------------------------------------------------------------------
+
+INTEGERS = {
+    "plain": ("a: Tensor[M, K, i8], b: Tensor[K, N, i8]", "a @ b", True),
+    "batched": ("a: Tensor[B, M, K, i8], b: Tensor[N, K, i8]", "a @ b.T", True),
+    "scaled": ("a: Tensor[M, K, i8], b: Tensor[K, N, i8], s: Tensor[N, f32]", "cast(a @ b, f32) * s", True),
+    "vector": ("a: Tensor[M, K, i8], b: Tensor[K, i8]", "a @ b", False),
+    "one row": ("a: Tensor[K, i8], b: Tensor[K, N, i8]", "expand(a[None, :], (40, K)) @ b", False),
+}
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize(("arch", "unit"), [("sm_80", "fma"), ("sm_89", "mma"), ("sm_90a", "wgmma")])
+def test_matrix_units_take_bytes_with_sums_of_integers(name: str, arch: str, unit: str) -> None:
+    """No sum is promoted: integers have all of their bits. What has no rows, or no columns, is multiplied in words."""
+    taken, value, in_bytes = INTEGERS[name]
+    file = SourceFile("integers.tess", f"def f({taken}):\n    return {value}\n")
+    module = run_passes(tile_of(file, "f", arch), [gpu_pass(PLATFORMS[arch].schedule)], verify=True)
+    products = [op for op in module.walk() if op.name == "gpu.multiply"]
+    assert all(fragment(op.results[0]).dtype.name in ("i32", "i64") for op in products)
+    if products:
+        wanted = unit if in_bytes else "fma"
+        assert {matrix_unit_of(op).name for op in products} - {"mma"} <= {wanted}
+        assert matrix_unit_of(products[0]).name == wanted
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed (package nvidia-cuda-nvcc)")
+@pytest.mark.parametrize(
+    ("arch", "instruction"), [("sm_89", "m16n8k32.row.col.s32.s8.s8"), ("sm_90a", "k32.s32.s8.s8")]
+)
+def test_products_of_integers_assemble(arch: str, instruction: str) -> None:
+    file = SourceFile("integers.tess", "def f(a: Tensor[M, K, i8], b: Tensor[N, K, i8]):\n    return a @ b.T\n")
+    module = run_passes(tile_of(file, "f", arch), [gpu_pass(PLATFORMS[arch].schedule)], verify=True)
+    first = next(op for op in module.walk() if op.name == "gpu.kernel" and count(op, "gpu.multiply"))
+    code = emit_ptx(emit_kernel(first).llvm, arch)
+    assembled = assemble(code, arch)
+    assert instruction in code and (assembled.spilled_bytes, assembled.notes) == (0, ())

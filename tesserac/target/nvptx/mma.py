@@ -7,8 +7,8 @@ result four numbers:
     B   (2t, g) (2t+1, g) | (2t+8, g) (2t+9, g)
     C   (g, 2t) | (g, 2t+1) | (g+8, 2t) | (g+8, 2t+1)
 
-So two results side by side, rounded, are a left operand as they lie. Of fp8 a word has four terms, and all else is the
-same in bytes: m16n8k32.
+So two results side by side, rounded, are a left operand as they lie. Of bytes a word has four terms, and all else is
+the same: m16n8k32, of i8 with sums of i32.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from tesserac.tile.gpu.matrix import TERM_BYTES
 from tesserac.tile.gpu.types import FragmentType
 from tesserac.tile.gpu.values import fragment
 from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, DType
+from tesserac.types.dtype import I8 as I8_TYPE
 
 ROWS, COLUMNS, TERMS = 16, 8, 16
 _FOUR_WORDS = structure(I32, I32, I32, I32)
 _FOUR_FLOATS = structure(F32, F32, F32, F32)
 
-BYTE_NAMES = {FP8_E4M3: "e4m3", FP8_E5M2: "e5m2"}
+BYTE_NAMES = {FP8_E4M3: "e4m3", FP8_E5M2: "e5m2", I8_TYPE: "s8"}
 NAMES = {BF16: "bf16", F16: "f16", **BYTE_NAMES}
 """What instructions call types of elements."""
 
@@ -51,9 +52,7 @@ ReadLeft = Callable[[int, int], list[Value]]
 class Product:
     """A product of two staged operands, seen by one thread."""
 
-    def __init__(
-        self, ctx: Context, acc: FragmentType, a: Ring, b: Ring, a_pointer: Value, b_pointer: Value
-    ) -> None:
+    def __init__(self, ctx: Context, acc: FragmentType, a: Ring, b: Ring, a_pointer: Value, b_pointer: Value) -> None:
         self.ctx = ctx
         self.acc = acc
         self.a = a
@@ -219,6 +218,9 @@ class _Right:
 
 def _mma_sync(ctx: Context, dtype: DType, a: list[Value], b: list[Value], acc: list[Value]) -> list[Value]:
     builder = ctx.b
+    if dtype == I8_TYPE:
+        sums = builder.intrinsic("llvm.nvvm.mma.m16n8k32.row.col.s8", _FOUR_WORDS, [*a, *b, *acc])
+        return [builder.extract_value(sums, i, I32) for i in range(4)]
     if dtype in BYTE_NAMES:
         kinds = f"{BYTE_NAMES[dtype]}.{BYTE_NAMES[dtype]}"
         result = builder.intrinsic(f"llvm.nvvm.mma.m16n8k32.row.col.f32.{kinds}.f32", _FOUR_FLOATS, [*a, *b, *acc])

@@ -10,7 +10,7 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import AxisType
 from tesserac.target import flow
 from tesserac.target.cpu.registers import shorten_to_tf32
-from tesserac.target.llvm_types import F32, I8, I32, I64, LType, Value, const_i64, structure, vector
+from tesserac.target.llvm_types import I8, I32, I64, LType, Value, const_i64, structure, vector
 from tesserac.target.nvptx.context import Context, Ring, memory_type
 from tesserac.target.nvptx.conversions import convert
 from tesserac.target.nvptx.copies import stage_pointer
@@ -313,14 +313,16 @@ def _wgmma_steps(
     inputs = [*left.inputs, _descriptor_value(ctx, pointer, right.constant_bits)]
     registers = ", ".join(f"${i}" for i in range(count))
     columns = count * 32 * WARPGROUP // WGMMA_ROWS
-    name = f"wgmma.mma_async.sync.aligned.m64n{columns}k{terms}.f32.{kind}.{kind}"
+    of_integers = values[0].type == I32
+    sums, signs = ("s32", "") if of_integers else ("f32", ", 1, 1")
+    name = f"wgmma.mma_async.sync.aligned.m64n{columns}k{terms}.{sums}.{kind}.{kind}"
     lines = ["{", ".reg .b64 da, db;", "wgmma.fence.sync.aligned;"]
     for before, a, step in zip(left.before, left.names, right.steps, strict=True):
         adds = int(not (fresh and step == right.steps[0]))
         lines += [
             before,
             f"add.s64 db, ${count + len(left.inputs)}, {step >> 4};",
-            f"{name} {{{registers}}}, {a}, db, {adds}, 1, 1{order};",
+            f"{name} {{{registers}}}, {a}, db, {adds}{signs}{order};",
         ]
     lines += ["wgmma.commit_group.sync.aligned;", "}"]
     return _tied_assembly(ctx, "\n".join(lines), values, inputs, fresh)
@@ -340,8 +342,10 @@ def _tied_assembly(
     count = len(values)
     inputs = ["r" if value.type == I32 else "l" for value in extra]
     tied = [] if fresh else list(map(str, range(count)))
-    constraints = ",".join([*["=&f" if fresh else "=f"] * count, *inputs, *tied])
-    result = structure(*[F32] * count)
+    held = values[0].type
+    own = "r" if held == I32 else "f"
+    constraints = ",".join([*[f"=&{own}" if fresh else f"={own}"] * count, *inputs, *tied])
+    result = structure(*[held] * count)
     operands = extra if fresh else [*extra, *values]
     both = ctx.b.asm(result, template, constraints, operands, attributes="convergent nounwind")
-    return [ctx.b.extract_value(both, i, F32) for i in range(count)]
+    return [ctx.b.extract_value(both, i, held) for i in range(count)]

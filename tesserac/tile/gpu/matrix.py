@@ -7,7 +7,8 @@ register layout and the shared-memory layouts of both operands. The three units:
     mma     bf16, f16; `mma.sync` m16n8k16 of one warp, operands in 128-byte panels, swizzled, read by ldmatrix
     wgmma   bf16, f16; m64nNk16 of four warps, operands read from the same panels through descriptors
 
-Both take fp8 where the terms of both operands are neighbours in memory, 32 of them at a time: `promote.py`.
+Both take bytes where the terms of both operands are neighbours in memory, 32 of them at a time: fp8, whose sums are
+`promote.py`'s, and i8, which are summed in i32.
 
 Note [Banks of registers]
     Registers lie in two banks, by whether their number is even, and each gives one number in a cycle. A multiply-add
@@ -27,7 +28,7 @@ from tesserac.ir.attributes import register_attribute
 from tesserac.tile.gpu.errors import LoweringError
 from tesserac.tile.gpu.layout import Bit, Layout, bits_below, ends_of, matrix_layout
 from tesserac.tile.gpu.shared import PANEL_BYTES, SharedLayout
-from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, DType
+from tesserac.types.dtype import BF16, F16, FP8_E4M3, FP8_E5M2, I8, DType
 
 MMA_REGISTERS: tuple[Bit, ...] = ((1, 1), (0, 8))
 MMA_LANES: tuple[Bit, ...] = ((1, 2), (1, 4), (0, 1), (0, 2), (0, 4))
@@ -55,7 +56,7 @@ WARPGROUP = 4
 MAX_WGMMA_COLUMNS = 256
 TERM_BYTES = 32
 """Those of the terms of one instruction, whatever their type."""
-FP8 = (FP8_E4M3, FP8_E5M2)
+BYTES = (FP8_E4M3, FP8_E5M2, I8)
 WORD_BYTES = 4
 
 
@@ -80,7 +81,7 @@ def matrix_unit(name: str, dtype: DType, warps: int) -> MatrixUnit:
     """The unit called `name` for elements of `dtype`, shared by `warps` warps."""
     if name == FMA and dtype.kind in "fiu":
         return MatrixUnit(FMA, 1, warps)
-    if name in (MMA, WGMMA) and dtype in (BF16, F16, *FP8):
+    if name in (MMA, WGMMA) and dtype in (BF16, F16, *BYTES):
         return MatrixUnit(name, TERM_BYTES // dtype.bytes, warps)
     raise LoweringError(f"matrix unit {name} does not multiply {dtype.name}")
 

@@ -1,4 +1,4 @@
-"""Pass `promote`: products of 8-bit numbers are summed in f32, block by block of 128 terms.
+"""Pass `promote`: products of 8-bit floats are summed in f32, block by block of 128 terms.
 
     %y = gpu.dot(%a, %b, %acc)
   becomes, where %a and %b have 8-bit numbers and a matrix unit multiplies them,
@@ -36,7 +36,7 @@ def promote_sums(kernel: Op) -> None:
     """Changes the kernel in place."""
     for dot in [op for op in kernel.walk() if op.name == "gpu.dot"]:
         staged = dot.operands[0].defining_op
-        if matrix_unit_of(dot).k == UNIT_TERMS and staged is not None:
+        if _keeps_few_bits(dot) and staged is not None:
             _promote(dot, staged)
 
 
@@ -44,8 +44,13 @@ def pair_products(kernel: Op) -> None:
     """Two blocks of terms in a round of a loop: the unit multiplies the second while the first is added."""
     for number, loop in enumerate([op for op in kernel.walk() if op.name == "gpu.for"]):
         dots = [op for op in loop.body.ops if op.name == "gpu.dot"]
-        if len(dots) == 1 and matrix_unit_of(dots[0]).k == UNIT_TERMS:
+        if len(dots) == 1 and _keeps_few_bits(dots[0]):
             _pair(loop, dots[0], number)
+
+
+def _keeps_few_bits(dot: Op) -> bool:
+    """Whether a matrix unit multiplies 8-bit floats: sums of integers have all of theirs."""
+    return matrix_unit_of(dot).k == UNIT_TERMS and fragment(dot.result).dtype == F32
 
 
 def _pair(loop: Op, dot: Op, number: int) -> None:

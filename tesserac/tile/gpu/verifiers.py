@@ -32,6 +32,7 @@ from tesserac.tile.gpu.values import (
     stages,
 )
 from tesserac.types.dims import ONE, product
+from tesserac.types.dtype import I8, I32
 from tesserac.types.policy import compute_dtype
 
 
@@ -214,7 +215,8 @@ def verify_multiply(op: Op) -> None:
     left, right, sum_ = stages(a).layout.shape, stages(b).layout.shape, fragment(acc)
     columns = range(right[1])[first_column(op) :][: sum_.shape[1]] if FIRST in op.attrs else range(right[1])
     require(left[1] == right[0] and sum_.shape == (left[0], len(columns)), "shapes do not fit", op)
-    require(sum_.dtype == compute_dtype(stages(a).dtype, stages(a).policy), "has another accumulator", op)
+    accum = I32 if stages(a).dtype == I8 else compute_dtype(stages(a).dtype, stages(a).policy)
+    require(sum_.dtype == accum, "has another accumulator", op)
     require(stages(a).policy == stages(b).policy, "the operands have two policies", op)
     require([v.type for v in op.results] == [acc.type, MATRIX], "gives its accumulator and a token", op)
     matrix_unit_of(op)
