@@ -66,7 +66,7 @@ def loaded_function(gpu: Gpu, kernel: Kernel, shared: int) -> tuple[int, int]:
     return _functions[key]
 
 
-_DATA_TYPES = {"float16": 6, "bfloat16": 9, "float8_e4m3fn": 0, "float8_e5m2": 0}
+_DATA_TYPES = {"int8": 0, "float16": 6, "bfloat16": 9, "float8_e4m3fn": 0, "float8_e5m2": 0}
 """The driver's numbers of dtypes in tensor maps; bytes are bytes."""
 MOST_MAPS = 1024
 

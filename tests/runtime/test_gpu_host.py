@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import tessera
-from tessera import TesseraError
+from tessera import TesseraError, gpu_launch
 from tessera.device_array import DeviceArray
 from tessera.gpu_memory import rounded_size
+from tesserac.tile.gpu.matrix import BYTES
+from tesserac.types.dtype import BF16, F16
 from tests.support.fake_cuda import FakeCuda, fake_cuda
 from tests.support.gpu_kernels_by_hand import X, add_to, code_of, computes
 
@@ -366,3 +368,8 @@ def test_capsules_that_nobody_reads_are_taken_back(fake: FakeCuda) -> None:
     with pytest.raises(BufferError):
         tessera.freeze(x).__dlpack__()
     assert tessera.freeze(x).__dlpack__(max_version=(1, 0)) is not None
+
+
+def test_what_a_matrix_unit_reads_has_a_number_of_the_driver() -> None:
+    """Tiles come by tensor maps; a dtype without its number was found out by the first launch."""
+    assert {dtype.numpy_name for dtype in (F16, BF16, *BYTES)} <= gpu_launch._DATA_TYPES.keys()

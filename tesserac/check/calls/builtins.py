@@ -183,7 +183,7 @@ def transpose(body: Body, value: typed.Expr, callee: Callee) -> typed.Expr:
 
 
 def _suggest_of_a_vector(body: Body, draft: Draft, value: typed.Expr, callee: Callee) -> None:
-    """`x.T` of a vector does nothing elsewhere, and so it is left out; between others a column may be what was meant."""
+    """`x.T` of a vector does nothing elsewhere, so it is left out; between others a column may be what was meant."""
     file, start, end = callee.at
     before = body.rules.text(Span(file, 0, value.span.start)).rstrip("( ")
     after = body.rules.text(Span(file, end, sys.maxsize)).lstrip(") ")
