@@ -20,7 +20,7 @@ from tesserac.graph.passes.choose_forms import choose_forms
 from tesserac.graph.passes.choose_kernels import choose_kernels
 from tesserac.graph.passes.choose_rewrites import choose_rewrites
 from tesserac.graph.passes.contract_sums import contract_sums
-from tesserac.graph.passes.cse import cse
+from tesserac.graph.passes.cse import cse, cse_forms
 from tesserac.graph.passes.dce import dce
 from tesserac.graph.passes.digest_programs import digest_programs
 from tesserac.graph.passes.fix_sizes import fix_sizes
@@ -100,6 +100,7 @@ PROGRAM_PASSES: tuple[Pass, ...] = (
     generalize,  # names stop here: every operator becomes structural forms
     split_complex,  # complex tensors become pairs of real ones: what follows knows only those
     fold_views,  # views and constants go into the forms that read them
+    cse_forms,  # behind views, which made operators differ whose forms do not
     narrow_operands,  # products read narrow numbers as they are stored
     narrow_terms,  # of softmaxes, which the hardware's instructions then do for
     known_places,  # gathers that need no check, once views and constants are where they are read

@@ -33,7 +33,7 @@ from tesserac.ir.effects import asserting_symbols
 from tesserac.ir.kernels import KERNEL
 from tesserac.ir.meaning import part_meaning
 from tesserac.ir.ordering import IO
-from tesserac.ir.passes import GRAPH, pass_
+from tesserac.ir.passes import FORMS, GRAPH, pass_
 from tesserac.ir.printer import print_attr
 from tesserac.ir.rewrite import is_pure
 
@@ -47,6 +47,14 @@ BodyKeys = dict[Op, tuple[tuple[Value, ...], str]]
 
 @pass_(GRAPH, GRAPH, "cse")
 def cse(module: Module) -> Module:
+    merge_equal(module)
+    return module
+
+
+@pass_(FORMS, FORMS, "cse_forms")
+def cse_forms(module: Module) -> Module:
+    """Forms of operators that differed by views alone, such as the maximum of rows that keeps their axis and that which
+    does not."""
     merge_equal(module)
     return module
 
