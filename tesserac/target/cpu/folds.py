@@ -17,7 +17,7 @@ from tesserac.numerics.order import Blocks
 from tesserac.target.cpu.accesses import prepare_addresses
 from tesserac.target.cpu.bodies import emit_body, prepare_functions
 from tesserac.target.cpu.frame import Frame, Lanes, Mode, Run
-from tesserac.target.cpu.groups import group_index, known_count, loop_over, modes
+from tesserac.target.cpu.groups import group_index, known_count, loop_over, may_be_in_part, modes, take_part
 from tesserac.target.cpu.ordered_floats import as_float, as_ordered, is_ordered
 from tesserac.target.cpu.registers import constant, register_type
 from tesserac.target.cpu.scalars import emit_scalar
@@ -86,7 +86,10 @@ def _folded_group(frame: Frame, op: Op, folds: Sequence[_Fold], i: Value, mode: 
         parts = entry.parts if isinstance(entry, Lanes) else (entry,) * mode.parts
         new += [v if v.type.lanes else frame.b.splat(v, mode.lanes) for v in parts]
     owners = [fold for fold in folds for _ in range(mode.parts)]
-    return [f.combine(frame, h, f.held(frame, x)) for f, h, x in zip(owners, held, new, strict=True)]
+    combined = [f.combine(frame, h, f.held(frame, x)) for f, h, x in zip(owners, held, new, strict=True)]
+    if frame.mask is None:
+        return combined
+    return [frame.b.select(frame.mask, x, h) for x, h in zip(combined, held, strict=True)]
 
 
 def _fold_halves(frame: Frame, fold: _Fold, values: Sequence[Value]) -> Value:
@@ -120,6 +123,9 @@ class _AnyOrderFold:
         ways = modes(self.op, known_count(low, high))
         held = [v for fold in self.folds for v in fold.starts(self.frame, ways[0])]
         for mode in ways:
+            if not mode.lanes and may_be_in_part(self.frame, self.op, low, high):
+                held = self._narrowed(take_part(self.frame, self.op, low, high, held, self._group), mode)
+                break
             held = self._narrowed(held, mode)
             prepare_functions(self.frame, self.op.body, mode)
             low, *held = loop_over(self.frame, low, high, mode, held, self._group)
@@ -156,8 +162,8 @@ class _BlockFold:
     def results(self) -> list[Value]:
         widest, *narrower = modes(self.op)
         few = known_count(self.low, self.high)
-        if few is not None and widest.lanes and 0 < few <= self.count and few % widest.lanes == 0:
-            return self._of_few(Mode(widest.lanes, few // widest.lanes))
+        if few is not None and widest.lanes and 0 < few <= self.count and self._is_in_vectors(few, widest.lanes):
+            return self._of_few(few, widest.lanes)
         assert self.count % widest.size == 0, "whole groups must fill the lanes"
         prepare_functions(self.frame, self.op.body, widest)
         if widest.size == self.count:
@@ -168,19 +174,29 @@ class _BlockFold:
             self._clear(widest)
             (low,) = loop_over(self.frame, self.low, self.high, widest, [], self._in_memory)
         for mode in narrower:
+            if not mode.lanes and may_be_in_part(self.frame, self.op, low, self.high):
+                take_part(self.frame, self.op, low, self.high, [], self._in_memory)
+                break
             (low,) = loop_over(self.frame, low, self.high, mode, [], self._in_memory)
         return [self._fold_lanes(fold, memory, widest) for fold, memory in zip(self.folds, self.lanes, strict=True)]
 
-    def _of_few(self, mode: Mode) -> list[Value]:
+    def _is_in_vectors(self, few: int, lanes: int) -> bool:
+        """Whether so many elements are whole vectors, or the last may be a part of one."""
+        rest = self.frame.b.add(self.low, const_i64(few - few % lanes))
+        return few % lanes == 0 or may_be_in_part(self.frame, self.op, rest, self.high)
+
+    def _of_few(self, few: int, lanes: int) -> list[Value]:
         """All elements at once; the other lanes hold what they start with."""
-        starts = [fold.starts(self.frame, mode) for fold in self.folds]
-        held = [value for each in starts for value in each]
-        totals = _folded_group(self.frame, self.op, self.folds, self.low, mode, held)
-        missing = self.count // mode.lanes - mode.parts
-        results = []
+        whole, b = few // lanes, self.frame.b
+        mode, rest = Mode(lanes, whole), b.add(self.low, const_i64(whole * lanes))
+        starts = [fold.starts(self.frame, Mode(lanes, 1))[0] for fold in self.folds]
+        held = [start for start in starts for _ in range(whole)]
+        totals = _folded_group(self.frame, self.op, self.folds, self.low, mode, held) if whole else []
+        left = take_part(self.frame, self.op, rest, self.high, starts, self._in_registers)
+        room, results = self.count // lanes, []
         for n, fold in enumerate(self.folds):
-            lanes = [*totals[n * mode.parts : (n + 1) * mode.parts], *[starts[n][0]] * missing]
-            results.append(_fold_vector(self.frame, fold, _fold_halves(self.frame, fold, lanes)))
+            vectors = [*totals[n * whole : (n + 1) * whole], left[n], *[starts[n]] * room][:room]
+            results.append(_fold_vector(self.frame, fold, _fold_halves(self.frame, fold, vectors)))
         return results
 
     def _in_registers(self, i: Value, mode: Mode, held: list[Value]) -> Sequence[Value]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tesserac.ir.core import Block, Op, attr
+from tesserac.ir.core import Op, attr
 from tesserac.target.cpu.accesses import prepare_addresses, reads_and_writes_runs
 from tesserac.target.cpu.bodies import emit_body, prepare_functions
 from tesserac.target.cpu.frame import REST, Entry, Frame, Mode, Run
 from tesserac.target.dims import floor_div
-from tesserac.target.flow import LoopBody, for_loop, if_then
+from tesserac.target.flow import LoopBody, for_loop
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import Value, const_i64, const_vector
 from tesserac.tile.cpu.dialect import Shape
@@ -89,11 +89,10 @@ def emit_vector_loop(frame: Frame, op: Op) -> None:
         emit_body(frame, op.body, [group_index(i, mode)], mode)
         return []
 
-    in_part = _may_be_in_part(frame, op.body)
     copies = MOST_COPIES if len(op.body.ops) <= SHORT_BODY else 1
     for mode in modes(op, known_count(low, high)):
-        if in_part and not mode.lanes and known_count(low, high) != 1:  # Note [A mask of one lane]
-            _take_part(frame, op, low, high)
+        if not mode.lanes and may_be_in_part(frame, op, low, high):
+            take_part(frame, op, low, high, [], group)
             return
         prepare_functions(frame, op.body, mode)
         (low,) = loop_over(frame, low, high, mode, [], group, copies)
@@ -107,31 +106,27 @@ def emit_vector_loop(frame: Frame, op: Op) -> None:
 # <1, 0, ...> becomes a store of 32 bits). So what is known to be one element is never stored through a mask.
 
 
-def _may_be_in_part(frame: Frame, block: Block) -> bool:
-    """Whether a vector may have fewer elements than lanes: what is not there is neither read nor written, and no
-    scalar operation minds a 0."""
-    names = {op.name for op in block.ops[:-1]}
+def may_be_in_part(frame: Frame, op: Op, low: Value, high: Value) -> bool:
+    """Whether a vector of the loop may have fewer elements than lanes: what is not there is neither read nor written,
+    and no scalar operation minds a 0."""
+    names = {inner.name for inner in op.body.ops[:-1]}
     plain = all(name.startswith(("scalar.", "index.")) or name in _PLAIN for name in names)
-    return frame.target.has_masks and plain and reads_and_writes_runs(frame, block)
+    is_one = known_count(low, high) == 1  # Note [A mask of one lane]
+    return frame.target.has_masks and not is_one and plain and reads_and_writes_runs(frame, op.body)
 
 
 _PLAIN = frozenset({"cpu.load", "cpu.store", "cpu.index", "cpu.position"})
 
 
-def _take_part(frame: Frame, op: Op, low: Value, high: Value) -> None:
-    """The elements that are left, fewer than lanes, as one vector."""
-    b, lanes, left = frame.b, attr(op, "shape", Shape).lanes, known_count(low, high)
-    if left == 0:
-        return
+def take_part(frame: Frame, op: Op, low: Value, high: Value, held: Sequence[Value], group: Group) -> list[Value]:
+    """The elements that are left, fewer than lanes, as one vector; gives what was carried."""
+    b, lanes = frame.b, attr(op, "shape", Shape).lanes
 
-    def part() -> None:
+    def part(start: Value, carried: list[Value]) -> Sequence[Value]:
         places = const_vector([const_i64(lane) for lane in range(lanes)])
-        frame.mask = b.icmp("slt", places, b.splat(b.sub(high, low), lanes))
-        mode = Mode(lanes, 1, rest=True)
-        emit_body(frame, op.body, [group_index(low, mode)], mode)
+        frame.mask = b.icmp("slt", places, b.splat(b.sub(high, start), lanes))
+        new = group(start, Mode(lanes, 1, rest=True), carried)
         frame.mask = None
+        return new
 
-    if left is None:
-        if_then(b, b.icmp("slt", low, high), part)
-    else:
-        part()
+    return short_loop(b, low, high, lanes, held, part)
