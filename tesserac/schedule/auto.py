@@ -44,6 +44,7 @@ from tesserac.schedule.primitives.keep import keep
 from tesserac.schedule.primitives.split import split
 from tesserac.schedule.reason import because
 from tesserac.schedule.row_chains import schedule_row_chains
+from tesserac.schedule.row_lanes import rows_in_lanes
 from tesserac.schedule.row_lengths import (
     has_unknown_rows,
     hold_known_rows,
@@ -187,7 +188,7 @@ def _walk_rows(launch: Op, machine: Machine, columns: int) -> None:
     elif fold and launch_kind(launch) == "scan" and _keeps_cores_busy(loops[fold - 1].size, machine):
         split(launch, fold - 1, SCANNED_TOGETHER)
         because(launch, f"a running fold waits for itself: {SCANNED_TOGETHER} rows together")
-    elif machine.warps and (together := rows_together(launch)) > 1:
+    elif (together := rows_together(launch) if machine.warps else rows_in_lanes(launch, machine)) > 1:
         split(launch, fold - 1, together)
         because(launch, f"rows of {loops[fold].size}: {together} of them together")
     else:

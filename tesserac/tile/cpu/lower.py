@@ -154,7 +154,8 @@ class _Pending:
     def _shares(self, sink: Store | Reduce) -> bool:
         first = self.sinks[0]
         reads = memories(sink.tile, self.reads)
-        if (sink.axes, sink.tile.type.shape) != (first.axes, first.tile.type.shape):
+        shape = sink.tile.type.shape
+        if shape != first.tile.type.shape or self.ctx.extents(sink.axes, shape) != self.ctx.extents(first.axes, shape):
             return False
         return reads.isdisjoint(self._written) and not (isinstance(sink, Store) and self._meets(sink))
 

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps
@@ -21,6 +22,8 @@ from tesserac.tile.dialect import tile_type
 
 GATHER_COST = 4
 """Operations that one computed coordinate stands for: its check and its share of the address."""
+SEVERAL_ROWS, SHORT_ROW = 8, 256
+"""Rows that fill a vector, and elements up to which a row has few beside a costly number of its own."""
 
 
 def in_scratch(ctx: Context, tile: Tile) -> Stored:
@@ -39,7 +42,8 @@ def kept_operands(ctx: Context, op: Op) -> tuple[Tile, ...]:
         tile = ctx.tile(value)
         followed = [p for p in places if p is not None]
         repeated = bool(followed) and any(d not in followed for d in range(max(followed)))
-        if (repeated or _is_of_rows(ctx, op, tile, followed)) and is_costly(tile):
+        of_rows = _is_of_rows(ctx, op, tile, followed) or _is_of_short_rows(op, followed)
+        if (repeated or of_rows) and is_costly(tile):
             tile = ctx.tiles[value] = in_scratch(ctx, tile)
         operands.append(tile)
     return tuple(operands)
@@ -50,6 +54,14 @@ def _is_of_rows(ctx: Context, op: Op, tile: Tile, followed: Sequence[int]) -> bo
     fraction of what it takes row by row."""
     is_same = len(set(followed)) == len(tile_type(op.result).shape)
     return not is_same and not ctx.folded_rows.isdisjoint(memories(tile, {}))
+
+
+def _is_of_short_rows(op: Op, followed: Sequence[int]) -> bool:
+    """Whether a tile has a number for each of several rows that are short, as `schedule/row_lanes.py` takes them: for
+    one of them it takes as long as many of its elements."""
+    shape = tile_type(op.result).shape
+    rows = prod(shape[dim] for dim in set(followed))
+    return rows >= SEVERAL_ROWS and prod(shape) <= SHORT_ROW * rows and len(set(followed)) < len(shape)
 
 
 def note_costly(ctx: Context, op: Op) -> None:
