@@ -175,6 +175,7 @@ def lines() -> Iterator[Line]:
     wide = made(square, square, dtype=torch.float32)
     yield Line("f32 gemm 4096", "product_wide", wide, {"@": torch.matmul}, flops, "FLOP", 0.95)
     yield fp8_line()
+    yield from map(integer_line, (1024, 4096, 8192))
     yield from attention_lines()
     yield from cache_lines()
     yield from row_lines()
@@ -216,6 +217,16 @@ def fp8_line() -> Line:
         return torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16)
 
     return Line("fp8 a @ b.T 8192", "product_quarter", arrays, {"_scaled_mm": scaled}, 2.0 * 8192**3, "FLOP", 0.95)
+
+
+def integer_line(size: int) -> Line:
+    import torch
+
+    def arrays() -> list[Any]:
+        return [torch.randint(-128, 128, (size, size), device="cuda", dtype=torch.int8) for _ in range(2)]
+
+    peers = {"_int_mm": lambda a, b: torch._int_mm(a, b.T)}
+    return Line(f"i8 a @ b.T {size}", "product_integers", arrays, peers, 2.0 * size**3, "FLOP", 1.0)
 
 
 def cache_lines() -> Iterator[Line]:
