@@ -38,6 +38,11 @@ class Vectors:
         """Whether loads take any lanes of a vector, and gathers are worth more than loads one by one."""
         return self.vector_bits >= 512
 
+    @property
+    def loads_in_part(self) -> bool:
+        """Whether loads of words take the first lanes of a vector. AVX2 stores them too, which takes long on some."""
+        return self.vector_bits >= 256
+
 
 @dataclass(frozen=True)
 class MatrixUnit:

@@ -93,3 +93,17 @@ def test_narrow_numbers_are_near_wide_ones(name: str, machine: str) -> None:
     found = np.asarray(under(FOREIGN[machine], text)(*args)).astype("f4")
     (wanted,) = run_function(compile_to_forms(text.replace(HALF, "f32")), "m.f", [a.astype("f4") for a in args])
     np.testing.assert_allclose(found, wanted, rtol=2 * TOLERANCE, atol=TOLERANCE)
+
+
+@pytest.mark.one_in(12)
+@pytest.mark.parametrize("machine", FOREIGN)
+@pytest.mark.parametrize("count", (3, 10, 50, 100))
+def test_what_vectors_leave_over_of_a_row_has_the_bits_of_its_meaning(count: int, machine: str) -> None:
+    text = f"""
+def f(x: Tensor[B, {count}, f32], i: Tensor[B, {count}, i16]):
+    return softmax(x), logsumexp(x, axis=1), sum(exp(x) * x, axis=1), max(i, axis=1), min(x, axis=1), exp(x) + 1.0
+"""
+    rng = np.random.default_rng(count)
+    x, i = rng.standard_normal((37, count), "f4"), rng.integers(-9, 9, (37, count)).astype("i2")
+    x[0, 0], x[1, -1], x[2, 1] = np.nan, np.inf, -0.0
+    exact(FOREIGN[machine], text, [x, i])

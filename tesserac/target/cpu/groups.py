@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tesserac.ir.core import Op, attr
+from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.accesses import prepare_addresses, reads_and_writes_runs
 from tesserac.target.cpu.bodies import emit_body, prepare_functions
 from tesserac.target.cpu.frame import REST, Entry, Frame, Mode, Run
@@ -17,11 +18,14 @@ from tesserac.target.flow import LoopBody, for_loop
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import Value, const_i64, const_vector
 from tesserac.tile.cpu.dialect import Shape
+from tesserac.tile.cpu.shapes import LIGHT_BODY, operation_cost
 
 Group = Callable[[Value, Mode, list[Value]], Sequence[Value]]
 """Writes the group of elements that starts at an index, in a mode; takes and gives what the loop carries."""
 
 
+WORDS = (32, 64)
+"""Bits of the elements that AVX2 takes some of."""
 MOST_COPIES, SHORT_BODY = 4, 8
 """Of a loop that is known to run so few times: its operations, if they are so few, are written one after the other."""
 
@@ -112,10 +116,21 @@ def may_be_in_part(frame: Frame, op: Op, low: Value, high: Value) -> bool:
     names = {inner.name for inner in op.body.ops[:-1]}
     plain = all(name.startswith(("scalar.", "index.")) or name in _PLAIN for name in names)
     is_one = known_count(low, high) == 1  # Note [A mask of one lane]
-    return frame.target.has_masks and not is_one and plain and reads_and_writes_runs(frame, op.body)
+    masked = frame.target.has_masks or (frame.target.loads_in_part and _pays_without_masks(op))
+    return masked and not is_one and plain and reads_and_writes_runs(frame, op.body)
 
 
-_PLAIN = frozenset({"cpu.load", "cpu.store", "cpu.index", "cpu.position"})
+def _pays_without_masks(op: Op) -> bool:
+    """Whether AVX2's loads of a part are enough, and its stores little beside what is computed."""
+    inside = op.body.ops[:-1]
+    memories = [v.type for inner in inside for v in inner.operands if isinstance(v.type, MemRefType)]
+    words = all(memory.dtype.bits in WORDS for memory in memories)
+    stores = any(inner.name == "cpu.store" for inner in inside)
+    return words and (not stores or sum(map(operation_cost, inside)) > LIGHT_BODY)
+
+
+_ACCESSES = frozenset({"cpu.load", "cpu.store"})
+_PLAIN = _ACCESSES | {"cpu.index", "cpu.position"}
 
 
 def take_part(frame: Frame, op: Op, low: Value, high: Value, held: Sequence[Value], group: Group) -> list[Value]:
