@@ -200,24 +200,8 @@ class Module:
             said = function.name if function.name in apart else function.meaning()
             same = first.setdefault(said, function)
             if same is not function:
-                for name in (function.name, *self._names_of(function)):
-                    self._name_again(name, same)
+                self._name_again(function.name, same)
         self._functions = list(first.values())
-
-    def do_again(self, name: str, same: Function) -> None:
-        """A function that does what an earlier one does: another name for it, or where that has been given away, one
-        that only goes on there."""
-        if same.name not in self._begun:
-            self._name_again(name, same)
-            return
-        function = self.function(name, same.result, [arg.type for arg in same.args])
-        function.builder.line(f"tail call {same.result} @{same.name}({', '.join(map(str, function.args))})")
-        function.builder.ret()
-
-    def _names_of(self, function: Function) -> list[str]:
-        """Those that it has beside its own."""
-        named = ((name, text.rpartition("@")[2]) for name, text in self._globals.items() if " = alias " in text)
-        return [name for name, of in named if of == function.name]
 
     def _name_again(self, name: str, same: Function) -> None:
         parameters = ", ".join(str(arg.type) for arg in same.args)

@@ -35,6 +35,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.model.library_annotations import (
@@ -147,7 +148,11 @@ class _Chooser:
         self._facts: Facts = facts_of(guards(function), expected_sizes(function))
         self._taken = 0
         self._right_sides: Mapping[Value, Sequence[Value]] = {}
-        self._asserting = asserting_symbols(module)
+
+    @cached_property
+    def _asserting(self) -> frozenset[str]:
+        """Looked for where it is asked: most functions have no inverse, and it takes a walk through the module."""
+        return asserting_symbols(self._module)
 
     def run(self) -> None:
         self._settle()

@@ -24,10 +24,10 @@ from tesserac.target import emit
 from tesserac.target.artifact import Begin, Locate, build_artifact
 from tesserac.target.common_code import shared_object
 from tesserac.target.cpu.kernels import emit_kernel
-from tesserac.target.cpu.renamed import Renamed
 from tesserac.target.cpu.runners import code_of
 from tesserac.target.cpu.sequential import launched_outside_loops
 from tesserac.target.cpu.system import HOST_ATTRIBUTES, machine_of
+from tesserac.target.cpu.unsized import without_sizes
 from tesserac.tile.build import Holds
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
 from tesserac.tile.cpu.target import CpuTarget, cpu_target
@@ -98,7 +98,7 @@ def cpu_pass(tiles: CpuTarget) -> Pass:
         ops = list(module.ops)
         for op in ops:
             op.detach()
-        return Module([lower_kernel(op, tiles) if op.name == "tile.kernel" else op for op in ops])
+        return without_sizes(Module([lower_kernel(op, tiles) if op.name == "tile.kernel" else op for op in ops]))
 
     return Pass(f"lower to {tiles.name}", TILE, CPU_TILE, run)
 
@@ -124,14 +124,9 @@ def kernel_code(
     kernels = kernels_of(lowered)
     wanted = dict.fromkeys(code_of(kernels[name]) for name in (kernels if names is None else names))
     apart = {code_of(kernel) for kernel in kernels.values() if CODE in kernel.attrs}
-    renamed, functions = Renamed(), dict[str, emit.Function]()
     for name, kernel in kernels.items():
-        if name in wanted and CODE not in kernel.attrs:
-            same = None if name in apart else renamed.earlier(kernel)
-            if same is None:
-                functions[name] = emit_kernel(module, kernel)
-            else:
-                module.do_again(name, functions[same.symbol])
+        if name in wanted and code_of(kernel) == name:
+            emit_kernel(module, kernel)
             begin(module)
     module.tell_control(HOST_ATTRIBUTES)
     module.merge_equal(apart)

@@ -22,7 +22,7 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op, attr_tuple
 from tesserac.schedule.cuts import COLUMNS, ROWS, cut_of
 from tesserac.target.cpu.launches import find_blocks, in_turns, launcher, small_or
-from tesserac.target.cpu.runners import code_of, elements_touched, sizes_given, words
+from tesserac.target.cpu.runners import code_of, elements_touched, sizes_wanted, words
 from tesserac.target.cpu.system import HOST_ATTRIBUTES
 from tesserac.target.dims import ceil_div, emit_dim
 from tesserac.target.emit import Function
@@ -60,8 +60,10 @@ class LaunchFunctions:
         self._module = b.module
         self._room = room
         self._made: dict[Shape, Function] = {}
+        launches = list(launches)
         self._given = {op: _given(op, kernel) for op, kernel in launches}
-        dims = dict.fromkeys(dim for given in self._given.values() for dim in given)
+        wanted = (size for _, kernel in launches for size in sizes_wanted(kernel))
+        dims = dict.fromkeys([*(dim for given in self._given.values() for dim in given), *wanted])
         self._known = {dim: emit_dim(b, dim, symbols) for dim in dims if dim.symbols() <= symbols.keys()}
 
     def on(self, threads: Value) -> LaunchFunctions:
@@ -71,14 +73,15 @@ class LaunchFunctions:
         return made
 
     def launch(self, b: Builder, op: Op, kernel: Op, memory: Sequence[Value], symbols: Mapping[str, Value]) -> None:
-        cut, names = cut_of(op), attr_tuple(kernel, "symbols", str)
+        cut, wanted = cut_of(op), sizes_wanted(kernel)
+        own = [size for size in wanted if cut is None or size not in _OF_BLOCKS]
+        sizes = [self._known.get(size) or emit_dim(b, size, symbols) for size in own]
         if cut is None:
-            sizes = sizes_given(b, kernel, symbols)
             shape = Shape(len(memory), len(sizes))
         else:
-            sizes = [symbols[name] for name in names if name not in (ROWS, COLUMNS)]
-            places = (_place(names, ROWS), _place(names, COLUMNS))
-            shape = Shape(len(memory), len(names), places, cut.rows_first, cut.turns, cut.turns_from, cut.square)
+            rows, columns = (_place(wanted, name) for name in _OF_BLOCKS)
+            made = (rows, columns), cut.rows_first, cut.turns, cut.turns_from, cut.square
+            shape = Shape(len(memory), len(wanted), *made)
         if shape not in self._made:
             self._made[shape] = self._module.share(self._function(shape), "tessera.launch.")
         numbers = () if cut is None else (cut.most_rows, cut.most_columns)
@@ -128,6 +131,9 @@ def _blocks(b: Builder, shape: Shape, threads: Value, given: Sequence[Value]) ->
     return b.mul(leads, b.mul(ceil_div(b, rows, in_rows), ceil_div(b, columns, in_columns))), read
 
 
-def _place(names: Sequence[str], name: str) -> int | None:
+_OF_BLOCKS = (Dim.sym(ROWS), Dim.sym(COLUMNS))
+
+
+def _place(sizes: Sequence[Dim], size: Dim) -> int | None:
     """Where a kernel reads the size of a block, if it does."""
-    return names.index(name) if name in names else None
+    return sizes.index(size) if size in sizes else None

@@ -20,7 +20,7 @@ from tesserac.target.dims import emit_dim
 from tesserac.target.flow import if_return
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I1, I64, PTR, Value, array
-from tesserac.tile.dialect import CODE, GIVEN
+from tesserac.tile.dialect import CODE, GIVEN, LIKE
 from tesserac.types.dims import ZERO, Dim, product
 
 
@@ -100,15 +100,20 @@ class PoolRunner:
 
 
 def sizes_given(b: Builder, kernel: Op, symbols: Mapping[str, Value]) -> list[Value]:
+    """The values of the sizes that a kernel reads."""
+    return [emit_dim(b, size, symbols) for size in sizes_wanted(kernel)]
+
+
+def sizes_wanted(kernel: Op) -> Sequence[Dim]:
     """The sizes that a kernel reads: those of the program that it names, or what stands for those of its code."""
     if GIVEN in kernel.attrs:
-        return [emit_dim(b, size, symbols) for size in attr_tuple(kernel, GIVEN, Dim)]
-    return [symbols[name] for name in attr_tuple(kernel, "symbols", str)]
+        return attr_tuple(kernel, GIVEN, Dim)
+    return [Dim.sym(name) for name in attr_tuple(kernel, "symbols", str)]
 
 
 def code_of(kernel: Op) -> str:
     """The name of its code."""
-    return str(kernel.attrs.get(CODE, kernel.symbol))
+    return str(kernel.attrs.get(CODE, kernel.attrs.get(LIKE, kernel.symbol)))
 
 
 def words(b: Builder, given: Sequence[Value]) -> Value:
