@@ -232,7 +232,25 @@ def own_arguments(op: Op) -> tuple[Value, ...]:
     return op.operands[: len(op.operands) - reads]
 
 
+_VERIFIED: dict[tuple[str | int, ...], tuple[object, ...]] = {}
+"""Operations that were right: their names, and which objects their attributes and types are. With these objects, so
+that nothing else comes to be at their addresses."""
+_MOST = 1 << 15
+
+
 def _verify_operator(op: Op) -> None:
+    """Most stay as they are from pass to pass, and clones have the same attributes and types."""
+    parts: tuple[object, ...] = (*op.attrs.values(), *[value.type for value in op.operands], op.result.type)
+    key: tuple[str | int, ...] = (op.name, *op.attrs, *map(id, parts))
+    if key in _VERIFIED:
+        return
+    _infer_again(op)
+    if len(_VERIFIED) >= _MOST:
+        _VERIFIED.clear()
+    _VERIFIED[key] = parts
+
+
+def _infer_again(op: Op) -> None:
     attrs = tuple((name, type(value), value) for name, value in op.attrs.items())
     try:
         inferred = _inferred(op.name, attrs, tuple(tensor_type(v) for v in op.operands))
@@ -244,8 +262,7 @@ def _verify_operator(op: Op) -> None:
 
 @lru_cache(maxsize=8192)
 def _inferred(name: str, attrs: tuple[tuple[str, type, Attr], ...], operands: tuple[TensorType, ...]) -> TensorType:
-    """What an operation gives. Most stay as they are from pass to pass, and each is verified after every pass. Types of
-    attributes are there since `1 == True`."""
+    """What an operation gives; types of attributes are there since `1 == True`."""
     return applied(name, {attr: value for attr, _, value in attrs}).infer(operands, lambda left, right: True)
 
 

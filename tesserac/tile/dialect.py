@@ -105,12 +105,9 @@ class Config:
 
 TENSORS = "tensors"
 """The attribute of a kernel that is launched for several tensors at once: how many."""
-CODE, GIVEN, SYMBOLS = "code", "given", "symbols"
-"""The attributes of a kernel whose code is that of another: the name of that, and what its sizes are here; and of that
-other, what these are called."""
-LIKE = "like"
-"""The attribute of a lowered kernel that others of its program do the same as with other sizes: the name of their code,
-for which `GIVEN` says what its sizes are here."""
+CODE, LIKE, GIVEN, SYMBOLS = "code", "like", "given", "symbols"
+"""The attributes of a kernel whose code is that of another, which many programs have or only this one: the name of
+that, and what its sizes are here; and of that other, what these are called."""
 BUFFERS = "buffers"
 """The attribute of a kernel some of whose memories are one buffer, seen in several ways: the number of each one's."""
 APART = "apart"

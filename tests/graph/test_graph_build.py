@@ -14,7 +14,7 @@ from tesserac.graph.passes.generalize import generalize
 from tesserac.graph.passes.inline import inline
 from tesserac.graph.passes.split_complex import split_complex
 from tesserac.graph.rules import apply_rules
-from tesserac.ir.core import Module
+from tesserac.ir.core import Module, VerifyError
 from tesserac.ir.passes import chosen, run_passes
 from tesserac.ir.verify import verify_module
 from tesserac.ops.compare import Less
@@ -91,6 +91,20 @@ def compile_(*functions: object) -> Module:
 
 def run(*functions: object, args: list | None = None) -> list[np.ndarray]:
     return list(run_function(compile_(*functions), "f", args or [np.float32([1, 2, 3, 4])]))
+
+
+def test_an_operation_that_has_changed_is_verified_again() -> None:
+    one = TensorType((ONE,), F32)
+    total = apply(Sum((0,), keep=True), add(local("x"), local("x")), ty=one)
+    module = build_module([function(give(total), result=one)], set())
+    verify_module(module)
+    added, summed = module.ops[0].body.ops[:2]
+    for type_, axes in ((TensorType((N, N), F32), (0,)), (VECTOR, (3,))):
+        added.result.type, summed.attrs["axes"] = type_, axes
+        with pytest.raises(VerifyError):
+            verify_module(module)
+        added.result.type, summed.attrs["axes"] = VECTOR, (0,)
+        verify_module(module)
 
 
 def test_numbers_meet_their_dtype() -> None:

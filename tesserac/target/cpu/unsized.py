@@ -2,8 +2,8 @@
 
     cpu.kernel @f$3 {grid = [ceil_div(M*N, 2048)]}     cpu.kernel @f$3.any {grid = [s00], symbols = ["s00", "s01"]}
       memref<[M*N], f64>                                 memref<[s01], f64>
-    cpu.kernel @f$7 {grid = [ceil_div(K, 2048)]}  ==>  cpu.kernel @f$3 {like = "f$3.any", given = [ceil_div(M*N, 2048), M*N]}
-      memref<[K], f64>                                 cpu.kernel @f$7 {like = "f$3.any", given = [ceil_div(K, 2048), K]}
+    cpu.kernel @f$7 {grid = [ceil_div(K, 2048)]}       and for both `like = "f$3.any"`, with what is given for s00, s01:
+      memref<[K], f64>                                 [ceil_div(M*N, 2048), M*N] and [ceil_div(K, 2048), K]
 
 Enters: a module of lowered kernels with their host programs. Leaves: for kernels that are alike one more, whose code is
 theirs, and what each gives for its sizes. A factorisation has a hundred launches, most of which copy, fill or subtract
