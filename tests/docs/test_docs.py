@@ -20,6 +20,7 @@ from tessera.function import CompiledFunction
 from tesserac import check
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
+from tesserac.check.model.library_annotations import ALSO, FORM_OF, TAKES, WORDS
 from tesserac.check.names.builtin_docs import BUILTIN_DOCS
 from tesserac.check.names.refs import ALGEBRA, BUILTINS, CONSTRUCTORS, OPERATIONS
 from tesserac.commands.select import Selected, select_all
@@ -196,3 +197,10 @@ def test_every_name_of_the_language_itself_is_documented() -> None:
     assert set(BUILTIN_DOCS) == {*BUILTINS, *(f"{ALGEBRA}{name}" for name in (*OPERATIONS, *CONSTRUCTORS))}
     for name, doc in BUILTIN_DOCS.items():
         assert name.removeprefix(ALGEBRA) in doc.usage and doc.text.endswith(".")
+
+
+def test_every_annotation_of_the_library_is_explained() -> None:
+    page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"`@(\w+)\(", page))
+    assert {*WORDS, FORM_OF, ALSO, TAKES} <= told
+    assert all(f'"{word}"' in page for words in WORDS.values() for word in words)
