@@ -107,6 +107,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "kron": lambda a, b: np.kron(a, b),
     "apply_kron": lambda a, b, x: np.dot(np.kron(a, b), x),
     "second_first": lambda a, b, x: np.dot(np.kron(a, b), x),
+    "less_diagonal": lambda a, d, x: np.dot(np.subtract(*equal(a, on_diagonal(d))), x),
     "outer_kron": lambda x, y: np.kron(x, y),
     "take": taken,
     "cut_rows": taken,

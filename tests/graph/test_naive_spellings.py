@@ -163,13 +163,24 @@ def test_the_gradient_of_a_form_has_one_product() -> None:
 @pytest.mark.one_in(4)
 def test_a_matrix_whose_own_diagonal_is_taken_from_it_is_made() -> None:
     """Of what is left between them, the product has the rounding, not of the diagonal."""
-    text = "def f(a: Tensor[N, N, f32], v: Tensor[N, f32]): return (a - diag(diagonal(a))) @ v, (a - a * eye(N)) @ v\n"
+    own = ["(a - diag(diagonal(a))) @ v", "(a - a * eye(N)) @ v"]
+    given = ["(a - diag(d)) @ v", "-((diag(d) - a) @ v)", "v @ (a - diag(d)).T", "(a - diag(-(-d))) @ v"]
+    columns = ["((a - diag(d)) @ stack([v, v], axis=1))[:, 0]", "vmap(lambda x: (a - diag(d)) @ x)(stack([v, v]))[1]"]
+    params = "a: Tensor[N, N, f32], d: Tensor[N, f32], v: Tensor[N, f32]"
+    text = f"def f({params}): return {', '.join(own + given + columns)}\n"
     rng = np.random.default_rng(0)
     a = rng.standard_normal((40, 40)).astype("f4") + np.float32(1e6) * np.eye(40, dtype="f4")
     v = rng.standard_normal(40).astype("f4")
     wide = (a - np.diag(np.diag(a))).astype("f8") @ v
-    for found in tessera.compile(text).f(a, v):
+    for found in tessera.compile(text).f(a, np.diag(a).copy(), v):
         np.testing.assert_allclose(found, wide, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.one_in(4)
+def test_what_the_program_has_summed_is_a_diagonal_of_its_own() -> None:
+    """Then the matrix is applied as it is, and the diagonal beside it; else one pass over the matrix does both."""
+    assert len(products("(diag(sum(a, axis=1)) - a) @ w")) == 1
+    assert not products("(a - diag(v)) @ w") and not products("w @ (diag(v) - a)")
 
 
 @pytest.mark.one_in(4)

@@ -63,6 +63,16 @@ def _sums_on_the_way(kind: str, forward: tuple[str, str], backward: tuple[str, s
         yield Law(f"{words}, of columns", f"mm(A, {triangle})", f"t({back}(t(A)))")
 
 
+def _without_a_diagonal() -> Iterator[Law]:
+    """A matrix whose diagonal is taken from it as it is applied: what is left between them is rounded once."""
+    given = "its own diagonal"
+    one, other = "less_diagonal(A, d, x)", "less_diagonal(t(A), d, x)"
+    yield Law("matrix without a diagonal applied", "mm(sub(A, diag(d)), x)", one, when=given)
+    yield Law("diagonal without a matrix applied", "mm(sub(diag(d), A), x)", f"neg({one})", when=given)
+    yield Law("matrix without a diagonal applied from the right", "mm(x, sub(A, diag(d)))", other, when=given)
+    yield Law("diagonal without a matrix applied from the right", "mm(x, sub(diag(d), A))", f"neg({other})", when=given)
+
+
 def _cuts(kind: str, cut: str, across: str) -> Iterator[Law]:
     """Laws that rows and columns of a matrix share: what is done to each element is done to those alone."""
     yield Law(f"{kind} of a transpose", f"{cut}(t(A), p)", f"t({across}(A, p))")
@@ -220,6 +230,7 @@ LAWS: tuple[Law, ...] = (
     Law("row sums side by side", "row_sums(beside(A, B))", "add(row_sums(A), row_sums(B))"),
     Law("column sums side by side", "column_sums(beside(A, B))", "above(column_sums(A), column_sums(B))"),
     # ------------------------------------------------------------------------------------------------------ sums
+    *_without_a_diagonal(),
     Law("sum applied", "mm(add(A, B), x)", "add(mm(A, x), mm(B, x))"),
     Law("difference applied", "mm(sub(A, B), x)", "sub(mm(A, x), mm(B, x))", when="not of its diagonal"),
     Law("sum applied from the right", "mm(x, add(A, B))", "add(mm(x, A), mm(x, B))"),

@@ -17,8 +17,10 @@ from tesserac.base.once import once
 from tesserac.graph.algebra.chains import pays_apart
 from tesserac.graph.algebra.known import flags_of, is_real, undoes
 from tesserac.graph.algebra.laws import LAWS, Law
+from tesserac.graph.algebra.reading_folds import NOT_NARROW
 from tesserac.graph.algebra.terms import Term, eye, make, ones
 from tesserac.graph.dialect import PREFIX, operator_of
+from tesserac.ir.forms import tensor_type
 from tesserac.ops.held import SELF_ADJOINT
 from tesserac.ops.shape import Slice
 from tesserac.types.dims import ONE, Dim
@@ -65,7 +67,27 @@ def _differs_from_its_diagonal(bound: Mapping[str, Term], term: Term) -> bool:
     """Whether no matrix has its own diagonal taken from it: of that, the difference leaves zeros, and the product less
     than rounding."""
     one, two = bound["A"], bound["B"]
-    return not any(_has_diagonal_of(d, a) for a, d in ((one, two), (two, one)) if d.head == "diag")
+    return not any(_may_cancel(a, d.args[0]) for a, d in ((one, two), (two, one)) if d.head == "diag")
+
+
+def _has_its_diagonal(bound: Mapping[str, Term], term: Term) -> bool:
+    """Of numbers whose products are held as they are summed."""
+    leaves = [part.leaf for part in bound["A"].distinct if part.leaf is not None]
+    is_wide = all(tensor_type(leaf).dtype.bits >= NOT_NARROW for leaf in leaves)
+    return is_wide and _may_cancel(bound["A"], bound["d"])
+
+
+def _may_cancel(matrix: Term, d: Term) -> bool:
+    """Whether numbers are, or for all that is known may be, those on the diagonal of a matrix that is computed element
+    by element: such as a program is given. What it has summed or scaled has its own rounding."""
+    if _has_diagonal_of(d, matrix):
+        return True
+    value = (d.args[0] if d.head == "diagonal" else d).leaf
+    if value is None or not all(part.head in _BY_ELEMENTS for part in matrix.distinct):
+        return False
+    while value.defining_op is not None and value.defining_op.name in _PICKED:
+        value = value.defining_op.operands[0]
+    return value.defining_op is None
 
 
 def _has_diagonal_of(diagonal: Term, matrix: Term) -> bool:
@@ -80,6 +102,10 @@ def _has_diagonal_of(diagonal: Term, matrix: Term) -> bool:
     return False
 
 
+_BY_ELEMENTS = ("", "t", "conj", "neg", "scale", "rows", "columns", "add", "sub", "tril", "triu", "below", "over")
+_PICKED = tuple(
+    PREFIX + name for name in ("cut", "gather", "lookup", "diagonal", "reshape", "expand", "permute", "neg")
+)
 _READ_ON = (PREFIX + "reshape", PREFIX + "expand", PREFIX + "mul", PREFIX + "div", PREFIX + "neg")
 
 
@@ -102,6 +128,7 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
     "one column": lambda bound, term: bound["A"].shape[1] == ONE,
     "last row": _is_last_row,
     "not of its diagonal": _differs_from_its_diagonal,
+    "its own diagonal": _has_its_diagonal,
     "self_adjoint": _self_adjoint,
     "real self_adjoint": lambda bound, term: _self_adjoint(bound, term) and is_real(term),
     "undone": _undone,

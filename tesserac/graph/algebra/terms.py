@@ -267,6 +267,7 @@ HEADS: dict[str, Head] = _Heads({
     "made": Head(lambda a: a.shape, _made_cost, "{}"),
     "system": Head(lambda a, x: (a.shape[0], *x.shape[1:]), _system_cost, "({} @ {})"),
     "turned_system": Head(lambda a, x: (a.shape[1], *x.shape[1:]), _turned_system_cost, "({}.T @ {})"),
+    "less_diagonal": Head(lambda a, d, x: a.shape[:1], _folded, "(({} - diag({})) @ {})"),
     "outer_kron": Head(lambda x, y: (x.shape[0] * y.shape[0],), _size, "kron({}, {})"),
     "take": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _size, "{}[{}]"),
     "cut_rows": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _free, "rows of {}"),

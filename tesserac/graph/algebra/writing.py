@@ -155,6 +155,13 @@ def _apply_kron(w: TermWriter, term: Term, a: Value, b: Value, x: Value) -> Valu
     return w.write.reshape(spread, term.shape)
 
 
+def _less_diagonal(w: TermWriter, term: Term, a: Value, d: Value, x: Value) -> Value:
+    """Row by row, so that the matrix that is left is not made."""
+    rows, columns = (w.write.places(tensor_type(a).dims, axis) for axis in (0, 1))
+    left = w.write("where", w.write("equal", rows, columns), w.write("sub", a, w.column(d)), a)
+    return w.write.sum(w.write("mul", left, w.row(x)), (1,))
+
+
 def _made(w: TermWriter, term: Term, a: Value) -> Value:
     return a
 
@@ -295,6 +302,7 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "second_first": _apply_kron,
     "made": _made,
     "turned_system": _turned_system,
+    "less_diagonal": _less_diagonal,
     "outer_kron": _outer_kron,
     "take": _take,
     "outer": _outer,
