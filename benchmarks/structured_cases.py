@@ -156,6 +156,7 @@ def _rings(n: int) -> list[Case]:
             f"toeplitz @ x, n = {n}",
             {"c": (n,), "x": (n,)},
             "op.toeplitz(c) @ x",
+            f"irfft(rfft(concat([c, zeros(1), flip(c[1:])])) * rfft(concat([x, zeros({n})])), {2 * n})[:{n}]",
             theirs={"numpy": "scipy.linalg.matmul_toeplitz(c, x)", "linear_operator": "A @ x"},
             made={"linear_operator": "lo.ToeplitzLinearOperator(c)"},
             reference="scipy.linalg.matmul_toeplitz(c, x)",

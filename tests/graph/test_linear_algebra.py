@@ -288,6 +288,11 @@ def test_structure_is_seen() -> None:
         ("logdet(a), solve(a, v), solve(a, w)", "solve(a, v)"),
         ("inv(a), solve(a, v), det(a)", "inv(a)"),
         ("w @ solve(a, v), v @ solve(a, v)", "solve(a, v)"),
+        ("v @ inv(a + eye(N)) @ v - slogdet(a + eye(N))[1]", "solve(a + eye(N), v)"),
+        ("solve(a + eye(N), v), solve(a + eye(N), w)", "solve(a + eye(N), v)"),
+        ("slogdet(a.T @ a)[1] + slogdet(a.T)[1]", "slogdet(a)[1]"),
+        ("slogdet(inv(a) @ a.T @ a)[1]", "slogdet(a)[1]"),
+        ("solve(eye(N) @ a @ inv(a + eye(N)), v)", "solve(a, v)"),
         ("grad(lambda m: v @ solve(m, v) + w @ solve(m, w))(a)", "grad(lambda m: v @ solve(m, v))(a)"),
     ],
 )

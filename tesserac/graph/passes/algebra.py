@@ -150,10 +150,10 @@ def _replace(op: Op, term: Term) -> list[Op]:
     if value.defining_op is not None:
         value.name = value.name or op.result.name
     op.result.replace_all_uses(value)
-    return _erase_unused(op)
+    return erase_unused(op)
 
 
-def _erase_unused(op: Op) -> list[Op]:
+def erase_unused(op: Op) -> list[Op]:
     erased: list[Op] = []
     waiting = [op]
     while waiting:

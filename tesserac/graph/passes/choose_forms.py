@@ -43,6 +43,7 @@ from tesserac.check.model.library_annotations import (
     BESIDE,
     INVERSE,
     POSITIVE,
+    PRODUCT,
     RANK_ONE,
     TOGETHER,
     TURNED,
@@ -54,19 +55,20 @@ from tesserac.graph.algebra.applications import Spared
 from tesserac.graph.algebra.applied import Use
 from tesserac.graph.algebra.costs import Facts, beats, facts_of, is_open
 from tesserac.graph.algebra.known import stands_before
+from tesserac.graph.algebra.mapped import is_mapped
 from tesserac.graph.algebra.structures import Structure, structures_of
-from tesserac.graph.algebra.systems import joint_systems
+from tesserac.graph.algebra.systems import joint_systems, matrix_of
 from tesserac.graph.algebra.writing import TermWriter
 from tesserac.graph.assert_attribution import library_name
 from tesserac.graph.autodiff.writing import writer
-from tesserac.graph.batching.dialect import VMAP, in_axes
 from tesserac.graph.dialect import AS, CALL, CUSTOM, FORMS, NUMERICS, expected_sizes, forms_of
-from tesserac.graph.passes.algebra import Rewrite, kernels_of, rewrite_function
+from tesserac.graph.passes.algebra import Rewrite, erase_unused, kernels_of, rewrite_function
+from tesserac.graph.passes.cse import merge_first_operands
 from tesserac.graph.passes.inline import erase_unreached, inline_call, stays
 from tesserac.graph.substitute import replace_op
 from tesserac.ir.builder import Builder
 from tesserac.ir.calls import named_dims
-from tesserac.ir.core import Attr, Block, Module, Op, Value
+from tesserac.ir.core import Attr, Module, Op, Value
 from tesserac.ir.effects import asserting_symbols
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards
@@ -155,6 +157,7 @@ class _Chooser:
         return asserting_symbols(self._module)
 
     def run(self) -> None:
+        merge_first_operands([op for op in self._calls() if forms_of(op)])
         self._settle()
         self._right_sides = _right_sides(self._function) | self._join_systems()
         while calls := self._calls():
@@ -169,7 +172,8 @@ class _Chooser:
             is_new = False
             for op in reversed(self._calls()):
                 forms = forms_of(op)
-                if op.parent is not None and forms and (self._of_inverse(op, forms) or self._applied(op, forms)):
+                ways = (self._turned_back, self._of_inverse, self._of_factors, self._applied)
+                if op.parent is not None and forms and any(way(op, forms) for way in ways):
                     self._taken += 1
                     is_new = True
             for op in [op for op in self._calls() if FORMS not in op.attrs]:
@@ -209,7 +213,7 @@ class _Chooser:
 
     def _resolve(self, op: Op) -> None:
         forms = forms_of(op)
-        ways = (self._of_inverse, self._applied, self._by_structure, self._beside)
+        ways = (self._turned_back, self._of_inverse, self._applied, self._by_structure, self._beside)
         if self._taken < MAX_FORMS and any(way(op, forms) for way in ways):
             self._taken += 1
         else:
@@ -227,7 +231,7 @@ class _Chooser:
         return any(self._takes(op, forms, structure) for structure in found)
 
     def _takes(self, op: Op, forms: Mapping[str, Attr], found: Structure) -> bool:
-        if found.name in BRANCHES and _is_mapped(op, found.name):  # both would be computed for all
+        if found.name in BRANCHES and is_mapped(op, found.name):  # both would be computed for all
             return False
         if found.name not in forms or not self._may_take(op, forms, found):
             return False
@@ -287,6 +291,25 @@ class _Chooser:
         op.erase()
         inverse.erase()
         return True
+
+    def _turned_back(self, op: Op, forms: Mapping[str, Attr]) -> bool:
+        """A determinant is that of the transpose: of a matrix and its transpose there is one elimination."""
+        matrix, is_turned = matrix_of(op)
+        if BESIDE not in forms or not is_turned:
+            return False
+        op.set_operand(0, matrix)
+        return True
+
+    def _of_factors(self, op: Op, forms: Mapping[str, Attr]) -> bool:
+        """A product with an inverse, before that is one with a system of many columns."""
+        product = op.operands[0].defining_op
+        if PRODUCT not in forms or product is None or not _has_inverse(op.operands[0], turned=BESIDE in forms):
+            return False
+        found = structures_of(op, self._facts)
+        is_taken = any(structure.name == PRODUCT and self._takes(op, forms, structure) for structure in found)
+        if is_taken:
+            erase_unused(product)  # so that nobody needs the inverse but its function
+        return is_taken
 
     def _beside(self, op: Op, forms: Mapping[str, Attr]) -> bool:
         """What is eliminated beside the right side of a system is the system's own elimination: they are one then."""
@@ -382,50 +405,22 @@ def _writer(at: Op, op: Op) -> Writer:
     return writer(Builder.before(at), {} if mode is None else {NUMERICS: mode})
 
 
+def _has_inverse(matrix: Value, *, turned: bool) -> bool:
+    """Whether an inverse, or where it does not matter one that is turned, is a factor of what a call alone needs."""
+    product = matrix.defining_op
+    if product is None or product.name != applied.MATMUL or len(matrix.uses) > 1:
+        return False
+    factors = product.operands
+    if turned:
+        factors = [op.operands[0] if (op := v.defining_op) and op.name == applied.PERMUTE else v for v in factors]
+    makers = [value.defining_op for value in factors]
+    if any(made is not None and INVERSE in forms_of(made) and len(made.operands) == 1 for made in makers):
+        return True
+    return any(_has_inverse(value, turned=turned) for value in product.operands)
+
+
 def _is_inverse_for(op: Op, made: Op, asserting: Collection[str]) -> bool:
     """Whether an operation gives an inverse that a call alone needs, and may be left to it."""
     if INVERSE not in forms_of(made) or len(made.results[0].uses) > 1 or made.parent is not op.parent:
         return False
     return made.attrs.get(NUMERICS) == op.attrs.get(NUMERICS) and applied.may_move(made, op, asserting)
-
-
-def _is_mapped(op: Op, structure: str) -> bool:
-    """Whether what a form looks at may differ between the elements of a mapped dim: of a positive matrix that is the
-    matrix alone, whatever it is solved for."""
-    looked_at = op.operands[:1] if structure == POSITIVE else op.operands
-    outer = op.parent.parent_op if op.parent is not None else None
-    while outer is not None:
-        if outer.name == VMAP and (structure != POSITIVE or _may_differ(looked_at, outer)):
-            return True
-        outer = outer.parent.parent_op if outer.parent is not None else None
-    return False
-
-
-def _may_differ(values: Sequence[Value], mapped: Op) -> bool:
-    """Whether values inside of a mapped function need one of its elements."""
-    elements = {arg for arg, axis in zip(mapped.body.args, in_axes(mapped), strict=True) if axis is not None}
-    seen, waiting = set[Value](), list(values)
-    while waiting:
-        value = waiting.pop()
-        if value in elements:
-            return True
-        if value in seen:
-            continue
-        seen.add(value)
-        made = value.defining_op
-        if made is None:
-            block = value.owner
-            if isinstance(block, Block) and block is not mapped.body and _stands_in(block, mapped):
-                return True
-            continue
-        if made.regions:
-            return True
-        waiting += made.operands
-    return False
-
-
-def _stands_in(block: Block, mapped: Op) -> bool:
-    outer = block.parent_op
-    while outer is not None and outer is not mapped:
-        outer = outer.parent.parent_op if outer.parent is not None else None
-    return outer is mapped

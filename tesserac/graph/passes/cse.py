@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections import ChainMap
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import cached_property
 
 from tesserac.graph.autodiff.dialect import CHECKPOINT
@@ -41,6 +41,8 @@ COUNTER = "counter"
 """The attribute of a loop that names the size that its iterations count."""
 APART = (CHECKPOINT, KERNEL)
 """Whose bodies are theirs alone."""
+MAX_NESTED = 64
+"""Operations that lead to a matrix: longer expressions are what they are."""
 Seen = ChainMap[Hashable, tuple[Op, ...]]
 BodyKeys = dict[Op, tuple[tuple[Value, ...], str]]
 
@@ -115,6 +117,35 @@ def _same_body(op: Op, other: Op, keys: BodyKeys) -> bool:
         if one not in keys:
             keys[one] = _body_key(one)
     return keys[op] == keys[other]
+
+
+def merge_first_operands(ops: Sequence[Op]) -> None:
+    """Gives operations, in the order of the program, the same value where their first operands are computed alike, in
+    one block: what is computed of one matrix then shows, before the rest of the program is merged."""
+    known: dict[Value, int] = {}
+    seen: dict[Hashable, int] = {}
+    first: dict[int, Value] = {}
+    for op in ops:
+        value = op.operands[0]
+        earlier = first.setdefault(_number(value, known, seen, MAX_NESTED), value)
+        if earlier is not value and _block_of(earlier) is _block_of(value):
+            op.set_operand(0, earlier)
+
+
+def _number(value: Value, known: dict[Value, int], seen: dict[Hashable, int], depth: int) -> int:
+    """The same for values that are computed alike of the same values."""
+    op = value.defining_op
+    if value not in known:
+        key: Hashable = value
+        if op is not None and depth and len(op.results) == 1 and not op.regions and is_pure(op):
+            operands = tuple([_number(operand, known, seen, depth - 1) for operand in op.operands])
+            key = expression_key(op, (op.parent, *operands))
+        known[value] = seen.setdefault(key, len(seen))
+    return known[value]
+
+
+def _block_of(value: Value) -> Block | None:
+    return value.defining_op.parent if value.defining_op is not None else None
 
 
 def expression_key(op: Op, operands: Hashable, without: tuple[str, ...] = (COUNTER,)) -> Hashable:
