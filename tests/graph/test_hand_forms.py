@@ -20,6 +20,8 @@ PAIRS: dict[str, tuple[str, str, str]] = {
     "kronecker_logdet": (GRID, f"logdet({KRON})", "8.0 * slogdet(a)[1] + 6.0 * slogdet(b)[1]"),
     "circulant": (RING.format(n=64), "op.circulant(c) @ x", "irfft(rfft(c) * rfft(x), 64)"),
     "circulant_4096": (RING.format(n=4096), "op.circulant(c) @ x", "irfft(rfft(c) * rfft(x), 4096)"),
+    "toeplitz": (RING.format(n=64), "op.toeplitz(c) @ x",
+                 "irfft(rfft(concat([c, zeros(1), flip(c[1:])])) * rfft(concat([x, zeros(64)])), 128)[:64]"),
     "diagonal": (PLAIN, "op.diag(d) @ v", "d * v"),
     "dense": (PLAIN, "op.dense(a) @ v", "a @ v"),
     "adjoint": (PLAIN, "op.dense(a).H @ v", "a.T @ v"),

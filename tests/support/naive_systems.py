@@ -67,6 +67,11 @@ SOLVES: dict[str, tuple[str, str]] = {
               "np.linalg.norm(d) + abs(v).max() + abs(d).sum()"),
     "norms_of_products": ("norm(kron(m, p)) + norm(kron(m, p), ord=1) + norm(outer(k, e)) + norm(outer(k, e), ord=2)",
                           f"np.linalg.norm({K}) + np.linalg.norm({K}, 1) + 2 * np.linalg.norm(np.outer(k, e))"),
+    "norms_of_factors": (
+        "norm(g @ g.T) + norm(g @ g.T, ord=2) + norm(g @ l[:, :2].T) + norm(g @ l[:, :2].T, ord=1)",
+        "np.linalg.norm(g @ g.T) + np.linalg.norm(g @ g.T, 2) + np.linalg.norm(g @ l[:, :2].T)"
+        " + np.linalg.norm(g @ l[:, :2].T, 1)",
+    ),
     "norms_of_columns": ("norm(outer(k, e), ord=1) + norm(outer(k, e), ord=\"nuc\") + norm(outer(k, e), ord=INF)",
                          "sum(np.linalg.norm(np.outer(k, e), each) for each in (1, 'nuc', np.inf))"),
     "factor": ("solve(cholesky(f @ f.T), k) + solve(cholesky(f @ f.T).T, e)",
@@ -121,8 +126,10 @@ TAKEN = {
     "inverse_twice": "inverse inverse",
     "inverse_system": "inverse inverse", "inverse_logdet": "inverse inverse kronecker",
     "inverse_det": "inverse inverse", "logdet_beside_inverse": "product inverse",
-    "system_beside_inverse": "product inverse", "logdet_turned": "", "inverse_slope": "inverse inverse", "inverse_kept": "",
+    "system_beside_inverse": "product inverse", "logdet_turned": "", "inverse_slope": "inverse inverse",
+    "inverse_kept": "",
     "norms": "diagonal diagonal diagonal",
+    "norms_of_factors": "factors factors gram gram",
     "norms_of_products": "outer outer kronecker kronecker", "norms_of_columns": "outer outer outer",
     "factor": "upper lower", "whole_inverse_of_update": "turned turned rank one update",
     "inverse_of_update": "rank one update",

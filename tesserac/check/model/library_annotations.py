@@ -30,10 +30,11 @@ FORM_OF, ALSO, TAKES = "form_of", "also", "takes"
 SCORES, LOGARITHMS, BY = "scores", "logarithms", "by"
 DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, RANK_ONE = "diagonal", "lower", "upper", "kronecker", "update", "rank one"
 ORTHONORMAL, POSITIVE, PRODUCT, INVERSE, OUTER = "unitary", "positive", "product", "inverse", "outer"
+GRAM, FACTORS = "gram", "factors"
 BESIDE, TOGETHER, APPLIED, TURNED = "beside", "together", "applied", "turned"
 STRUCTURES = (
     *(DIAGONAL, LOWER, UPPER, KRONECKER, UPDATE, RANK_ONE, ORTHONORMAL, POSITIVE, PRODUCT, INVERSE, OUTER),
-    *(BESIDE, TOGETHER, APPLIED, TURNED),
+    *(GRAM, FACTORS, BESIDE, TOGETHER, APPLIED, TURNED),
 )
 ALONG_AXIS, BEYOND, OF_BLOCKS, KNOWN, IN_KERNELS = "along_axis", "beyond", "of_blocks", "known", "in_kernels"
 BATCHED, BEHIND_TEXT, COLUMNS = "batched", "behind_text", "columns"

@@ -10,6 +10,8 @@ replaced by once the structure is known. A form takes the parts of the matrix an
     rank one    d[N], u[N] and v[N], of diag(d) + outer(u, v)
     outer       u[N] and v[N], of outer(u, v)
     product     a[N, N] and b[N, N], of a @ b
+    factors     u[N, K] and v[K, N], of u @ v
+    gram        u[N, K], of u @ u.H
     inverse     a[N, N], of the inverse of a; that is what a function gives which has this form and gives a matrix
     unitary     the matrix, whose inverse is its adjoint
     positive    the matrix, which is self-adjoint and has no negative eigenvalue
@@ -32,6 +34,8 @@ from tesserac.check.model.library_annotations import (
     APPLIED,
     BESIDE,
     DIAGONAL,
+    FACTORS,
+    GRAM,
     INVERSE,
     KRONECKER,
     LOWER,
@@ -148,6 +152,8 @@ _PARTS: dict[str, Callable[[TensorType], list[Type]]] = {
     ORTHONORMAL: _whole,
     POSITIVE: _whole,
     PRODUCT: lambda a: [a, a],
+    FACTORS: lambda a: [_like(a, a.dims[0], Dim.sym(RANK)), _like(a, Dim.sym(RANK), a.dims[0])],
+    GRAM: lambda a: [_like(a, a.dims[0], Dim.sym(RANK))],
     INVERSE: _whole,
     RANK_ONE: lambda a: [_like(a, a.dims[0])] * 3,
     OUTER: lambda a: [_like(a, a.dims[0])] * 2,

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from tesserac.base.dataclass import dataclass
 from tesserac.check.model.library_annotations import (
     DIAGONAL,
+    FACTORS,
+    GRAM,
     KRONECKER,
     LOWER,
     ORTHONORMAL,
@@ -23,7 +25,7 @@ from tesserac.check.model.library_annotations import (
 from tesserac.check.transforms.form_rules import RANK, ROWS_OF_FIRST, ROWS_OF_SECOND
 from tesserac.graph.algebra.costs import Facts, counted, counted_all
 from tesserac.graph.algebra.engine import Engine
-from tesserac.graph.algebra.known import best_known, flags_of, held_flags
+from tesserac.graph.algebra.known import best_known, flags_of, held_flags, is_adjoint
 from tesserac.graph.algebra.reading import Reader
 from tesserac.graph.algebra.terms import Term, leaf, make, ones
 from tesserac.graph.dialect import CALL
@@ -75,6 +77,7 @@ def _made_of(call: Op, term: Term) -> Iterator[Structure]:
         case Term(head="add" | "sub"):
             yield from _update(call, term)
         case Term(head="mm"):
+            yield from _factors(call, *term.args)
             yield from _product(call, *term.args)
 
 
@@ -83,15 +86,29 @@ def _kronecker(a: Term, b: Term) -> Iterator[Structure]:
         yield Structure(KRONECKER, (a, b), ((ROWS_OF_FIRST, a.shape[0]), (ROWS_OF_SECOND, b.shape[0])))
 
 
+def _factors(call: Op, a: Term, b: Term) -> Iterator[Structure]:
+    """Of a product of any two matrices that nobody else needs: what is left of it may be that of smaller products."""
+    if _is_needed(call) or a.rank != 2 or b.rank != 2:
+        return
+    size, rank = counted(a.shape[0]), counted(a.shape[1])
+    sizes, small, whole = ((RANK, a.shape[1]),), size * rank * rank, size * size * rank + size * size
+    if is_adjoint(a, b):
+        yield Structure(GRAM, (a,), sizes, small + rank * rank, whole)
+    yield Structure(FACTORS, (a, b), sizes, 2 * small + rank * rank, whole)
+
+
 def _product(call: Op, a: Term, b: Term) -> Iterator[Structure]:
     """Of square matrices: two systems have half of the operations of a product and one, and lose fewer digits. Where
     others need the product, too, it is there."""
-    is_needed = any(user.name != CALL for user, _ in call.operands[0].uses)
-    if is_needed or any(part.rank != 2 or part.shape[0] != part.shape[1] for part in (a, b)):
+    if _is_needed(call) or any(part.rank != 2 or part.shape[0] != part.shape[1] for part in (a, b)):
         return
     size, columns = counted(a.shape[0]), _columns_of(call)
     one = size * size * size
     yield Structure(PRODUCT, (a, b), (), 2 * one + 2 * size * size * columns, 4 * one + size * size * columns)
+
+
+def _is_needed(call: Op) -> bool:
+    return any(user.name != CALL for user, _ in call.operands[0].uses)
 
 
 def _columns_of(call: Op) -> Dim:
