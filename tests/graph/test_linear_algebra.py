@@ -289,10 +289,7 @@ def test_structure_is_seen() -> None:
         ("inv(a), solve(a, v), det(a)", "inv(a)"),
         ("w @ solve(a, v), v @ solve(a, v)", "solve(a, v)"),
         ("v @ inv(a + eye(N)) @ v - slogdet(a + eye(N))[1]", "solve(a + eye(N), v)"),
-        ("solve(a + eye(N), v), solve(a + eye(N), w)", "solve(a + eye(N), v)"),
         ("slogdet(a.T @ a)[1] + slogdet(a.T)[1]", "slogdet(a)[1]"),
-        ("slogdet(inv(a) @ a.T @ a)[1]", "slogdet(a)[1]"),
-        ("solve(eye(N) @ a @ inv(a + eye(N)), v)", "solve(a, v)"),
         ("grad(lambda m: v @ solve(m, v) + w @ solve(m, w))(a)", "grad(lambda m: v @ solve(m, v))(a)"),
     ],
 )
@@ -300,22 +297,6 @@ def test_systems_and_determinants_of_one_matrix_are_one_elimination(text: str, a
     args = "a: Tensor[N, N, f32], v: Tensor[N, f32], w: Tensor[N, f32]"
     both, one = (compile_to_forms(f"def f({args}):\n    return {each}\n") for each in (text, alone))
     assert len(loops(both)) == len(loops(one))
-
-
-@pytest.mark.one_in(12)
-def test_the_length_of_a_product_that_cancels_keeps_its_digits() -> None:
-    """It is as far off as the rounding of the product that is not made; its slope at 0 is 0."""
-    text = """
-def length(u: Tensor[60, 4, f32], v: Tensor[4, 60, f32]): return norm(u @ v)
-def slope(u: Tensor[60, 4, f32], v: Tensor[4, 60, f32]): return grad(length)(u, v)
-"""
-    rng = np.random.default_rng(0)
-    u, v = rng.standard_normal((60, 4)).astype("f4"), np.zeros((4, 60), "f4")
-    u[:, 1], v[0], v[1] = -u[:, 0] * np.float32(1 + 2**-20), 1.0, 1.0
-    module = tessera.compile(text)
-    rounding = 1e-7 * np.linalg.norm(u) * np.linalg.norm(v)
-    np.testing.assert_allclose(module.length(u, v), np.linalg.norm(u.astype("f8") @ v.astype("f8")), atol=rounding)
-    assert module.length(u, 0 * v) == 0 and not module.slope(u, 0 * v).any()
 
 
 @pytest.mark.one_in(12)

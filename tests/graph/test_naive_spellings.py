@@ -184,6 +184,22 @@ def test_what_the_program_has_summed_is_a_diagonal_of_its_own() -> None:
 
 
 @pytest.mark.one_in(4)
+def test_the_length_of_a_product_that_cancels_keeps_its_digits() -> None:
+    """It is as far off as the rounding of the product that is not made; its slope at 0 is 0."""
+    text = """
+def length(u: Tensor[60, 4, f32], v: Tensor[4, 60, f32]): return norm(u @ v)
+def slope(u: Tensor[60, 4, f32], v: Tensor[4, 60, f32]): return grad(length)(u, v)
+"""
+    rng = np.random.default_rng(0)
+    u, v = rng.standard_normal((60, 4)).astype("f4"), np.zeros((4, 60), "f4")
+    u[:, 1], v[0], v[1] = -u[:, 0] * np.float32(1 + 2**-20), 1.0, 1.0
+    module = tessera.compile(text)
+    rounding = 1e-7 * np.linalg.norm(u) * np.linalg.norm(v)
+    np.testing.assert_allclose(module.length(u, v), np.linalg.norm(u.astype("f8") @ v.astype("f8")), atol=rounding)
+    assert module.length(u, 0 * v) == 0 and not module.slope(u, 0 * v).any()
+
+
+@pytest.mark.one_in(4)
 def test_no_gradient_flows_through_what_is_stopped() -> None:
     text = f"def f({PARAMS}): return grad(lambda x: sum(stop_gradient(x @ b) @ (x @ v)))(a)\n"
     found = tessera.compile(text).f(*MATRICES.values(), *VECTORS.values())

@@ -410,7 +410,7 @@ def _has_inverse(matrix: Value, *, turned: bool) -> bool:
     product = matrix.defining_op
     if product is None or product.name != applied.MATMUL or len(matrix.uses) > 1:
         return False
-    factors = product.operands
+    factors: Sequence[Value] = product.operands
     if turned:
         factors = [op.operands[0] if (op := v.defining_op) and op.name == applied.PERMUTE else v for v in factors]
     makers = [value.defining_op for value in factors]
