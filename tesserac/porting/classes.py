@@ -220,7 +220,7 @@ class Struct:
             return self.named(name, value)
         if kind == "ModuleList":
             return self.repeated(name, value)
-        if kind in RECURRENT and (deep := layers_of(kind, name, value, self.size)) is not None:
+        if kind in RECURRENT and (deep := layers_of(kind, name, value, self.size, self.option)) is not None:
             return deep
         if kind == ATTENTION:
             return attention_of(name, self.with_numbers(value), self.size, self.option)

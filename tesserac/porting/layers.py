@@ -64,8 +64,10 @@ LAYERS = {
     },
     "LSTM": Layer("LSTM", {**_RECURRENT, "batch_first": "batch_first"}),
     "GRU": Layer("GRU", {**_RECURRENT, "batch_first": "batch_first"}),
+    "RNN": Layer("RNN", {**_RECURRENT, "batch_first": "batch_first"}),
+    **{f"{kind}Cell": Layer(f"{kind}Cell", _RECURRENT) for kind in ("LSTM", "GRU", "RNN")},
 }
-_POSITIONAL = {"LSTM": 2, "GRU": 2}
+_POSITIONAL = {"LSTM": 2, "GRU": 2, "RNN": 2}
 """How many arguments may stand without a name, where not all."""
 _WITH_MORE = re.compile("Norm|Dropout|Loss|RNN|LSTM|GRU|Transformer|Embedding|Linear|Bilinear|PReLU|Conv|Attention")
 """Layers that have weights, or that do another thing while they are trained."""

@@ -82,7 +82,7 @@ FORWARD = "    def forward(self, x):\n        return self.a(x)\n"
         "self.a = nn.BatchNorm2d(d, momentum=0.2)",
         "self.a = nn.Linear(d, 4, bias=biased)",
         "self.a = nn.Conv2d(d, 4, (3, 5))",
-        "self.a = nn.LSTM(d, 4, bias=False)",
+        "self.a = nn.LSTM(d, 4, bias=False, proj_size=2)",
         "self.a = nn.Linear(d, width)",
         "self.a = make(d)",
         "self.heads = make",

@@ -40,6 +40,24 @@ LAYERS = {
         "lstm(x, [(layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)])[0]"),
     "GRU[3, 2]": ("x: Tensor[4, 2, 3, f32]", "layer(x)[0]",
         "gru(x, [(layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)])[0]"),
+    "LSTMNoBias[3, 2]": ("x: Tensor[4, 2, 3, f32]", "layer(x)[0]",
+        "lstm(x, [(layer.weight_ih_l0, layer.weight_hh_l0)])[0]"),
+    "LSTMProjected[3, 4, 2]": ("x: Tensor[4, 2, 3, f32]", "layer(x)[0]",
+        "lstm(x, [(layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)"
+        " + (layer.weight_hr_l0,)])[0]"),
+    "GRUNoBias[3, 2]": ("x: Tensor[4, 2, 3, f32]", "layer(x, lengths=array([3, 1]))[0]",
+        "gru(x, [(layer.weight_ih_l0, layer.weight_hh_l0)], lengths=array([3, 1]))[0]"),
+    "RNN[3, 2]": ("x: Tensor[4, 2, 3, f32]", "layer(x, nonlinearity='relu')[0]",
+        "rnn(x, [(layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0, layer.bias_hh_l0)],"
+        " nonlinearity='relu')[0]"),
+    "RNNNoBias[3, 2]": ("x: Tensor[4, 2, 3, f32]", "layer(x)[0]",
+        "rnn(x, [(layer.weight_ih_l0, layer.weight_hh_l0)])[0]"),
+    "LSTMCell[3, 2]": ("x: Tensor[4, 3, f32]", "layer(x, layer(x))[1]",
+        "lstm(stack([x, x]), [(layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh)])[1][1][0]"),
+    "GRUCell[3, 2]": ("x: Tensor[4, 3, f32]", "layer(x, layer(x))",
+        "gru(stack([x, x]), [(layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh)])[1][0]"),
+    "RNNCell[3, 2]": ("x: Tensor[4, 3, f32]", "layer(x, layer(x))",
+        "rnn(stack([x, x]), [(layer.weight_ih, layer.weight_hh, layer.bias_ih, layer.bias_hh)])[1][0]"),
 }  # fmt: skip
 
 
