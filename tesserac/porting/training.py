@@ -139,9 +139,11 @@ def _optimizer(function: ast.FunctionDef, line: int) -> _Optimizer:
 
 
 def _trained(parameters: ast.expr) -> str:
-    """`net` of `net.parameters()`."""
+    """`net` of `net.parameters()`, and `w` of `[w]`."""
     match parameters:
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="parameters"), args=[], keywords=[]):
+            return name
+        case ast.List(elts=[ast.Name(id=name)]):
             return name
     raise NoCounterpart
 

@@ -188,3 +188,60 @@ def test_recursion_over_sizes_is_told_what_ends_it() -> None:
 def test_what_is_made_of_a_mistake_is_no_second_one() -> None:
     text = "def f(k: Key):\n    a, b = splitt(k)\n    return uniform(a, 4, 4) + uniform(b, 4, 4)\n"
     assert [diagnostic.code for diagnostic in offered(text)] == ["E0201"]
+
+
+TRAINED = """def train(x: Tensor[B, 3, f32], y: Tensor[B, f32]):
+    w = zeros(3)
+    {made}
+    for i in range(50):
+        opt.zero_grad()
+        loss = mean((x @ w - y) ** 2)
+        loss.backward()
+        opt.step()
+    return w
+"""
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("made", ["opt = Adam([w], lr=0.1)", "opt = torch.optim.Adam([w], lr=0.1)"])
+def test_an_optimizer_of_one_tensor(made: str) -> None:
+    x = np.random.default_rng(0).normal(size=(30, 3)).astype("f4")
+    found = tessera.compile(mended(TRAINED.format(made=made))).train(x, x @ np.float32([1, -1, 0.5]))
+    assert abs(np.asarray(found) - [1, -1, 0.5]).max() < 0.5
+
+
+WRONG_CALLS = [
+    ("one_hot(y)", "one_hot(y, classes=10)"),
+    ("lstsq(x, x, rcond=None)", "lstsq(x, x)"),
+    ("lstsq(x, x, rcond=None)[0]", "lstsq(x, x)"),
+    ("e(x)", "e(cast(x, i64))"),
+    ("e(y)", "e(y)"),
+    ("m(z, z, z)", "m(z, z, z, heads=1)"),
+    ("randint(0, 5, size=(3,))", "randint(0, 5, size=(3,))"),
+    ("randint(0, 5, size=3)", "randint(0, 5, size=3)"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "right"), WRONG_CALLS)
+def test_a_call(wrong: str, right: str) -> None:
+    head = "def f(x: Tensor[4, 4, f32], y: Tensor[4, i64], z: Tensor[2, 3, 8, f32]):\n"
+    head += "    e, m = Embedding[7, 3](seed=0), MultiheadAttention[8](seed=0)\n" if wrong[0] in "em" else ""
+    text = f"{head}    return {wrong}\n"
+    assert len(offered(text)) == (wrong != right)
+    assert mended(text) == f"{head}    return {right}\n"
+
+
+def test_a_solution_behind_its_module() -> None:
+    text = "def f(x: Tensor[4, 4, f32]):\n    return {}\n"
+    assert mended(text.format("np.linalg.lstsq(x, x, rcond=None)[0]")) == text.format("lstsq(x, x)")
+
+
+@pytest.mark.parametrize("made", ["torch.Generator()", "torch.Generator().manual_seed(0)", "np.random.default_rng(0)"])
+def test_a_generator_is_left_out(made: str) -> None:
+    text = f"def f():\n    g = {made}\n    return torch.randn(3, generator=g)\n"
+    assert mended(text) == "def f():\n    return normal(3)\n"
+
+
+def test_a_power_of_integers_of_two_dtypes() -> None:
+    (said,) = offered("def f(x: Tensor[N, i32], y: Tensor[N, i64]):\n    return x ** y\n")
+    assert "needs a decision" in said.title and "float" not in said.title

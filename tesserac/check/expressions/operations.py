@@ -13,9 +13,11 @@ from tesserac.check.calls.functions import call_function
 from tesserac.check.declarations.annotations import read_attribute
 from tesserac.check.guards.assumed import assuming, compares_sizes, relies_on
 from tesserac.check.model import typed
+from tesserac.check.model.operator_use import Use
 from tesserac.check.names.foreign_texts import from_percent
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import apply_operator
+from tesserac.check.operators.precision import explain_two_dtypes
 from tesserac.check.operators.vectors import apply_to_structs, has_struct
 from tesserac.check.places.listed_numbers import MANY_NUMBERS, filled_tensor
 from tesserac.check.state.arguments import Arg, Callee
@@ -175,6 +177,10 @@ def raised(body: Body, left: typed.Expr, right: typed.Expr, at: Span, span: Span
     """`left ** right` of tensors, or of one and a number."""
     exponent = right.type.value.constant if isinstance(right.type, IntType) else None
     is_whole = _has_kind(left, right, "iu") and not _has_kind(left, right, "fc")
+    dtypes = {value.type.dtype for value in (left, right) if isinstance(value.type, TensorType)}
+    if is_whole and len(dtypes) > 1:
+        explain_two_dtypes(body, Use(Power(2), (left, right), at, span), left, right)
+        return body.error(span)
     if is_whole and (exponent is None or exponent > 64):
         return _spelt(body, _INTEGER_POWER, [left, right], at, span)
     if exponent is None or abs(exponent) > 64:

@@ -75,7 +75,8 @@ def report_instance(
     named = body.rules.recheck(ref.owner, ref.name, types)
     found = _cause(next((d for d in named if d.severity is Severity.ERROR), errors[0]))
     cause = replace(found, text=_in_words_of_caller(found.text, types, [value.type for value in values]))
-    if body.rules.library(ref.name) == ref:
+    method_of_library = METHOD in ref.name and of_library(body.rules.signature(ref.owner, ref.name).node.span.file)
+    if body.rules.library(ref.name) == ref or method_of_library:
         _report_argument(body, ref, cause, types, values, callee)
         return
     draft = body.sink.error(E0217, at=callee.at, name=callee.name, label=cause.reason)

@@ -12,11 +12,15 @@ WITHOUT = {
     ("argwhere", "size"): f"{_OF_A_MASK}: there is room for `size` rows, and what is left of it is `fill`",
     ("flatnonzero", "size"): f"{_OF_A_MASK}: there is room for `size` places, and what is left of it is `fill`",
     ("nonzero", "size"): f"{_OF_A_MASK}: there is room for `size` places, and what is left of it is `fill`",
+    ("MultiheadAttention.apply", "heads"): "the heads are an argument of the call: `layer(x, heads=8)`",
+    ("one_hot", "classes"): "how many classes there are is a size, which labels do not tell while compiling",
     ("split", "parts"): "how many is said: two keys are `split(key, 2)`, three parts of a tensor `split(x, 3)`",
     ("unique", "size"): "how many elements differ is not known while compiling: there is room for `size` of them",
     ("where", "x"): f"the places where a mask holds are `nonzero(c, size=K)`: {_OF_A_MASK}",
 }
 """What to say of a call that leaves a parameter out, which other libraries do not have."""
+STANDING_IN = {("MultiheadAttention.apply", "heads"): "1", ("one_hot", "classes"): "10"}
+"""Numbers for what only the user knows, with which the call is right."""
 _STATES = {
     "adafactor": "adafactor_init(params)",
     "adam": "adam_init(params)",

@@ -187,7 +187,7 @@ LEFT_OUT = {
 """Methods of tensors that change no number, and why there is no need of them here."""
 _SEEDED = "`m.seed(0)` from Python, or `seed=` of each function that draws: `normal(N, seed=1)`"
 NEEDLESS_CALLS = {
-    **dict.fromkeys(("RandomState", "default_rng", "manual_seed", "manual_seed_all", "seed"), _SEEDED),
+    **dict.fromkeys(("Generator", "RandomState", "default_rng", "manual_seed", "manual_seed_all", "seed"), _SEEDED),
     "empty_cache": "where values lie, and how long, is the compiler's to choose",
     "set_default_dtype": "each tensor says its dtype: `zeros(N, dtype=f64)`",
     "set_device": "`tessera.load(file, device=\"cuda\")` says where a program runs",
@@ -210,6 +210,7 @@ FOREIGN_PARAMETERS = {
     "generator": "`seed=` or `key=` gives a draw numbers of its own",
     "inplace": "nothing changes a tensor in place: bind the name again, `x = relu(x)`",
     "out": "a call gives its result: `y = f(x)`",
+    "rcond": "the solution is all that is given; `pinv(a, rcond=1e-5) @ b` says which singular values count as 0",
     "requires_grad": "`grad(f)` is a derivative, where it is asked for",
     "return_lse": _OF_ROWS,
     "return_residual": _OF_ROWS,
@@ -219,6 +220,8 @@ FOREIGN_PARAMETERS = {
 """What PyTorch's functions take, and how it is said here."""
 NEEDLESS_PARAMETERS = ("device", "generator", "inplace", "layout", "non_blocking", "pin_memory", "requires_grad")
 """Those that can be left out: what they say is said elsewhere, or needs no saying."""
+NEEDLESS_VALUES = {"full_matrices": "False", "rcond": "None"}
+"""Those that can be left out where this is given."""
 AXIS_FIRST = {
     "gather": "`take_along_axis(x, i, axis)`; `gather(x, i, axis)` takes whole slices",
     "scatter_add": "`x.at[i].add(v)`, with `arange` for the other dims; `scatter_add(x, i, v, axis)` adds whole slices",

@@ -13,10 +13,11 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.resources import of_library
 from tesserac.base.source import NO_SPAN, Span
 from tesserac.check.model import typed
-from tesserac.check.names.foreign_arguments import BEYOND, left_out_here
-from tesserac.check.names.foreign_names import FOREIGN_PARAMETERS, NEEDLESS_PARAMETERS
+from tesserac.check.names.foreign_arguments import BEYOND, STANDING_IN, left_out_here
+from tesserac.check.names.foreign_names import FOREIGN_PARAMETERS, NEEDLESS_PARAMETERS, NEEDLESS_VALUES
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205
+from tesserac.diag.diagnostic import Edit
 from tesserac.diag.sink import Draft
 from tesserac.syntax import ast
 from tesserac.types.ty import IntType, TensorType
@@ -130,6 +131,7 @@ def _tell_of_missing(
     if elsewhere is not None:
         draft.remark(elsewhere)
         _suggest_room(body, draft, callee, args)
+        _suggest_number(body, draft, callee, missing)
 
 
 def _suggest_own(
@@ -162,6 +164,14 @@ def _suggest_room(body: Body, draft: Draft, callee: Callee, args: Sequence[Arg])
         draft.replace("with room for all", end, f"{comma}size={whole}.size")
     elif callee.name == "where":
         draft.replace("with room for all", at, f"nonzero({given}, size={whole}.size)")
+
+
+def _suggest_number(body: Body, draft: Draft, callee: Callee, missing: Sequence[Slot]) -> None:
+    name = missing[0].name
+    number, at = STANDING_IN.get((callee.name, name)), callee.span
+    if number is not None and body.rules.text(at)[-1:] == ")":
+        end = Span(at.file, at.end - 1, at.end - 1)
+        draft.replace(f"say how many: {number} stands for their number", end, f", {name}={number}")
 
 
 _COUNTED = ("argwhere", "flatnonzero", "nonzero", "unique")
@@ -199,13 +209,13 @@ def _put(
         order = ", ".join(f"`{own}`" for own in dict.fromkeys(names.values()))
         draft.remark(f"its parameters are {order}, in this order")
     if name not in names and name in FOREIGN_PARAMETERS:
-        _suggest_otherwise(body, draft, arg, name)
+        _suggest_otherwise(body, draft, callee, arg, name)
     elif name not in names:
         draft.did_you_mean(name, names, arg.span)
     return False
 
 
-def _suggest_otherwise(body: Body, draft: Draft, arg: Arg, name: str) -> None:
+def _suggest_otherwise(body: Body, draft: Draft, callee: Callee, arg: Arg, name: str) -> None:
     """What PyTorch's parameter is here: said in words, and left out where nothing stands for it."""
     draft.remark(FOREIGN_PARAMETERS[name])
     text, value = body.rules.text, arg.value
@@ -213,10 +223,18 @@ def _suggest_otherwise(body: Body, draft: Draft, arg: Arg, name: str) -> None:
         divisor = int(text(value.span) == "True")
         whole = Span(arg.span.file, arg.span.start, value.span.end)
         draft.replace(f"here it is `correction={divisor}`", whole, f"correction={divisor}")
-    elif name in NEEDLESS_PARAMETERS or (name == "full_matrices" and text(value.span) == "False"):
+    elif name in NEEDLESS_PARAMETERS or NEEDLESS_VALUES.get(name) == text(value.span):
         before = text(Span(arg.span.file, 0, arg.span.start))
         start = arg.span.start - len(before) + len(before.rstrip().removesuffix(","))
-        draft.replace("leave it out", Span(arg.span.file, start, value.span.end), "")
+        edits = [Edit(Span(arg.span.file, start, value.span.end), "")]
+        picked = Span(arg.span.file, callee.span.end, callee.span.end + len(_FIRST))
+        if name == "rcond" and text(picked) == _FIRST:
+            edits.append(Edit(picked, ""))
+        draft.fix("leave it out", *edits)
+
+
+_FIRST = "[0]"
+"""Of what NumPy gives beside the solution the solution, which is all there is here."""
 
 
 def _listed(slots: Sequence[Slot]) -> str:

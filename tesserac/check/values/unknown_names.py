@@ -19,6 +19,7 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_calls import COPIES, call_here, within
+from tesserac.check.names.foreign_classes import OPTIMIZERS
 from tesserac.check.names.foreign_names import (
     DTYPE_WORDS,
     LOADED,
@@ -118,7 +119,7 @@ def _mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> 
     from tesserac.porting.training import ported_training
 
     whole_text = body.rules.text(Span(file, 0, sys.maxsize))
-    changes = ported_training(whole_text, start) if path[-2:-1] == ("optim",) else None
+    changes = ported_training(whole_text, start) if path[-2:-1] == ("optim",) or path[-1] in OPTIMIZERS else None
     if changes is None:
         return None
     edits = [Edit(Span(file, change.start, change.end), change.text) for change in changes]
