@@ -249,6 +249,13 @@ def written(k: Key):
     d, e, f = split(k, COUNT)
     return stack([normal(2, key=a), normal(2, key=e), normal(2, key=c)])
 
+def named(k: Key):
+    n = 3
+    two = [n, n]
+    a, b, c = split(k, n)
+    d, e = split(k, len(two))
+    return stack([normal(2, key=a), normal(2, key=e), normal(2, key=c)])
+
 def plain(n: int):
     total = normal(2, key=fold_in(7, 3)) - normal(2, key=fold_in(cast(7, u64), 3))
     for i in range(n):

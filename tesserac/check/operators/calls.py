@@ -171,10 +171,10 @@ def _refuse_list_of_parts(body: Body, parts: typed.Expr, callee: Callee) -> type
 
 
 def _split_key(body: Body, given: Mapping[str, typed.Expr], key: typed.Expr, callee: Callee) -> typed.Expr:
-    """`split(key, n)`: as many keys, and no axis. They are a tuple where the program says how many, and a tensor where
-    a size or an argument does, whatever its value."""
+    """`split(key, n)`: as many keys, and no axis. They are a tuple where the program says how many, itself or by a name
+    for it, and a tensor where a size or an argument does, whatever its value."""
     count = given["parts"].type.value if isinstance(given["parts"].type, IntType) else None
-    known = None if count is None or _names_a_local(body, given["parts"], callee) else count.constant
+    known = None if count is None or _rests_on_a_call(body, given["parts"], callee) else count.constant
     if count is None or (known is not None and known < 1) or "axis" in given:
         body.sink.error(E0205, at=callee.at, problem="`split` of a key takes how many keys to make, and nothing else")
         return body.error(callee.span)
@@ -184,11 +184,20 @@ def _split_key(body: Body, given: Mapping[str, typed.Expr], key: typed.Expr, cal
     return _apply(body, FoldIn(), [key, places], callee)
 
 
-def _names_a_local(body: Body, value: typed.Expr, callee: Callee) -> bool:
-    """Whether what a program writes there names an argument, a size or another local; a call of another library, which
-    is read as the call that is written here, has one place for all its parts."""
+def _rests_on_a_call(body: Body, value: typed.Expr, callee: Callee, seen: frozenset[str] = frozenset()) -> bool:
+    """Whether a number is that of an argument, a size or a loop, whatever is known of it here: a call of another library,
+    which is read as the call that is written here, has one place for all its parts. What the program itself gives a name
+    to is followed to what it gave."""
     text = "" if value.span == callee.span else body.rules.text(value.span)
-    return any(map(body.binds, re.findall(r"[^\W\d]\w*", text)))
+    names = {name for name in re.findall(r"[^\W\d]\w*", text) if body.binds(name)}
+    return any(name in seen or _is_given(body, name, callee, seen | {name}) for name in names)
+
+
+def _is_given(body: Body, name: str, callee: Callee, seen: frozenset[str]) -> bool:
+    binding = body.scope.bindings.get(name)
+    if binding is None or binding.value is None or not binding.is_value:
+        return True
+    return not binding.value.span.known or _rests_on_a_call(body, binding.value, callee, seen)
 
 
 def _tile_shapes(args: Sequence[Arg]) -> list[Arg]:
