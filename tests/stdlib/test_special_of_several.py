@@ -117,6 +117,48 @@ def test_values_and_slopes(text: str, dtype: str) -> None:
             )
 
 
+ORDERS_FAR = np.array([0.0, 0.5, 1, 3, 20, 23, 30, 40, 100, 250.5, 0, 7.5, 3, 2, -2, 25, -26])
+PLACES_FAR = np.array([1e4, 1e8, 1e12, 1e5, 1e4, 300, 2, 500, 1e3, 30, 31, 30, -1e5, -1e3, 1e3, -700, -3])
+
+def test_slopes_of_the_scaled_function_far_out() -> None:
+    """Relative to themselves, where the function less its neighbour would leave few digits."""
+    _, _, rises = results("ive(x, y)", "f64", (ORDERS_FAR, PLACES_FAR), 2)
+    with mp.workdps(40):
+        for v, x, rise in zip(ORDERS_FAR, PLACES_FAR, rises, strict=True):
+            order, at = abs(mp.mpf(v)), abs(mp.mpf(x))
+            slope = (rise_of_i(order, at) - mp.besseli(order, at)) * mp.exp(-at)
+            slope = slope if x > 0 or order % 2 == 1 else -slope
+            units = 64 + 2 * abs(mp.log(abs(slope)))  # as far as its exponent is known
+            assert abs(rise - slope) <= units * 2.0**-52 * abs(slope), (v, x)
+
+
+HARMONICS: dict[tuple[int, int], Meaning] = {
+    (0, 0): lambda t: mp.sqrt(1 / mp.pi) / 2,
+    (1, -1): lambda t: mp.sqrt(3 / (2 * mp.pi)) / 2 * mp.sin(t),
+    (3, 2): lambda t: mp.sqrt(105 / (2 * mp.pi)) / 4 * mp.sin(t) ** 2 * mp.cos(t),
+    (4, 0): lambda t: 3 / mp.sqrt(mp.pi) / 16 * (35 * mp.cos(t) ** 4 - 30 * mp.cos(t) ** 2 + 3),
+    (5, -4): lambda t: 3 * mp.sqrt(385 / (2 * mp.pi)) / 16 * mp.sin(t) ** 4 * mp.cos(t),
+}
+"""What they are at the angle from the pole."""
+
+
+@pytest.mark.one_in(4)
+def test_slopes_of_spherical_harmonics() -> None:
+    """By both angles, of the real and of the imaginary part."""
+    x, y = RNG.uniform(0.1, 3.0, 4), RNG.uniform(-3.0, 3.0, 4)
+    exact = [(mp.mpf(float(a)), mp.mpf(float(b))) for a, b in zip(x, y, strict=True)]
+    for (n, m), size in HARMONICS.items():
+        for part, turn in (("real", mp.cos), ("imag", mp.sin)):
+
+            def harmonic(t: Any, p: Any, size: Meaning = size, turn: Meaning = turn, m: int = m) -> Any:
+                return size(t) * turn(m * p)
+
+            value, *rises = results(f"{part}(sph_harm_y({n}, {m}, x, y))", "f64", (x, y), 2)
+            assert error(value, [harmonic(*row) for row in exact], False) <= 64
+            for place, rise in enumerate(rises):
+                assert error(rise, [by(place, harmonic)(*row) for row in exact], False) <= 256
+
+
 @pytest.mark.one_in(8)
 @folded("dtype", ["c64", "c128"], one_in=16)
 def test_faddeeva_over_the_plane(dtype: str) -> None:
