@@ -29,6 +29,37 @@ named after.
 """
 
 
+ML = (
+    ("ArrayFeatureExtractor", "x[:, i]"),
+    ("Binarizer", "cast(x > 0.5, f32)"),
+    ("FeatureVectorizer", "concat([x, y], axis=1)"),
+    ("Imputer", "where(isnan(x), v, x)"),
+    ("LabelEncoder", "gather(values, searchsorted(keys, x))"),
+    ("LinearClassifier", "softmax(x @ w + b)"),
+    ("LinearRegressor", "x @ w + b"),
+    ("Normalizer", "normalize(x)"),
+    ("OneHotEncoder", "one_hot(i, 10)"),
+    ("SVMClassifier", "exp(-gamma * square(cdist(x, vectors))) @ coefficients"),
+    ("SVMRegressor", "exp(-gamma * square(cdist(x, vectors))) @ coefficients"),
+    ("Scaler", "(x - offset) * scale"),
+)
+"""Operators of ONNX's other domain, of classical learning, which are an expression here."""
+ML_WITHOUT = {
+    "values are texts or dicts, which are known while compiling only": "CastMap CategoryMapper DictVectorizer ZipMap",
+    "trees are arrays, walked by a loop of `gather`": "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
+}
+"""Those that are none, and why."""
+_OF_ML = """Operators of `ai.onnx.ml` are expressions of a line or work on texts: none has a name of its own here.
+"""
+
+
+def _learning() -> str:
+    lines = ["## ONNX's classical learning\n", _OF_ML, "| ai.onnx.ml | Tessera |", "|---|---|"]
+    lines += [f"| `{name}` | `{ours}` |" for name, ours in ML]
+    lines += [f"| {', '.join(f'`{name}`' for name in names.split())} | {why} |" for why, names in ML_WITHOUT.items()]
+    return "\n".join(lines) + "\n"
+
+
 def equivalents_page() -> str:
     every = rows()
     parts = [_HEAD]
@@ -37,7 +68,7 @@ def equivalents_page() -> str:
         parts.append(f"## {section}\n")
         parts += [_LACKS] if section == MISSING else []
         parts.append(_table(inside, section != MISSING))
-    return "\n".join([*parts, _beyond()])
+    return "\n".join([*parts, _learning(), _beyond()])
 
 
 def _beyond() -> str:

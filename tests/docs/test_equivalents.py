@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from docs.beyond import BEYOND
-from docs.equivalents import MISSING, PEERS, Row, rows
-from tests.support.checking import library
+from docs.equivalents import MISSING, ML, ML_WITHOUT, PEERS, Row, rows
+from tests.support.checking import check_text, library
 
 WORDS = ("if", "for", "while", "rank", *"xyzvijkn", *"MN", "None", "shape", "size", "at", "set", "add", "mask")
 WORDS += ("low", "high", "axis", "ddof", "range")
@@ -118,6 +118,22 @@ def test_onnx_is_in_the_table() -> None:
     defs = pytest.importorskip("onnx.defs", reason="needs the extra `peers`")
     every = {schema.name for schema in defs.get_all_schemas() if schema.domain == ""}
     assert sorted((every ^ {*peer_names("ONNX")}) - OF_SOME_VERSIONS) == []
+
+
+def test_onnx_of_classical_learning_is_listed() -> None:
+    defs = pytest.importorskip("onnx.defs", reason="needs the extra `peers`")
+    every = {schema.name for schema in defs.get_all_schemas() if schema.domain == "ai.onnx.ml"}
+    assert every == {name for name, _ in ML} | {name for names in ML_WITHOUT.values() for name in names.split()}
+
+
+GIVEN = "x: Tensor[4, 3, f32], y: Tensor[4, 2, f32], w: Tensor[3, 5, f32], b: Tensor[5, f32], i: Tensor[2, i64], "
+GIVEN += "v: f32, values: Tensor[7, f32], keys: Tensor[7, f32], gamma: f32, vectors: Tensor[6, 3, f32], "
+GIVEN += "coefficients: Tensor[6, f32], offset: Tensor[3, f32], scale: Tensor[3, f32]"
+
+
+def test_expressions_of_classical_learning_are_programs() -> None:
+    text = "\n".join(f"def f{n}({GIVEN}):\n    return {ours}\n" for n, (_, ours) in enumerate(ML))
+    assert [d.title for d in check_text(text).diagnostics] == []
 
 
 def unlisted(peer: str, modules: list[Any]) -> list[str]:
