@@ -267,6 +267,8 @@ CASES: tuple[Case, ...] = (
 
 SLOW: dict[str, str] = {
     "scatter_add": "elements of one place are folded by the aligned tree in their order",
+    "spmm_csr": "rows are sums of scattered terms, folded by the aligned tree",
+    "qr complete": "the reflections of a matrix with the identity beside it",
     "unique": "one row is sorted by one thread",
 }
 """Why one may take more than twice as long."""

@@ -185,9 +185,9 @@ def _split_key(body: Body, given: Mapping[str, typed.Expr], key: typed.Expr, cal
 
 
 def _rests_on_a_call(body: Body, value: typed.Expr, callee: Callee, seen: frozenset[str] = frozenset()) -> bool:
-    """Whether a number is that of an argument, a size or a loop, whatever is known of it here: a call of another library,
-    which is read as the call that is written here, has one place for all its parts. What the program itself gives a name
-    to is followed to what it gave."""
+    """Whether a number is that of an argument, a size or a loop, whatever is known of it here: a call of another
+    library, which is read as the call that is written here, has one place for all its parts. What the program itself
+    gives a name to is followed to what it gave."""
     text = "" if value.span == callee.span else body.rules.text(value.span)
     names = {name for name in re.findall(r"[^\W\d]\w*", text) if body.binds(name)}
     return any(name in seen or _is_given(body, name, callee, seen | {name}) for name in names)
