@@ -62,16 +62,6 @@ def both(x: Tensor[A, D, f32], y: Tensor[B, D, f32], w: Tensor[D, D, f32]) -> (T
 """
 
 
-@pytest.mark.one_in(2)
-def test_kernels_over_sizes_of_other_names_are_one_code() -> None:
-    session, source = Session(), SourceFile("sizes.tess", TWO_SIZES)
-    cpu = host_platform()
-    tiles = session.levels(source, session.function(source, "both"), cpu.schedule).tile
-    text = str(kernel_code(run_passes(tiles, [cpu.lowering], verify=True), cpu))
-    names, codes = set(re.findall(r"@(main\.both\S*) = alias", text)), re.findall(r"define void @main\.both", text)
-    assert names and len(codes) <= len(names) + 1  # the panels of `w` are packed by one kernel anyway
-
-
 @pytest.mark.one_in(4)
 def test_each_of_them_has_its_own_size() -> None:
     rng = np.random.default_rng(0)
