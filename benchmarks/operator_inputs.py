@@ -72,6 +72,8 @@ ARRAYS: dict[str, tuple[tuple[int, ...], str]] = {
     "bs": ((8, 4), "f32"),
     "bl": ((8, 4, 8192), "f32"),
     "nn": ((32, 32000), "f32"),
+    "n10": ((4096, 10), "f32"),
+    "n50": ((4096, 50), "f32"),
 }
 """Shapes, and what is in them."""
 

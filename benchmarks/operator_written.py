@@ -141,6 +141,10 @@ def iv(p: Any, q: Any) -> Any:
     return scipy.special.iv(p.numpy(), q.numpy())
 
 
+def beta(p: Any, q: Any) -> Any:
+    return scipy.special.beta(p.numpy(), q.numpy())
+
+
 def hyp2f1(p: Any, q: Any) -> Any:
     return scipy.special.hyp2f1(p.numpy(), 1.5, 2.5, -q.numpy())
 
