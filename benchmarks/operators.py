@@ -63,7 +63,7 @@ def row(case: Case, own: float, peer: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--torch", default=sys.executable)
-    parser.add_argument("--out", default="benchmarks/results")
+    parser.add_argument("--out", type=Path, help="a folder for the table; without it the rows are only printed")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("names", nargs="*")
@@ -86,8 +86,9 @@ def main() -> None:
     for library in (ours, theirs):
         library.end()
     threads = "" if asked.threads == 1 else f"-{asked.threads}"
-    file = Path(asked.out) / f"operators-{platform.machine()}{threads}.md"
-    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if asked.out is not None:
+        file = asked.out / f"operators-{platform.machine()}{threads}.md"
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
