@@ -14,6 +14,7 @@ from math import prod
 
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps
+from tesserac.schedule.row_lanes import LONGEST
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.nests import Copy, Sink, lower_sinks
 from tesserac.tile.cpu.shapes import LIGHT_BODY, operation_cost
@@ -22,8 +23,8 @@ from tesserac.tile.dialect import tile_type
 
 GATHER_COST = 4
 """Operations that one computed coordinate stands for: its check and its share of the address."""
-SEVERAL_ROWS, SHORT_ROW = 8, 256
-"""Rows that fill a vector, and elements up to which a row has few beside a costly number of its own."""
+SEVERAL_ROWS = 8
+"""Rows that fill a vector."""
 
 
 def in_scratch(ctx: Context, tile: Tile) -> Stored:
@@ -61,7 +62,7 @@ def _is_of_short_rows(op: Op, followed: Sequence[int]) -> bool:
     one of them it takes as long as many of its elements."""
     shape = tile_type(op.result).shape
     rows = prod(shape[dim] for dim in set(followed))
-    return rows >= SEVERAL_ROWS and prod(shape) <= SHORT_ROW * rows and len(set(followed)) < len(shape)
+    return rows >= SEVERAL_ROWS and prod(shape) <= LONGEST * rows and len(set(followed)) < len(shape)
 
 
 def note_costly(ctx: Context, op: Op) -> None:
