@@ -19,7 +19,7 @@ from tesserac.driver.session import Session
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import memory
 from tesserac.target.cpu.build import host_platform
-from tesserac.target.cpu.extents import largest, loop_bounds
+from tesserac.target.entry.extents import largest, loop_bounds
 from tesserac.types.dims import product
 
 WIDTH = 1024

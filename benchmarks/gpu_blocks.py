@@ -19,9 +19,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "runtime")]
 
 import tessera  # noqa: E402
 from benchmarks.gpu_table import in_turns  # noqa: E402
+from tesserac.schedule.costs.tiles import KNOWN_BLOCKS, Problem, best_block, best_split, programs, segments  # noqa: E402
+from tesserac.schedule.costs.tiles import Block as Tile  # noqa: E402
 from tesserac.schedule.machine import SM_90A  # noqa: E402
-from tesserac.schedule.tiles import KNOWN_BLOCKS, Problem, best_block, best_split, programs, segments  # noqa: E402
-from tesserac.schedule.tiles import Block as Tile  # noqa: E402
 from tesserac.types.dtype import BF16, F32  # noqa: E402
 
 SHAPES = (

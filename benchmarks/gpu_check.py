@@ -177,7 +177,7 @@ def forced(program: Any, position: int, launch: Any) -> Any:
     """The program with only one kernel, in place of the one that `launch` would choose, and with a host program of its
     own."""
     from tesserac.target.nvptx.build import host_machine_of
-    from tesserac.target.nvptx.host_code import host_image
+    from tesserac.target.nvptx.host.code import host_image
 
     made = program._replace(steps=(launch._replace(kernels=(position,)),))
     return made._replace(host=lambda machine: host_image(made, host_machine_of(machine)))

@@ -38,7 +38,7 @@ def lower_bound(width: int, tokens: int) -> tuple[int, int]:
     from tesserac.driver.session import Session
     from tesserac.ir.types import MemRefType
     from tesserac.schedule.dialect import memory
-    from tesserac.schedule.memory import lives
+    from tesserac.schedule.host.memory import lives
     from tesserac.target.cpu.build import host_platform
     from tesserac.tile.cpu.lower import buffer_bytes
     from tesserac.tile.cpu.target import BY_ARCH

@@ -27,8 +27,8 @@ import tesserac.schedule.dialect
 import tesserac.tile.cpu.dialect
 import tesserac.tile.cpu.product_ops
 import tesserac.tile.dialect
-import tesserac.tile.gpu.clusters
-import tesserac.tile.gpu.dialect
+import tesserac.tile.gpu.layouts.clusters
+import tesserac.tile.gpu.model.dialect
 from tesserac.ir.core import OPDEFS, OpDef
 from tesserac.ops.registry import OPERATORS
 
@@ -59,7 +59,7 @@ LEVELS = (
     Level("Schedule IR", (tesserac.schedule.dialect,), ("schedule",)),
     Level("Tile IR", (tesserac.tile.dialect, tesserac.ir.index), ("tile", "index")),
     Level("CPU tiles", (tesserac.tile.cpu.dialect, tesserac.tile.cpu.product_ops), ("cpu",)),
-    Level("GPU tiles", (tesserac.tile.gpu.dialect, tesserac.tile.gpu.clusters), ("gpu",)),
+    Level("GPU tiles", (tesserac.tile.gpu.model.dialect, tesserac.tile.gpu.layouts.clusters), ("gpu",)),
 )
 HEAD = """\
 # The IR, level by level

@@ -18,7 +18,7 @@ from tesserac.driver.refusals import ProgramError, SizesMissing
 from tesserac.driver.session import Checked, Session
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import launch_outs, memory
-from tesserac.schedule.updates import Copied
+from tesserac.schedule.forms.updates import Copied
 from tesserac.types.dims import product
 
 LOOPS = ("schedule.loop", "schedule.while")

@@ -16,17 +16,17 @@ from tesserac.commands.outcome import UsageMistake
 from tesserac.commands.targets import GpuTarget
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import tensor_type
+from tesserac.schedule.costs.estimate import launch_work
 from tesserac.schedule.dialect import KEPT, LENGTH, launch_kind
-from tesserac.schedule.estimate import launch_work
 from tesserac.schedule.machine import Machine, Residency
 from tesserac.schedule.traffic import chosen_region, launch_bytes
 from tesserac.target.nvptx.blocks import block_bytes, block_threads, may_begin_early
 from tesserac.target.nvptx.build import kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import Assembled, AssemblerError, assemble, emit_ptx, find_ptxas
-from tesserac.tile.gpu.banks import accesses
-from tesserac.tile.gpu.types import FALLS, RISES, VARIES, WORK, StagesType
-from tesserac.tile.gpu.values import is_persistent, kernel_conditions, kernel_threads, matrix_unit_of
+from tesserac.tile.gpu.model.banks import accesses
+from tesserac.tile.gpu.model.types import FALLS, RISES, VARIES, WORK, StagesType
+from tesserac.tile.gpu.model.values import is_persistent, kernel_conditions, kernel_threads, matrix_unit_of
 from tesserac.types.dims import Dim
 
 MULTIPLY = ("gpu.multiply", "gpu.multiply_held", "gpu.sum_rows")

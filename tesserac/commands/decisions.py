@@ -30,7 +30,7 @@ from tesserac.schedule.dialect import (
 )
 
 _BETWEEN_REASONS = "; "
-"""As `schedule/reason.py` joins them."""
+"""As `schedule/model/reason.py` joins them."""
 _WALKS = {"parallel": "in parallel", "serial": "in order", "fold": "folded"}
 
 

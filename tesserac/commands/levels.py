@@ -20,7 +20,7 @@ from tesserac.ir.core import Module
 from tesserac.ir.printer import print_module
 from tesserac.numerics.approximate import SUFFIX
 from tesserac.pipeline import Levels
-from tesserac.schedule.contract import ASKED
+from tesserac.schedule.products.contract import ASKED
 from tesserac.syntax import ast
 from tesserac.syntax.dump import dump
 from tesserac.syntax.parse import parse_module

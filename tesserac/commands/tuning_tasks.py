@@ -19,9 +19,9 @@ from tesserac.graph.passes.tune_forms import form_digest, form_sizes, tunable_fo
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import indices, tensor_type
 from tesserac.ir.kernels import KERNEL, SPACE, kernel_blocks, kernel_pinned, setting_name
+from tesserac.schedule.costs.tiles import Block, Problem, time
+from tesserac.schedule.costs.tiles import candidates as product_blocks
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.tiles import Block, Problem, time
-from tesserac.schedule.tiles import candidates as product_blocks
 from tesserac.tune.schedules import Entry
 from tesserac.tune.space import (
     COLUMNS_SPACE,

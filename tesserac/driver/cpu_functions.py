@@ -21,7 +21,7 @@ def artifact_of_each_size(
     session: Session, source: SourceFile, function: TypedFunction, cpu: CpuPlatform, sizes: Sizes
 ) -> Artifact:
     """Its code; where a size has to be said, what a caller needs to find it."""
-    from tesserac.target.artifact import unsized_artifact
+    from tesserac.target.cpu.artifact import unsized_artifact
 
     try:
         return session.artifact(source, function, cpu, sizes)

@@ -11,7 +11,7 @@ from tesserac.base.source import SourceFile
 from tesserac.check.model.typed import TypedFunction
 from tesserac.driver.refusals import SizesMissing
 from tesserac.driver.session import NO_SIZES, Session, Sizes
-from tesserac.target.artifact import unsized_artifact
+from tesserac.target.cpu.artifact import unsized_artifact
 from tesserac.target.nvptx.build import GpuPlatform, gpu_artifact, unsized_gpu_artifact
 from tesserac.target.nvptx.worker import start_worker
 

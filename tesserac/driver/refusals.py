@@ -25,8 +25,8 @@ from tesserac.ir.kernels import kernel_schedule
 from tesserac.types.ty import TensorType, Type
 
 if TYPE_CHECKING:
-    from tesserac.schedule.legality import ImpossibleSchedule
     from tesserac.schedule.machine import Machine
+    from tesserac.schedule.model.legality import ImpossibleSchedule
 
 
 class ProgramError(Exception):

@@ -58,7 +58,7 @@ from tesserac.modules.library import Library, library_sources, load_library
 from tesserac.numerics.exact import Array
 from tesserac.pipeline import Levels, lower, target_passes
 from tesserac.project.layout import Project
-from tesserac.schedule.legality import ImpossibleSchedule
+from tesserac.schedule.model.legality import ImpossibleSchedule
 from tesserac.syntax import ast
 from tesserac.syntax.files import read_source
 from tesserac.syntax.parse import parse_module
@@ -381,10 +381,10 @@ class Session:
     @contextmanager
     def target_gaps(self, function: typed.TypedFunction, arch: str) -> Iterator[None]:
         """Inside, what a target does not have yet ends as a ProgramError at the function."""
-        from tesserac.target.cpu.registers import UnsupportedError
+        from tesserac.target.cpu.elements.registers import UnsupportedError
         from tesserac.target.magnitudes import TooLargeError
         from tesserac.target.sizes import UnboundSymbolError
-        from tesserac.tile.gpu.errors import LoweringError, NotSelectableError
+        from tesserac.tile.gpu.model.errors import LoweringError, NotSelectableError
 
         try:
             yield

@@ -102,8 +102,8 @@ def _program_error(session: Session, diagnostics: tuple[Diagnostic, ...]) -> Tes
 
 def runtime_compiler() -> EmbeddedCompiler:
     """Asked for by the first program whose code is not there: what all of them share is begun beside the library."""
-    from tesserac.target.artifact import begun_pool
     from tesserac.target.compile import host_machine
+    from tesserac.target.cpu.artifact import begun_pool
 
     begun_pool(host_machine())
     return EmbeddedCompiler()

@@ -316,8 +316,8 @@ def _together(radices: Sequence[int]) -> list[Sequence[int]]:
 # Of a long transform the first steps only mix points whose numbers agree in their last digits, and the last steps only
 # frequencies that agree in their first ones. So a group of steps has a dim that goes through all of them: what comes
 # after the group in what is left, and what came before it in what is done. A program that has a part of it takes its
-# numbers through all steps of the group without going back to memory (`schedule/line_chains.py`). Memory and bits are
-# those of steps with one dim each, which is how schedules walk them that gain nothing from it.
+# numbers through all steps of the group without going back to memory (`schedule/chains/line_chains.py`). Memory and
+# bits are those of steps with one dim each, which is how schedules walk them that gain nothing from it.
 #
 # Note [Transforms side by side]
 # A transform over another dim than the last goes over the memory as it lies: what comes behind the dim is behind what
@@ -328,7 +328,7 @@ def _together(radices: Sequence[int]) -> list[Sequence[int]]:
 # A step is one launch: a point of its space reads r numbers, transforms them in registers, turns them and writes r
 # numbers (`ir/lines.py`). Radices up to 16 hold in the registers there are; more of them in one step would save passes
 # over memory, but spill. What a step computes is a codelet (`butterflies.py`): its code knows no length, is made once
-# for a machine, and is given sizes, strides and roots by each transform (`tile/sized_lines.py`). A prime above 13 has
-# too many products for a butterfly, and is a matrix product with the roots of 1. Above 61 a convolution is cheaper
-# (Bluestein).
+# for a machine, and is given sizes, strides and roots by each transform (`tile/launches/sized_lines.py`). A prime
+# above 13 has too many products for a butterfly, and is a matrix product with the roots of 1. Above 61 a convolution
+# is cheaper (Bluestein).
 # Errors stay below those of a sum in any order: see docs/language.md for the bound.

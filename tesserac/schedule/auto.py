@@ -12,11 +12,11 @@ from tesserac.ir.core import Op, clone_op
 from tesserac.ir.forms import ORDERED_KINDS, tensor_type
 from tesserac.ir.kernels import kernel_settings
 from tesserac.ir.passes import SCHEDULE, Pass, function_pass
-from tesserac.schedule.aligned import align_products
-from tesserac.schedule.column_chains import schedule_column_chains
-from tesserac.schedule.contract import schedule_pack
-from tesserac.schedule.cost import power_of_two_below, scratch_pays
-from tesserac.schedule.cuts import cut_places
+from tesserac.schedule.chains.column_chains import schedule_column_chains
+from tesserac.schedule.chains.line_chains import schedule_chains
+from tesserac.schedule.chains.part_chains import schedule_part_chains
+from tesserac.schedule.chains.row_chains import schedule_row_chains
+from tesserac.schedule.costs.cost import power_of_two_below, scratch_pays
 from tesserac.schedule.dialect import (
     Predicate,
     launch_kind,
@@ -24,8 +24,21 @@ from tesserac.schedule.dialect import (
     launch_place,
     launch_space,
 )
-from tesserac.schedule.line_chains import schedule_chains
-from tesserac.schedule.long_rows import (
+from tesserac.schedule.machine import Machine
+from tesserac.schedule.maps.blocks import block_elements, crossing_loop, fitting, merge_runs, schedule_map
+from tesserac.schedule.model.cuts import cut_places
+from tesserac.schedule.model.reason import because
+from tesserac.schedule.model.select import select
+from tesserac.schedule.model.space import computing, reaches
+from tesserac.schedule.model.uses import Passes
+from tesserac.schedule.primitives.bind import bind
+from tesserac.schedule.primitives.keep import keep
+from tesserac.schedule.primitives.split import split
+from tesserac.schedule.products.aligned import align_products
+from tesserac.schedule.products.contract import schedule_pack
+from tesserac.schedule.products.shifted import shift_windows
+from tesserac.schedule.products.variants import schedule_product
+from tesserac.schedule.rows.long_rows import (
     cut_columns,
     cut_known_rows,
     cut_rows,
@@ -35,17 +48,9 @@ from tesserac.schedule.long_rows import (
     may_idle,
     vary_columns,
 )
-from tesserac.schedule.machine import Machine
-from tesserac.schedule.maps import block_elements, crossing_loop, fitting, merge_runs, schedule_map
-from tesserac.schedule.one_pass import read_once
-from tesserac.schedule.part_chains import schedule_part_chains
-from tesserac.schedule.primitives.bind import bind
-from tesserac.schedule.primitives.keep import keep
-from tesserac.schedule.primitives.split import split
-from tesserac.schedule.reason import because
-from tesserac.schedule.row_chains import schedule_row_chains
-from tesserac.schedule.row_lanes import rows_in_lanes
-from tesserac.schedule.row_lengths import (
+from tesserac.schedule.rows.one_pass import read_once
+from tesserac.schedule.rows.row_lanes import rows_in_lanes
+from tesserac.schedule.rows.row_lengths import (
     has_unknown_rows,
     hold_known_rows,
     longest_held,
@@ -53,12 +58,7 @@ from tesserac.schedule.row_lengths import (
     rows_together,
     vary_lengths,
 )
-from tesserac.schedule.select import select
-from tesserac.schedule.shifted import shift_windows
-from tesserac.schedule.sorts import schedule_sort
-from tesserac.schedule.space import computing, reaches
-from tesserac.schedule.uses import Passes
-from tesserac.schedule.variants import schedule_product
+from tesserac.schedule.rows.sorts import schedule_sort
 from tesserac.types.dims import Dim
 
 ROW_BLOCK = 512
@@ -268,7 +268,7 @@ def _keep_values(launch: Op) -> None:
 
 
 def _schedule_program(launch: Op, machine: Machine) -> None:
-    from tesserac.schedule.programs import schedule_program  # of no use to launches of the compiler's own
+    from tesserac.schedule.programs.grid import schedule_program  # of no use to launches of the compiler's own
 
     schedule_program(launch, machine)
 

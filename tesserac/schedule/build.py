@@ -16,8 +16,8 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.func import guards
 from tesserac.ir.passes import FORMS, SCHEDULE, Pass
 from tesserac.schedule.control import run_block
-from tesserac.schedule.donate import donated, settle
-from tesserac.schedule.host import HostProgram, memory_of
+from tesserac.schedule.host.donate import donated, settle
+from tesserac.schedule.host.program import HostProgram, memory_of
 from tesserac.schedule.machine import Machine
 
 _KEPT = ("sym_name", "params", "donated", "numerics", CALLED)

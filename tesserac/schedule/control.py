@@ -17,9 +17,15 @@ from tesserac.ir import calls
 from tesserac.ir.core import Block, Op, Value, clone_op
 from tesserac.ir.forms import tensor_type
 from tesserac.ir.types import INDEX
-from tesserac.schedule.access import has_strides, view_source
-from tesserac.schedule.again import compute_again
-from tesserac.schedule.carry import (
+from tesserac.schedule.costs.tiles import few_rows
+from tesserac.schedule.dialect import CALL, memory
+from tesserac.schedule.forms.dense_terms import lay_terms_out
+from tesserac.schedule.forms.updates import Updates, plan_updates
+from tesserac.schedule.fusion.fuse import fuse_maps
+from tesserac.schedule.fusion.group import Group
+from tesserac.schedule.fusion.launches import plan
+from tesserac.schedule.fusion.recompute import compute_again
+from tesserac.schedule.host.carry import (
     carry_on,
     compute_views,
     first_buffers,
@@ -29,20 +35,14 @@ from tesserac.schedule.carry import (
     place_branch,
     place_carried,
 )
-from tesserac.schedule.contract import operand_layout, product_types
-from tesserac.schedule.dense_terms import lay_terms_out
-from tesserac.schedule.dialect import CALL, memory
-from tesserac.schedule.direct import read_directly
-from tesserac.schedule.fuse import fuse_maps
-from tesserac.schedule.group import Group
-from tesserac.schedule.host import HostProgram, memory_of
-from tesserac.schedule.kept import READ_AS_IT_LIES
-from tesserac.schedule.launches import plan
+from tesserac.schedule.host.frozen_operands import READ_AS_IT_LIES
+from tesserac.schedule.host.program import HostProgram, memory_of
+from tesserac.schedule.host.size_branches import SIZES, decide_by_sizes
 from tesserac.schedule.machine import Machine
+from tesserac.schedule.model.access import has_strides, view_source
 from tesserac.schedule.primitives.stage import stage_before_grid
-from tesserac.schedule.sized import SIZES, decide_by_sizes
-from tesserac.schedule.tiles import few_rows
-from tesserac.schedule.updates import Updates, plan_updates
+from tesserac.schedule.products.contract import operand_layout, product_types
+from tesserac.schedule.products.direct import read_directly
 from tesserac.types.extents import constant_bound
 
 FLAG = "the host reads it"

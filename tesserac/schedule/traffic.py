@@ -12,10 +12,10 @@ from math import prod
 
 from tesserac.ir.calls import call_dims, callee_of
 from tesserac.ir.core import Block, Op, Value
-from tesserac.schedule.cost import element_bytes
+from tesserac.schedule.costs.cost import element_bytes
 from tesserac.schedule.dialect import LENGTH, Predicate, launch_kind, launch_lengths, launch_space, memory
-from tesserac.schedule.horizontal import one_tensor
-from tesserac.schedule.space import Reach, reaches
+from tesserac.schedule.maps.horizontal import one_tensor
+from tesserac.schedule.model.space import Reach, reaches
 from tesserac.types.dims import ZERO, Dim
 
 Sizes = Mapping[str, int]

@@ -17,7 +17,6 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Module, Op, attr_tuple
 from tesserac.ir.meaning import Meanings
 from tesserac.ir.passes import SCHEDULE, TILE, Pass
-from tesserac.schedule.cuts import CUT, cut_of
 from tesserac.schedule.dialect import (
     FOLLOWS,
     LENGTH,
@@ -31,23 +30,24 @@ from tesserac.schedule.dialect import (
     memory,
     memory_of_each,
 )
-from tesserac.schedule.horizontal import one_tensor
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.one_pass import ONE_PASS
-from tesserac.schedule.row_lengths import row_parts
-from tesserac.tile import apart as apart  # what it defines stands in texts
-from tesserac.tile.build_contract import build_contract
-from tesserac.tile.build_map import build_map
-from tesserac.tile.build_rows import build_rows
+from tesserac.schedule.maps.horizontal import one_tensor
+from tesserac.schedule.model.cuts import CUT, cut_of
+from tesserac.schedule.rows.one_pass import ONE_PASS
+from tesserac.schedule.rows.row_lengths import row_parts
+from tesserac.tile import independent_loops as independent_loops  # what it defines stands in texts
 from tesserac.tile.dialect import TENSORS
-from tesserac.tile.frame import Frame
+from tesserac.tile.launches.contract import build_contract
+from tesserac.tile.launches.frame import Frame
+from tesserac.tile.launches.maps import build_map
+from tesserac.tile.launches.rows import build_rows
 from tesserac.tile.merge import merge_maps
 from tesserac.tile.share import share_kernels
 from tesserac.tile.status import add_status, add_workspace, check_attrs, checked_forms
 from tesserac.types.dims import ZERO, Dim, product
 
 if TYPE_CHECKING:
-    from tesserac.tile.build_program import Program
+    from tesserac.tile.programs.build import Program
 
 Build = Callable[[Frame], None]
 
@@ -116,13 +116,13 @@ def build_kernel(launch: Op, name: str) -> tuple[Op, Frame | Program]:
 
 def _made(launch: Op) -> Frame | Program:
     if launch_kind(launch) == "program":
-        from tesserac.tile.build_program import Program  # ten modules, of no use to launches of the compiler's own
+        from tesserac.tile.programs.build import Program  # ten modules, of no use to launches of the compiler's own
 
         program = Program(launch)
         program.build()
         return program
     if STEPS in launch.attrs:
-        from tesserac.tile.build_steps import StepFrame, build_steps
+        from tesserac.tile.launches.steps import StepFrame, build_steps
 
         return build_steps(StepFrame(launch))
     frame = Frame(launch)
@@ -132,11 +132,11 @@ def _made(launch: Op) -> Frame | Program:
 
 def _builder(launch: Op) -> Build:
     if row_parts(launch):
-        from tesserac.tile.build_held_rows import build_held_rows
+        from tesserac.tile.launches.held_rows import build_held_rows
 
         return build_held_rows
     if ONE_PASS in launch.attrs:
-        from tesserac.tile.build_one_pass import build_one_pass
+        from tesserac.tile.launches.one_pass import build_one_pass
 
         return build_one_pass
     kind = launch_kind(launch)
@@ -146,27 +146,27 @@ def _builder(launch: Op) -> Build:
 def _rare_builder(kind: str) -> Build:
     match kind:
         case "lines":
-            from tesserac.tile.build_lines import build_lines
+            from tesserac.tile.launches.lines import build_lines
 
             return build_lines
         case "scatter":
-            from tesserac.tile.build_scatter import build_scatter
+            from tesserac.tile.launches.scatter import build_scatter
 
             return build_scatter
         case "scan":
-            from tesserac.tile.build_scan import build_scan
+            from tesserac.tile.launches.scan import build_scan
 
             return build_scan
         case "sort":
-            from tesserac.tile.build_sort import build_sort
+            from tesserac.tile.launches.sort import build_sort
 
             return build_sort
         case "folds":
-            from tesserac.tile.build_folds import build_folds
+            from tesserac.tile.launches.folds import build_folds
 
             return build_folds
         case "runs":
-            from tesserac.tile.build_runs import build_runs
+            from tesserac.tile.launches.runs import build_runs
 
             return build_runs
     raise AssertionError(f"no launch is of the kind {kind}")
@@ -187,7 +187,7 @@ def _in_loop(launch: Op) -> bool:
 
 def _sized(launch: Op, name: str, sized: dict[str, Op], holds: Holds) -> _Built:
     """A kernel whose code is that of one without sizes, which is built once, if nobody has it."""
-    from tesserac.tile.sized_lines import SizedFrame
+    from tesserac.tile.launches.sized_lines import SizedFrame
 
     frame = SizedFrame(launch)
     if frame.name in sized or holds(frame.name):
@@ -214,7 +214,7 @@ def _build_with(builder: Callable[[Frame], None], launch: Op, name: str) -> _Bui
 
 def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], meanings: Meanings, name: str) -> None:
     """Parts of rows, and what joins them."""
-    from tesserac.tile.build_long_rows import build_joined, build_parts, partial_types
+    from tesserac.tile.launches.long_rows import build_joined, build_parts, partial_types
 
     said, builder = meanings.of(launch), Builder.before(launch)
     held = [add_workspace(host, type_) for type_ in partial_types(launch)]
@@ -229,7 +229,7 @@ def _launch_portions(host: Op, launch: Op, built: dict[str, _Built], meanings: M
 
 def _launch_runs(host: Op, launch: Op, built: dict[str, _Built], meanings: Meanings, name: str) -> None:
     """Parts of rows that are sorted, and what merges them."""
-    from tesserac.tile.build_sort import build_merged, build_runs, run_types
+    from tesserac.tile.launches.sort import build_merged, build_runs, run_types
 
     said, builder = meanings.of(launch), Builder.before(launch)
     held = [add_workspace(host, type_) for type_ in run_types(launch)]

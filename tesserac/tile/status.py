@@ -9,8 +9,8 @@ from tesserac.ir.forms import tensor_type
 from tesserac.ir.indexed import gather_source, is_checked
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import launch_kind
-from tesserac.schedule.programs import launched_kernel
-from tesserac.schedule.space import computing
+from tesserac.schedule.model.space import computing
+from tesserac.schedule.programs.grid import launched_kernel
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import I64
 

@@ -13,7 +13,7 @@ from tesserac.ir.core import OPDEFS, Attr, Block, Module, Op, Region, clone_op
 from tesserac.ir.kernels import MOST_WHOLE
 from tesserac.ir.meaning import meaning
 from tesserac.ir.passes import Pass, run_passes
-from tesserac.schedule.estimate import estimate, loses_much
+from tesserac.schedule.costs.estimate import estimate, loses_much
 from tesserac.schedule.machine import Machine
 from tesserac.tile.build import build_kernel
 from tesserac.tile.cpu import tiles as cpu
@@ -47,7 +47,7 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
         return known[key]
 
     def tried_anew(kernel: Op) -> Placement:
-        from tesserac.tile.build_program import Program
+        from tesserac.tile.programs.build import Program
 
         (host,) = run_passes(_alone(kernel), passes, verify=False).ops
         (launch,) = (op for op in host.walk() if op.name == "schedule.launch")
@@ -64,8 +64,8 @@ def try_program(machine: Machine, passes: Sequence[Pass]) -> Callable[[Op], Plac
 
 def _lower(kernel: Op, machine: Machine) -> None:
     if machine.vectors is None:
-        from tesserac.tile.gpu.errors import LoweringError
         from tesserac.tile.gpu.lower import lower_kernel as lower_gpu  # twenty modules, of no use to a processor
+        from tesserac.tile.gpu.model.errors import LoweringError
 
         try:
             lower_gpu(kernel, machine)

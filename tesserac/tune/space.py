@@ -14,9 +14,9 @@ from math import ceil, prod
 from tesserac.ir.core import Op
 from tesserac.ir.forms import contracted, indices, tensor_type
 from tesserac.ir.kernels import Cut, kernel_blocks, kernel_own, kernel_programs, setting_name
-from tesserac.schedule.cost import element_bytes
+from tesserac.schedule.costs.cost import element_bytes
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.program_blocks import products_of, staged_bytes
+from tesserac.schedule.programs.blocks import products_of, staged_bytes
 from tesserac.types.dims import Dim, DimError
 
 Settings = dict[str, int]

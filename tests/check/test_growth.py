@@ -18,8 +18,8 @@ from tesserac.ir.core import Module
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import LENGTHS
 from tesserac.schedule.machine import AARCH64
-from tesserac.target.cpu.pystub import stub_text
-from tesserac.target.cpu.pytables import Shapes
+from tesserac.target.cpu.call.pystub import stub_text
+from tesserac.target.cpu.call.pytables import Shapes
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY

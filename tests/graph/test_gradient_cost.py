@@ -12,7 +12,7 @@ from tesserac.ir.forms import Slice
 from tesserac.pipeline import lower
 from tesserac.schedule.dialect import launch_kind, launch_outs, launch_space, memory
 from tesserac.schedule.machine import AARCH64
-from tesserac.target.cpu.runners import elements_touched
+from tesserac.target.cpu.host.runners import elements_touched
 from tesserac.types.dims import Dim, parse_dim, product
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.sampling import spread

@@ -36,7 +36,7 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import Pass, check_pass, interfaces, run_passes
 from tesserac.ir.printer import print_module
 from tesserac.ir.verify import verify_module
-from tesserac.schedule import write_out_calls
+from tesserac.schedule.forms import write_out_calls
 from tests.support.source_support import compile_to_forms
 
 NO_TILES = Tiles("cpu", (), lambda kernel: Placement("none"), lambda module: 0)

@@ -15,7 +15,7 @@ from tesserac.graph.passes.map_loops import inline_with_maps
 from tesserac.ir.core import Module
 from tesserac.ir.passes import before, run_passes
 from tesserac.pipeline import CALL_PASSES
-from tesserac.schedule.access import is_view
+from tesserac.schedule.model.access import is_view
 from tests.support.loop_gen import loop_program
 from tests.support.loop_runs import both_forms, check_loops
 from tests.support.native_runs import compiled_equals_oracle

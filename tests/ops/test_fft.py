@@ -29,10 +29,10 @@ from tesserac.numerics.roots import roots
 from tesserac.ops.fourier import plan, prime_factors
 from tesserac.ops.registry import OPERATORS
 from tesserac.pipeline import schedule_passes
+from tesserac.schedule.chains.packed_columns import Packed, packed_reach
 from tesserac.schedule.dialect import launch_kind
 from tesserac.schedule.machine import AARCH64
-from tesserac.schedule.packed_columns import Packed, packed_reach
-from tesserac.schedule.space import Reach
+from tesserac.schedule.model.space import Reach
 from tesserac.types.dims import ZERO, Dim
 from tesserac.types.dtype import C64, C128
 from tesserac.types.ty import TensorType

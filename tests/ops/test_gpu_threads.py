@@ -14,13 +14,13 @@ from tessera.gpu_program import Launch, Select, walk
 from tesserac.base.source import SourceFile
 from tesserac.ir.passes import run_passes
 from tesserac.ops import fourier
-from tesserac.schedule import line_chains
-from tesserac.target.nvptx import radix as nvptx_radix
-from tesserac.target.nvptx import wide_scans as emitted_scans
+from tesserac.schedule.chains import line_chains
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
-from tesserac.tile.gpu import radix as tile_radix
-from tesserac.tile.gpu import wide_scans
-from tesserac.tile.gpu.split_running import MANY
+from tesserac.target.nvptx.rows import radix as nvptx_radix
+from tesserac.target.nvptx.rows import wide_scans as emitted_scans
+from tesserac.tile.gpu.kernels import radix as tile_radix
+from tesserac.tile.gpu.kernels import wide_scans
+from tesserac.tile.gpu.kernels.split_running import MANY
 from tesserac.types.dtype import F64
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated

@@ -11,9 +11,9 @@ import tessera
 from tesserac.ir.passes import run_passes
 from tesserac.numerics.order import run_fold
 from tesserac.pipeline import schedule_passes
-from tesserac.schedule.cuts import ALL_PLACES, MANY_PLACES, PLACES_UNIT, cut_of
 from tesserac.schedule.dialect import launch_kind, launch_space
 from tesserac.schedule.machine import AARCH64, X86_64_V4
+from tesserac.schedule.model.cuts import ALL_PLACES, MANY_PLACES, PLACES_UNIT, cut_of
 from tesserac.types.dims import product
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.source_support import compile_to_forms

@@ -14,7 +14,7 @@ from tessera.function import CompiledFunction
 from tessera.loader import load_image
 from tessera.threads import resolve_libc
 from tesserac.target.compile import emit_object, host_machine
-from tesserac.target.cpu.launches import CHUNK_BITS
+from tesserac.target.cpu.host.launches import CHUNK_BITS
 from tesserac.target.link import link
 from tesserac.target.llvm_types import F32, I64, Value, const_i64
 from tests.support.called_functions import add, f4, solved, ways

@@ -15,7 +15,7 @@ import tessera
 from tessera import TesseraError, gpu_launch
 from tessera.device_array import DeviceArray
 from tessera.gpu_memory import rounded_size
-from tesserac.tile.gpu.matrix import BYTES
+from tesserac.tile.gpu.model.matrix import BYTES
 from tesserac.types.dtype import BF16, F16
 from tests.support.fake_cuda import FakeCuda, fake_cuda
 from tests.support.gpu_kernels_by_hand import X, add_to, code_of, computes

@@ -9,8 +9,8 @@ import pytest
 
 import tessera
 from tessera.function import CompiledFunction
-from tesserac.target.cpu.launches import INLINE_ELEMENTS
-from tesserac.target.cpu.system import call_imported
+from tesserac.target.cpu.host.launches import INLINE_ELEMENTS
+from tesserac.target.entry.system import call_imported
 from tesserac.target.llvm_types import F32, I32
 from tests.support.native_support import Kernel, build
 

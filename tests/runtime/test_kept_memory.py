@@ -8,9 +8,9 @@ from itertools import pairwise
 
 from tessera.loader import LoadedImage
 from tessera.threads import get_num_threads, load_pool, set_num_threads
-from tesserac.target.artifact import begun_pool
 from tesserac.target.compile import host_machine
-from tesserac.target.cpu.kept_memory import LEAST, MOST, MOST_OF_THREAD
+from tesserac.target.cpu.artifact import begun_pool
+from tesserac.target.cpu.pool.kept_memory import LEAST, MOST, MOST_OF_THREAD
 
 
 @cache

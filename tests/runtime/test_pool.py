@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 from tessera.errors import TesseraError
 from tessera.loader import LoadedImage, load_image
 from tessera.threads import get_num_threads, load_pool, resolve_import, resolve_libc, set_num_threads
-from tesserac.target.artifact import _begun_pool, begun_pool
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, data_layout, emit_object, host_machine, parse
-from tesserac.target.cpu.pool import pool_module
-from tesserac.target.cpu.pool_words import MAX_CHUNKS, MAX_THREADS
+from tesserac.target.cpu.artifact import _begun_pool, begun_pool
+from tesserac.target.cpu.pool.image import pool_module
+from tesserac.target.cpu.pool.words import MAX_CHUNKS, MAX_THREADS
 from tesserac.target.link import link
 from tests.support.sampling import examples
 
@@ -277,12 +277,12 @@ def test_the_pool_is_compiled_once_for_all_processes(tmp_path: Path, monkeypatch
     expected = _begun_pool.__wrapped__(AARCH64)()
     (entry,) = tmp_path.glob("*/*")
     with monkeypatch.context() as patch:
-        patch.setattr("tesserac.target.artifact.Job", None)  # not needed again
+        patch.setattr("tesserac.target.cpu.artifact.Job", None)  # not needed again
         assert _begun_pool.__wrapped__(AARCH64)() == expected
     entry.write_bytes(entry.read_bytes()[:-7])
     assert _begun_pool.__wrapped__(AARCH64)() == expected
     with monkeypatch.context() as patch:
-        patch.setattr("tesserac.target.artifact.Job", None)
+        patch.setattr("tesserac.target.cpu.artifact.Job", None)
         assert _begun_pool.__wrapped__(AARCH64)() == expected
 
 

@@ -10,9 +10,9 @@ from tesserac.base.source import SourceFile
 from tesserac.commands.costs import is_taken
 from tesserac.driver.session import Session
 from tesserac.ir.core import Op, attr_tuple
-from tesserac.schedule import aligned
 from tesserac.schedule.dialect import Predicate, launch_kind, launch_loops, memory
 from tesserac.schedule.machine import SM_90A
+from tesserac.schedule.products import aligned
 from tests.tile.test_tile_build import CASES, check, named, values
 
 SESSION = Session(verify=True)

@@ -9,10 +9,10 @@ import pytest
 
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Op
+from tesserac.schedule.costs.approximate_functions import NEAR
 from tesserac.schedule.dialect import launch_kind, launch_loops, launch_portion, launch_space, launch_units, memory
 from tesserac.schedule.machine import MACHINES
-from tesserac.schedule.maps import _even_run
-from tesserac.schedule.near_functions import NEAR
+from tesserac.schedule.maps.blocks import _even_run
 from tests.support.gpu_kernels import SESSION
 
 TEXT = """half = bf16 @accum(f32)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import tessera
 from tesserac.numerics.order import chain_contract
-from tesserac.schedule.cuts import MANY_THREADS, PARAMETERS, PRODUCT_TURNS, block_rule, cut_of
 from tesserac.schedule.dialect import launch_stages
 from tesserac.schedule.machine import MACHINES
+from tesserac.schedule.model.cuts import MANY_THREADS, PARAMETERS, PRODUCT_TURNS, block_rule, cut_of
 from tesserac.tile.cpu.target import BY_ARCH
 from tesserac.types.dtype import F32
 from tests.schedule.test_horizontal import launches

@@ -12,8 +12,8 @@ from tesserac.base.source import SourceFile
 from tesserac.check.analysis.ranges import Ranges
 from tesserac.driver.session import Session
 from tesserac.ir.core import Module
-from tesserac.schedule.cost import MAX_WORK, body_work
-from tesserac.schedule.fuse import MAX_BODY
+from tesserac.schedule.costs.cost import MAX_WORK, body_work
+from tesserac.schedule.fusion.fuse import MAX_BODY
 from tesserac.schedule.machine import AARCH64, Machine
 from tesserac.schedule.primitives.fuse import _Fused
 from tests.support import sampling

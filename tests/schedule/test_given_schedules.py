@@ -15,11 +15,11 @@ from tesserac.driver.session import Session
 from tesserac.pipeline import Levels
 from tesserac.schedule.dialect import launch_loops, launch_stages, launch_units
 from tesserac.schedule.machine import AARCH64, SM_80, SM_90A, Machine
-from tesserac.schedule.programs import CPU_NOT_TAKEN, NOT_TAKEN
+from tesserac.schedule.programs.grid import CPU_NOT_TAKEN, NOT_TAKEN
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.tile.gpu.lower import lower_module
-from tesserac.tile.gpu.types import StagesType
-from tesserac.tile.gpu.values import is_persistent, kernel_grid
+from tesserac.tile.gpu.model.types import StagesType
+from tesserac.tile.gpu.model.values import is_persistent, kernel_grid
 from tests.support.cpu_kernels import same_bits
 
 PRODUCT = """

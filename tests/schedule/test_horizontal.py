@@ -12,8 +12,8 @@ from tesserac.base.source import SourceFile
 from tesserac.ir.core import Op
 from tesserac.ir.passes import run_passes
 from tesserac.schedule.dialect import launch_kind, launch_lengths
-from tesserac.schedule.horizontal import WORD, WORDS_BESIDE
 from tesserac.schedule.machine import MACHINES
+from tesserac.schedule.maps.horizontal import WORD, WORDS_BESIDE
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas

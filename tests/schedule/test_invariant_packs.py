@@ -8,7 +8,7 @@ from tesserac.ir.core import Op
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import schedule_passes
 from tesserac.schedule.dialect import launch_kind
-from tesserac.schedule.invariant_packs import invariant_packs
+from tesserac.schedule.loops.invariant_packs import invariant_packs
 from tesserac.schedule.machine import X86_64_V4
 from tests.support.source_support import compile_to_forms
 

@@ -10,10 +10,10 @@ import pytest
 from benchmarks.kernel_code import lowered
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
+from tesserac.schedule.costs.approximate_functions import NEAR
 from tesserac.schedule.machine import SM_90A, X86_64_V3, Machine
-from tesserac.schedule.near_functions import NEAR
 from tesserac.target.nvptx.kernel import emit_kernel
-from tesserac.target.nvptx.near import NORMAL, NORMAL_RATE, TANH, TANH_NEAR
+from tesserac.target.nvptx.registers.approximations import NORMAL, NORMAL_RATE, TANH, TANH_NEAR
 
 HALF = "half = bf16 @accum(f32)\n"
 

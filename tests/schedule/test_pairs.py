@@ -8,7 +8,7 @@ import pytest
 from tesserac.ir.core import Op
 from tesserac.pipeline import lower
 from tesserac.schedule.machine import AARCH64, SM_80, Machine
-from tesserac.schedule.pairs import PAIRS
+from tesserac.schedule.maps.pairs import PAIRS
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.source_support import check_text, library
 

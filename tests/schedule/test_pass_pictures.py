@@ -13,9 +13,9 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import Pass, chosen, run_passes
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import schedule_passes, target_passes, tile_passes
+from tesserac.schedule.costs.approximate_functions import near_functions
+from tesserac.schedule.forms.place_folds import sort_folds
 from tesserac.schedule.machine import AARCH64
-from tesserac.schedule.near_functions import near_functions
-from tesserac.schedule.place_folds import sort_folds
 from tesserac.target.cpu import build as cpu
 from tesserac.target.nvptx import build as gpu
 from tests.conftest import Golden

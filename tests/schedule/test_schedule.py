@@ -12,8 +12,8 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import schedule_passes
 from tesserac.schedule.dialect import KEPT, launch_loops, launch_space
-from tesserac.schedule.legality import IllegalSchedule
 from tesserac.schedule.machine import AARCH64, SM_90A, Machine
+from tesserac.schedule.model.legality import IllegalSchedule
 from tesserac.schedule.primitives.bind import bind
 from tesserac.schedule.primitives.fuse import fuse
 from tesserac.schedule.primitives.keep import keep

@@ -13,7 +13,7 @@ from tesserac.ir.core import Op
 from tesserac.ir.passes import run_passes
 from tesserac.schedule.dialect import launch_kind, launch_loops, memory
 from tesserac.schedule.machine import SM_90A
-from tesserac.schedule.shifted import WHOLE_DIGITS
+from tesserac.schedule.products.shifted import WHOLE_DIGITS
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tests.support.cpu_kernels import same_bits

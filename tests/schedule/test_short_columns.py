@@ -9,8 +9,8 @@ from tesserac.base.source import SourceFile
 from tesserac.graph.interp import run_function
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import FOLDS_MOST, launch_kind, launch_loops
-from tesserac.schedule.long_rows import SHORT_COLUMNS
 from tesserac.schedule.machine import MACHINES
+from tesserac.schedule.rows.long_rows import SHORT_COLUMNS
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_kernels import SESSION
 from tests.support.source_support import compile_to_forms

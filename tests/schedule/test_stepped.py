@@ -11,8 +11,8 @@ from tesserac.ir.core import Op
 from tesserac.ir.parser import parse_module
 from tesserac.ir.printer import print_module
 from tesserac.schedule.dialect import STEPS
+from tesserac.schedule.loops.stepped import TOGETHER
 from tesserac.schedule.machine import AARCH64, SM_80, X86_64_V3, X86_64_V4, Machine
-from tesserac.schedule.stepped import TOGETHER
 from tests.schedule.test_sequential import host
 from tests.support.cpu_kernels import same_bits
 from tests.support.native_runs import compiled_equals_oracle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tesserac.ir.core import Op
-from tesserac.schedule.cuts import COLUMNS, PARAMETERS, ROWS, block_rule, cut_of
+from tesserac.schedule.model.cuts import COLUMNS, PARAMETERS, ROWS, block_rule, cut_of
 
 
 def block_sizes(launch: Op, sizes: Mapping[str, int], threads: int) -> dict[str, int]:

@@ -16,8 +16,8 @@ from tesserac.ir.core import Op
 from tesserac.ir.parser import parse_module
 from tesserac.ir.types import MemRefType
 from tesserac.ir.verify import verify_module
-from tesserac.target.artifact import build_artifact
 from tesserac.target.compile import Machine, data_layout, host_machine
+from tesserac.target.cpu.artifact import build_artifact
 from tesserac.target.emit import Module
 from tesserac.target.flow import for_loop
 from tesserac.target.instructions import Builder

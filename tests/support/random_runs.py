@@ -19,7 +19,7 @@ from tesserac.driver.refusals import ProgramError
 from tesserac.driver.session import Session
 from tesserac.graph.interp import run_function
 from tesserac.numerics.narrow import convert, storage
-from tesserac.schedule import fuse, launches
+from tesserac.schedule.fusion import fuse, launches
 from tesserac.target.cpu.build import host_platform
 from tesserac.types.dtype import BOOL, F32, F64
 from tesserac.types.ty import TensorType

@@ -10,7 +10,7 @@ import pytest
 from tesserac.graph.interp import run_function
 from tesserac.target.nvptx.build import kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
-from tesserac.tile.gpu.values import fragment
+from tesserac.tile.gpu.model.values import fragment
 from tests.support.cpu_kernels import same_bits
 from tests.support.source_support import compile_to_forms
 from tests.tile.test_programs_gpu import emulated, lowered

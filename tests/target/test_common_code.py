@@ -20,8 +20,8 @@ from tesserac.driver.session import Session
 from tesserac.target import common_code, parallel
 from tesserac.target.common_code import common_objects
 from tesserac.target.compile import Machine, data_layout, emit_object, host_machine, parse
-from tesserac.target.cpu import micro, row_products
 from tesserac.target.cpu.build import PLATFORMS, host_platform
+from tesserac.target.cpu.products import micro, row_products
 from tesserac.target.emit import Function, Module
 from tesserac.target.link import link
 from tesserac.target.llvm_types import I64, const_i64

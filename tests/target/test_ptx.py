@@ -10,7 +10,7 @@ from tesserac.base.source import SourceFile
 from tesserac.target.nvptx import ptx as ptx_module
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx, find_ptxas
-from tesserac.tile.gpu.errors import NotSelectableError
+from tesserac.tile.gpu.model.errors import NotSelectableError
 from tests.support.folding import folded
 from tests.support.gpu_kernels import KERNELS, assembled, lowered, ptx, text, tile, tile_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from tesserac.target.compile import Machine, data_layout, emit_assembly
 from tesserac.target.cpu.build import PLATFORMS
-from tesserac.target.cpu.micro import NEAR, UNROLL, micro_kernel, packed_walk
+from tesserac.target.cpu.products.micro import NEAR, UNROLL, micro_kernel, packed_walk
 from tesserac.target.emit import Module
 from tesserac.tile.cpu.target import Micro
 from tesserac.types.dtype import F32, F64, DType

@@ -12,7 +12,7 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import run_passes
 from tesserac.ir.printer import print_module
 from tesserac.target.cpu.build import host_platform, kernel_code, kernels_of
-from tesserac.target.cpu.runners import code_of, sizes_wanted
+from tesserac.target.cpu.host.runners import code_of, sizes_wanted
 from tesserac.tile.dialect import LIKE
 
 PROGRAM = """

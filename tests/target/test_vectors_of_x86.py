@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tessera
-from tesserac.target.cpu import gathers, scalars
+from tesserac.target.cpu.elements import gathers, scalars
 from tests.support.native_runs import compiled_equals_oracle
 
 WHOLE = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "i4")

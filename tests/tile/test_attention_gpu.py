@@ -12,7 +12,7 @@ from tesserac.ir.passes import run_passes
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
-from tesserac.tile.gpu.values import fragment, memory
+from tesserac.tile.gpu.model.values import fragment, memory
 from tesserac.types.dtype import BF16
 from tests.support.gpu_kernels import count, tile_of
 

@@ -13,8 +13,8 @@ from tesserac.commands.outcome import UsageMistake
 from tesserac.driver.session import Session
 from tesserac.schedule.machine import SM_80, SM_89, SM_90A
 from tesserac.target.nvptx.ptx import find_ptxas
-from tesserac.tile.gpu.banks import matrix_passes, passes
-from tesserac.tile.gpu.shared import SharedLayout
+from tesserac.tile.gpu.model.banks import matrix_passes, passes
+from tesserac.tile.gpu.model.shared import SharedLayout
 
 ASSEMBLED = ("registers unknown",) if find_ptxas() is None else ("a thread, nothing spilled", "programs, ")
 """What is said of registers, with the assembler and without it."""

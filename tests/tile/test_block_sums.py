@@ -12,8 +12,8 @@ from tesserac.ir.kernels import MOST_WHOLE
 from tesserac.numerics.order import REDUCTION
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.machine import AARCH64, SM_90A
-from tesserac.schedule.programs import BESIDE as LANES
-from tesserac.schedule.programs import SUMMED
+from tesserac.schedule.programs.grid import BESIDE as LANES
+from tesserac.schedule.programs.grid import SUMMED
 from tests.schedule.test_given_schedules import levels
 from tests.support import tile_eval
 from tests.support.cpu_kernels import same_bits

@@ -7,8 +7,8 @@ import pytest
 
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import schedule_passes
-from tesserac.schedule.contract import STRIP
 from tesserac.schedule.machine import AARCH64, X86_64_V4, Machine
+from tesserac.schedule.products.contract import STRIP
 from tests.support.native_runs import compiled_equals_oracle
 from tests.support.source_support import compile_to_forms
 

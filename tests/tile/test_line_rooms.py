@@ -8,7 +8,7 @@ from tesserac.base.source import SourceFile
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, VerifyError
 from tesserac.ir.types import MemRefType
-from tesserac.tile.gpu.values import memory
+from tesserac.tile.gpu.model.values import memory
 from tesserac.types.dims import ONE, Dim
 from tesserac.types.dtype import BOOL, F64, DType
 from tests.support.gpu_kernels import tile_of, variants_of

@@ -11,8 +11,8 @@ import tessera
 from tesserac.base.source import SourceFile
 from tesserac.driver.session import Session
 from tesserac.pipeline import lower
-from tesserac.schedule import long_rows
 from tesserac.schedule.machine import AARCH64, SM_80, SM_90A, Machine
+from tesserac.schedule.rows import long_rows
 from tesserac.tile.dialect import grid
 from tesserac.types.dims import ONE, Dim
 from tests.support.cpu_kernels import same_bits

@@ -8,7 +8,7 @@ import pytest
 from tesserac.base.source import SourceFile
 from tesserac.ir.passes import run_passes
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
-from tesserac.tile.gpu.values import fragment
+from tesserac.tile.gpu.model.values import fragment
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, tile_of

@@ -16,9 +16,9 @@ from tesserac.graph.interp import run_function
 from tesserac.ir.core import Op
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import schedule_passes
-from tesserac.schedule.cuts import cut_of
 from tesserac.schedule.dialect import Predicate, launch_stages
 from tesserac.schedule.machine import X86_64_V4, Code, Machine, as_found
+from tesserac.schedule.model.cuts import cut_of
 from tesserac.target.cpu import build
 from tests.support.cpu_kernels import same_bits
 from tests.support.source_support import compile_to_forms

@@ -38,7 +38,8 @@ from tesserac.ir.kernels import KERNEL
 from tesserac.ir.printer import print_module
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.machine import AARCH64
-from tesserac.target.nvptx import copies, kernel
+from tesserac.target.nvptx import kernel
+from tesserac.target.nvptx.products import copies
 from tests.schedule.test_given_schedules import PRODUCT, levels
 from tests.support import tile_eval, tile_kernel_eval
 from tests.support.paths import ROOT

@@ -18,8 +18,8 @@ from tesserac.target.llvm_types import Value, const_i64
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass
 from tesserac.target.nvptx.kernel import emit_kernel, grouped_place
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
-from tesserac.tile.gpu.finish import CONSUMER_REGISTERS, OTHER_REGISTERS
-from tesserac.tile.gpu.values import fragment, integer, matrix_unit_of
+from tesserac.tile.gpu.model.values import fragment, integer, matrix_unit_of
+from tesserac.tile.gpu.products.finish import CONSUMER_REGISTERS, OTHER_REGISTERS
 from tests.support.gpu_kernels import count, tile_of, variants_of
 from tests.target.test_emit import integers
 

@@ -25,8 +25,8 @@ from tesserac.numerics.program import evaluate
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
-from tesserac.tile.gpu.types import RISES, VARIES, WORK
-from tesserac.tile.gpu.values import fragment, is_persistent, memory, stages
+from tesserac.tile.gpu.model.types import RISES, VARIES, WORK
+from tesserac.tile.gpu.model.values import fragment, is_persistent, memory, stages
 from tesserac.types.dtype import F32, I32
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated

@@ -12,10 +12,10 @@ from tesserac.ir.core import Op
 from tesserac.ir.passes import run_passes
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, kernels_of
 from tesserac.target.nvptx.kernel import emit_kernel
-from tesserac.tile.gpu.layout import parse_layout
-from tesserac.tile.gpu.spread import dealt
-from tesserac.tile.gpu.types import FALLS, RISES, WORK
-from tesserac.tile.gpu.values import fragment, is_persistent
+from tesserac.tile.gpu.model.layout import parse_layout
+from tesserac.tile.gpu.model.types import FALLS, RISES, WORK
+from tesserac.tile.gpu.model.values import fragment, is_persistent
+from tesserac.tile.gpu.products.spread import dealt
 from tesserac.types.dtype import BOOL
 from tests.support.gpu_kernels import tile_of
 

@@ -8,15 +8,15 @@ import pytest
 
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module
+from tesserac.schedule.costs.tiles import SPLIT_TERMS, Problem, best_block, best_split
 from tesserac.schedule.machine import SM_80, SM_90A
-from tesserac.schedule.tiles import SPLIT_TERMS, Problem, best_block, best_split
 from tesserac.target.nvptx.blocks import block_count
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
 from tesserac.tile.dialect import grid
-from tesserac.tile.gpu.matrix import WGMMA, MatrixUnit, accumulator_layout
-from tesserac.tile.gpu.split_terms import split_terms
-from tesserac.tile.gpu.values import fragment, is_persistent
+from tesserac.tile.gpu.kernels.split_terms import split_terms
+from tesserac.tile.gpu.model.matrix import WGMMA, MatrixUnit, accumulator_layout
+from tesserac.tile.gpu.model.values import fragment, is_persistent
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, F32
 from tests.support.gpu_kernels import tile_of, variants_of

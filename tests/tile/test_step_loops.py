@@ -10,7 +10,7 @@ from tesserac.graph.interp import run_function
 from tesserac.graph.passes.place_kernels import placed_kernels
 from tesserac.schedule.dialect import launch_loops
 from tesserac.schedule.machine import SM_90A, X86_64_V4, Machine
-from tesserac.target.cpu.runners import elements_touched
+from tesserac.target.cpu.host.runners import elements_touched
 from tests.schedule.test_given_schedules import levels
 from tests.support import tile_eval
 from tests.support.cpu_kernels import same_bits

@@ -15,8 +15,8 @@ from tesserac.numerics.exact import fma
 from tesserac.numerics.narrow import round_to_tf32, storage
 from tesserac.numerics.order import CONTRACTION, block_sum, chain_contract
 from tesserac.numerics.program import evaluate
+from tesserac.schedule.costs.tiles import CPU_COLUMNS, CPU_ROWS
 from tesserac.schedule.machine import MACHINES
-from tesserac.schedule.tiles import CPU_COLUMNS, CPU_ROWS
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
 from tesserac.tile.cpu.target import AVX2, AVX512, BY_ARCH, NEON
 from tesserac.tile.cpu.tiles import LoweringError

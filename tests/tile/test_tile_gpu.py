@@ -13,11 +13,11 @@ from tesserac.ir.verify import verify_module
 from tesserac.schedule.machine import SM_80, SM_90A
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.ptx import emit_ptx
-from tesserac.tile.gpu.errors import LoweringError
+from tesserac.tile.gpu.layouts.variants import variants
 from tesserac.tile.gpu.lower import lower_kernel, lower_module
-from tesserac.tile.gpu.types import StagesType, TensorMapType
-from tesserac.tile.gpu.values import integer, kernel_conditions, kernel_parameters, text
-from tesserac.tile.gpu.variants import variants
+from tesserac.tile.gpu.model.errors import LoweringError
+from tesserac.tile.gpu.model.types import StagesType, TensorMapType
+from tesserac.tile.gpu.model.values import integer, kernel_conditions, kernel_parameters, text
 from tesserac.types.dims import ONE
 from tests.support.gpu_kernels import KERNELS, count, lowered, source, tile, tile_of, variants_of
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import TEAM, WHOLE_WARP, Layout, blocked, parse_layout, reduction
-from tesserac.tile.gpu.matrix import FMA, MMA, WGMMA, MatrixUnit, accumulator_layout, operand_layout
-from tesserac.tile.gpu.shared import ATOM_BYTES, PANEL_BYTES, SharedLayout, descriptor, swizzle, tensor_box
+from tesserac.tile.gpu.model.errors import LoweringError
+from tesserac.tile.gpu.model.layout import TEAM, WHOLE_WARP, Layout, blocked, parse_layout, reduction
+from tesserac.tile.gpu.model.matrix import FMA, MMA, WGMMA, MatrixUnit, accumulator_layout, operand_layout
+from tesserac.tile.gpu.model.shared import ATOM_BYTES, PANEL_BYTES, SharedLayout, descriptor, swizzle, tensor_box
 from tesserac.types.dtype import BF16, F32
 
 powers = st.integers(0, 6).map(lambda n: 1 << n)

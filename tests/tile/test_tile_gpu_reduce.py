@@ -13,10 +13,10 @@ from tesserac.ir.builder import Builder
 from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.types import AxisType
 from tesserac.numerics.order import Blocks, block_sum
-from tesserac.tile.gpu.layout import TEAM, WHOLE_WARP, Layout, reduction, row_reduction, shared_reduction
-from tesserac.tile.gpu.reduce import expand_reductions
-from tesserac.tile.gpu.types import FragmentType
-from tesserac.tile.gpu.values import fragment, integer, text
+from tesserac.tile.gpu.model.layout import TEAM, WHOLE_WARP, Layout, reduction, row_reduction, shared_reduction
+from tesserac.tile.gpu.model.types import FragmentType
+from tesserac.tile.gpu.model.values import fragment, integer, text
+from tesserac.tile.gpu.rows.reduce import expand_reductions
 from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY
 from tests.support.sampling import examples

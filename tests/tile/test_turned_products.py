@@ -15,8 +15,8 @@ from tesserac.ir.passes import run_passes
 from tesserac.ir.types import MemRefType
 from tesserac.pipeline import CALL_PASSES, GRAPH_PASSES, PROGRAM_PASSES, schedule_passes, tile_passes
 from tesserac.schedule.machine import X86_64_V4
-from tesserac.tile.cpu import rows_in_place
 from tesserac.tile.cpu.lower import lower_kernel
+from tesserac.tile.cpu.products import rows_in_place
 from tesserac.tile.cpu.target import AVX512
 from tesserac.tile.cpu.tiles import is_turned
 from tesserac.tile.trial import tiles_of

@@ -15,7 +15,7 @@ from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import run_passes
 from tesserac.schedule.machine import Machine
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass, gpu_program, kernels_of
-from tesserac.tile.gpu.words import WORDS, turn_rows
+from tesserac.tile.gpu.rows.words import WORDS, turn_rows
 from tests.support.cpu_kernels import same_bits
 from tests.support.gpu_emulator import Emulated
 from tests.support.gpu_kernels import SESSION, tile_of

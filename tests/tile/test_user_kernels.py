@@ -15,8 +15,8 @@ from tesserac.ir.core import Module, VerifyError, clone_op
 from tesserac.ir.verify import verify_module
 from tesserac.schedule.machine import AARCH64, MACHINES, SM_90A, Machine
 from tesserac.tile.gpu.barriers import insert_barriers
-from tesserac.tile.gpu.errors import NoRolesError
-from tesserac.tile.gpu.values import memory
+from tesserac.tile.gpu.model.errors import NoRolesError
+from tesserac.tile.gpu.model.values import memory
 from tesserac.types.dims import Dim
 from tests.schedule.test_given_schedules import levels
 from tests.support.cpu_kernels import same_bits

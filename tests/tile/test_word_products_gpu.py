@@ -11,13 +11,13 @@ import pytest
 import tessera
 from tesserac.base.source import SourceFile
 from tesserac.ir.core import Module, Op
+from tesserac.schedule.costs.tiles import WIDEST_BLOCK, Block, Problem, best_block, candidates
 from tesserac.schedule.machine import SM_90A
-from tesserac.schedule.tiles import WIDEST_BLOCK, Block, Problem, best_block, candidates
 from tesserac.target.nvptx.kernel import emit_kernel
-from tesserac.tile.gpu.banks import accesses
-from tesserac.tile.gpu.layout import LANE_BITS
-from tesserac.tile.gpu.matrix import FMA, MatrixUnit, accumulator_layout, is_turned, operand_layout
-from tesserac.tile.gpu.values import fragment, kernel_threads, matrix_unit_of
+from tesserac.tile.gpu.model.banks import accesses
+from tesserac.tile.gpu.model.layout import LANE_BITS
+from tesserac.tile.gpu.model.matrix import FMA, MatrixUnit, accumulator_layout, is_turned, operand_layout
+from tesserac.tile.gpu.model.values import fragment, kernel_threads, matrix_unit_of
 from tesserac.types.dtype import BF16, F32, F64
 from tests.support.gpu_kernels import emulated, tile_of, variants_of
 

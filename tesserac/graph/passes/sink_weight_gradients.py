@@ -284,7 +284,7 @@ class _Loop:
 # Note [Sums behind the loop]
 # The gradient of a weight that every iteration of a loop uses is a sum over iterations of products x[t]^T dy[t]. Inside
 # the loop each of them reads and writes all of the sum, for a few rows of x and dy; behind it the sum is taken block by
-# block, each staying near a core while the iterations pass (`schedule/iterations.py`). That costs the rows of dy: as
-# many as the stacks that the loop reads have already. So only loops of gradients are changed, and those of a checkpoint
-# keep the rows of their own iterations only. The sum grows iteration by iteration as it did: a checkpoint still changes
-# no bit.
+# block, each staying near a core while the iterations pass (`schedule/loops/iterations.py`). That costs the rows of
+# dy: as many as the stacks that the loop reads have already. So only loops of gradients are changed, and those of a
+# checkpoint keep the rows of their own iterations only. The sum grows iteration by iteration as it did: a checkpoint
+# still changes no bit.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import Units, launch_stages
-from tesserac.schedule.legality import IllegalSchedule
+from tesserac.schedule.model.legality import IllegalSchedule
 
 ROLES = ("uniform", "producer_consumer")
 

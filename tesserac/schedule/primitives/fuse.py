@@ -16,7 +16,7 @@ from tesserac.ir.core import Block, Op, Region, Value, clone_op
 from tesserac.ir.forms import operand_maps
 from tesserac.ir.printer import print_attr
 from tesserac.ir.types import ScalarType, TensorType, TileType
-from tesserac.schedule.legality import IllegalSchedule
+from tesserac.schedule.model.legality import IllegalSchedule
 from tesserac.types.policy import compute_dtype
 
 DimMap = tuple[int | None, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import launch_keep, launch_kind, launch_places, launch_space
-from tesserac.schedule.legality import IllegalSchedule
+from tesserac.schedule.model.legality import IllegalSchedule
 
 
 def keep(launch: Op, position: int) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import Loop, launch_loops, launch_space
-from tesserac.schedule.legality import IllegalSchedule
-from tesserac.schedule.space import Reach, positions_used, reaches
+from tesserac.schedule.model.legality import IllegalSchedule
+from tesserac.schedule.model.space import Reach, positions_used, reaches
 from tesserac.types.dims import ONE
 
 

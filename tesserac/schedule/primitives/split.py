@@ -15,8 +15,8 @@ from dataclasses import replace
 from tesserac.ir.core import Op
 from tesserac.numerics.order import Blocks, Chain
 from tesserac.schedule.dialect import Loop, folded_most, launch_loops
-from tesserac.schedule.legality import IllegalSchedule
-from tesserac.schedule.space import computing
+from tesserac.schedule.model.legality import IllegalSchedule
+from tesserac.schedule.model.space import computing
 
 
 def split(launch: Op, loop: int, block: int) -> None:

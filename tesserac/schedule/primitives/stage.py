@@ -18,8 +18,8 @@ from __future__ import annotations
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Op
 from tesserac.schedule.dialect import Staging, launch_kind, launch_stages
-from tesserac.schedule.legality import IllegalSchedule
-from tesserac.schedule.views import copy_of
+from tesserac.schedule.forms.views import copy_of
+from tesserac.schedule.model.legality import IllegalSchedule
 
 LAYOUTS = ("panels", "panel", "rows", "tiles", "terms")
 

@@ -21,13 +21,13 @@ from tesserac.schedule.dialect import CALL
 from tesserac.schedule.machine import APPLE, CPUS, Code, Machine, as_found
 from tesserac.target import compile as llvm
 from tesserac.target import emit
-from tesserac.target.artifact import Begin, Locate, build_artifact
 from tesserac.target.common_code import shared_object
+from tesserac.target.cpu.artifact import Begin, Locate, build_artifact
+from tesserac.target.cpu.host.runners import code_of
+from tesserac.target.cpu.host.sequential import launched_outside_loops
 from tesserac.target.cpu.kernels import emit_kernel
-from tesserac.target.cpu.runners import code_of
-from tesserac.target.cpu.sequential import launched_outside_loops
-from tesserac.target.cpu.system import HOST_ATTRIBUTES, machine_of
-from tesserac.target.cpu.unsized import without_sizes
+from tesserac.target.cpu.size_generic import without_sizes
+from tesserac.target.entry.system import HOST_ATTRIBUTES, machine_of
 from tesserac.tile.build import Holds
 from tesserac.tile.cpu.lower import buffer_bytes, lower_kernel
 from tesserac.tile.cpu.target import CpuTarget, cpu_target

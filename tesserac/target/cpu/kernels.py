@@ -14,17 +14,17 @@ from dataclasses import replace
 from functools import cache, reduce
 
 from tesserac.ir.core import Block, Op, attr
-from tesserac.target.cpu.bodies import emit_simple
-from tesserac.target.cpu.folds import emit_fold
-from tesserac.target.cpu.frame import Frame
-from tesserac.target.cpu.groups import emit_vector_loop, short_loop
-from tesserac.target.cpu.panels import emit_pack
-from tesserac.target.cpu.register_blocks import emit_finished_block, emit_micro_kernel
-from tesserac.target.cpu.row_products import emit_row_product
-from tesserac.target.cpu.running_chains import emit_chains
+from tesserac.target.cpu.elements.bodies import emit_simple
+from tesserac.target.cpu.elements.folds import emit_fold
+from tesserac.target.cpu.elements.frame import Frame
+from tesserac.target.cpu.elements.groups import emit_vector_loop, short_loop
+from tesserac.target.cpu.elements.running_chains import emit_chains
+from tesserac.target.cpu.elements.trees import emit_running, emit_tree
+from tesserac.target.cpu.elements.turned import emit_turn
+from tesserac.target.cpu.products.panels import emit_pack
+from tesserac.target.cpu.products.register_blocks import emit_finished_block, emit_micro_kernel
+from tesserac.target.cpu.products.row_products import emit_row_product
 from tesserac.target.cpu.shared import computes, emit_shared, has_sums, is_shared
-from tesserac.target.cpu.trees import emit_running, emit_tree
-from tesserac.target.cpu.turned import emit_turn
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, for_loop, if_then
 from tesserac.target.llvm_types import I8, I64, PTR, VOID, Value, const_i64, vector, zero
@@ -219,39 +219,39 @@ def _emitter(name: str) -> Emit | None:
     one has it."""
     match name:
         case "cpu.pack_groups":
-            from tesserac.target.cpu.group_panels import emit_pack_groups
+            from tesserac.target.cpu.products.group_panels import emit_pack_groups
 
             return emit_pack_groups
         case "cpu.sort":
-            from tesserac.target.cpu.sorts import emit_sort
+            from tesserac.target.cpu.indexed.sorts import emit_sort
 
             return emit_sort
         case "cpu.sort_run":
-            from tesserac.target.cpu.sorted_runs import emit_sort_run
+            from tesserac.target.cpu.indexed.sorted_runs import emit_sort_run
 
             return emit_sort_run
         case "cpu.merge_runs":
-            from tesserac.target.cpu.sorted_runs import emit_merge_runs
+            from tesserac.target.cpu.indexed.sorted_runs import emit_merge_runs
 
             return emit_merge_runs
         case "cpu.fold_at":
-            from tesserac.target.cpu.place_folds import emit_fold_at
+            from tesserac.target.cpu.indexed.place_folds import emit_fold_at
 
             return emit_fold_at
         case "cpu.fold_few":
-            from tesserac.target.cpu.few_places import emit_fold_few
+            from tesserac.target.cpu.indexed.few_places import emit_fold_few
 
             return emit_fold_few
         case "cpu.pack_tiles":
-            from tesserac.target.cpu.tile_panels import emit_pack_tiles
+            from tesserac.target.cpu.products.tile_panels import emit_pack_tiles
 
             return emit_pack_tiles
         case "cpu.tile_product":
-            from tesserac.target.cpu.tile_products import emit_tile_product
+            from tesserac.target.cpu.products.tile_products import emit_tile_product
 
             return emit_tile_product
         case "cpu.window_product":
-            from tesserac.target.cpu.window_products import emit_window_product
+            from tesserac.target.cpu.products.window_products import emit_window_product
 
             return emit_window_product
     return _REGION_OPS.get(name)

@@ -22,7 +22,7 @@ from dataclasses import replace
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.meaning import part_meaning
-from tesserac.target.cpu.frame import Frame, Memory
+from tesserac.target.cpu.elements.frame import Frame, Memory
 from tesserac.target.emit import Function
 from tesserac.target.llvm_types import VOID, Value
 from tesserac.types.dims import Dim

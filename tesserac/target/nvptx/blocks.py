@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tesserac.ir.core import Op
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.cost import body_work
+from tesserac.schedule.costs.cost import body_work
 from tesserac.schedule.machine import MACHINES
-from tesserac.schedule.row_lengths import row_parts
-from tesserac.target.nvptx import clusters, copies
+from tesserac.schedule.rows.row_lengths import row_parts
+from tesserac.target.nvptx.products import clusters, copies
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
-from tesserac.tile.gpu.held_rows import LOOPS
-from tesserac.tile.gpu.layout import VECTOR_BYTES, WHOLE_WARP
-from tesserac.tile.gpu.matrix import FMA
-from tesserac.tile.gpu.shared import ATOM_BYTES
-from tesserac.tile.gpu.types import BarriersType, StagesType
-from tesserac.tile.gpu.values import fragment, is_persistent, kernel_grid, kernel_threads, matrix_unit_of, memory
-from tesserac.tile.gpu.variants import scratch_bytes
+from tesserac.tile.gpu.layouts.variants import scratch_bytes
+from tesserac.tile.gpu.model.layout import VECTOR_BYTES, WHOLE_WARP
+from tesserac.tile.gpu.model.matrix import FMA
+from tesserac.tile.gpu.model.shared import ATOM_BYTES
+from tesserac.tile.gpu.model.types import BarriersType, StagesType
+from tesserac.tile.gpu.model.values import fragment, is_persistent, kernel_grid, kernel_threads, matrix_unit_of, memory
+from tesserac.tile.gpu.rows.held_rows import LOOPS
 from tesserac.types.dims import Dim, product
 from tesserac.types.dtype import F32
 

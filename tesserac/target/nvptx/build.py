@@ -19,16 +19,16 @@ from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import TILE, Pass, run_passes
 from tesserac.schedule.machine import GPUS
 from tesserac.schedule.machine import Machine as Record
-from tesserac.target.artifact import Locate, signature_of
 from tesserac.target.compile import AARCH64, X86_64_V3, Machine, host_machine
-from tesserac.target.cpu.system import machine_of
+from tesserac.target.cpu.artifact import Locate, signature_of
+from tesserac.target.entry.system import machine_of
 from tesserac.target.nvptx.blocks import may_begin_early
-from tesserac.target.nvptx.host_code import host_image
+from tesserac.target.nvptx.host.code import host_image
 from tesserac.target.nvptx.kernel import emit_kernel
 from tesserac.target.nvptx.plan import plan
 from tesserac.target.nvptx.ptx import emit_ptx
-from tesserac.tile.gpu.dialect import GPU
 from tesserac.tile.gpu.lower import lower_module
+from tesserac.tile.gpu.model.dialect import GPU
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from tesserac.base.dataclass import dataclass
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType
-from tesserac.schedule.row_lengths import row_blocks
+from tesserac.schedule.rows.row_lengths import row_blocks
 from tesserac.target import llvm_types as lt
 from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I32, I64, LType, Value, const_i64, const_int
-from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.layout import REDUCE_LANES, Bit, Layout
-from tesserac.tile.gpu.types import FragmentType, StagesType
-from tesserac.tile.gpu.values import kernel_threads
+from tesserac.tile.gpu.model.errors import LoweringError
+from tesserac.tile.gpu.model.layout import REDUCE_LANES, Bit, Layout
+from tesserac.tile.gpu.model.types import FragmentType, StagesType
+from tesserac.tile.gpu.model.values import kernel_threads
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import BF16, BOOL, F16, F32, F64, FP8_E4M3, FP8_E5M2, TF32, DType
 
@@ -53,7 +53,7 @@ FAR = 2**30
 @dataclass(frozen=True)
 class Turn:
     """By how many places a row is turned, 0 or 1, and whether there are others before and behind it: see Note [Turned
-    rows] of `tile/gpu/words.py`."""
+    rows] of `tile/gpu/rows/words.py`."""
 
     by: Value
     between: Value

@@ -21,24 +21,6 @@ from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Function, Module
 from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, const_int, pointer
-from tesserac.target.nvptx import (
-    clusters,
-    control,
-    copies,
-    exchange,
-    fragments,
-    gathers,
-    parts,
-    products,
-    radix,
-    row_copies,
-    scans,
-    sorts,
-    stages,
-    turned,
-    wide_scans,
-    words,
-)  # fmt: skip
 from tesserac.target.nvptx.blocks import (
     NEWEST,
     allocation_bytes,
@@ -50,13 +32,37 @@ from tesserac.target.nvptx.blocks import (
     shared_bytes,
 )
 from tesserac.target.nvptx.context import GLOBAL, SHARED, Context, Memory, Ring
+from tesserac.target.nvptx.memory import (
+    gathers,  # fmt: skip
+    parts,  # fmt: skip
+    words,  # fmt: skip
+)
+from tesserac.target.nvptx.products import (
+    clusters,  # fmt: skip
+    copies,  # fmt: skip
+    row_copies,  # fmt: skip
+    stages,  # fmt: skip
+    turned,  # fmt: skip
+)
+from tesserac.target.nvptx.products import dots as products  # fmt: skip
+from tesserac.target.nvptx.registers import (
+    control,  # fmt: skip
+    fragments,  # fmt: skip
+)
+from tesserac.target.nvptx.rows import (
+    exchange,  # fmt: skip
+    radix,  # fmt: skip
+    scans,  # fmt: skip
+    sorts,  # fmt: skip
+    wide_scans,  # fmt: skip
+)
 from tesserac.tile.dialect import RESIDENT, kernel_tensors
-from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.pairs import is_paired
-from tesserac.tile.gpu.shared import ATOM_BYTES
-from tesserac.tile.gpu.touched import written_memory
-from tesserac.tile.gpu.types import BESIDE, FALLS, RISES, VARIES, WORK, BarriersType, StagesType, TensorMapType
-from tesserac.tile.gpu.values import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
+from tesserac.tile.gpu.layouts.pairs import is_paired
+from tesserac.tile.gpu.model.errors import LoweringError
+from tesserac.tile.gpu.model.shared import ATOM_BYTES
+from tesserac.tile.gpu.model.touched import written_memory
+from tesserac.tile.gpu.model.types import BESIDE, FALLS, RISES, VARIES, WORK, BarriersType, StagesType, TensorMapType
+from tesserac.tile.gpu.model.values import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
 from tesserac.types.dims import Dim, product
 
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"

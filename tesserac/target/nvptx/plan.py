@@ -32,20 +32,20 @@ from tesserac.ir.forms import Guard, indices
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.dialect import memory
 from tesserac.target.compile import CodegenError
-from tesserac.target.cpu.extents import loop_bounds
-from tesserac.target.cpu.guards import certain_guards, kernel_sizes, sizes_used
-from tesserac.target.cpu.status import HostSite
+from tesserac.target.entry.extents import loop_bounds
+from tesserac.target.entry.guards import certain_guards, kernel_sizes, sizes_used
+from tesserac.target.entry.status import HostSite
 from tesserac.target.magnitudes import LARGEST, named_size, possible_parts, telling
 from tesserac.target.nvptx.alike import Alike, alike
 from tesserac.target.nvptx.blocks import block_bytes, block_count, block_threads, may_begin_early, programs
-from tesserac.target.nvptx.host_steps import HostSteps, condition
+from tesserac.target.nvptx.host.steps import HostSteps, condition
 from tesserac.target.nvptx.kernel import emit_kernel, entry_name, kernel_symbols
 from tesserac.target.nvptx.selection import check_selectable
 from tesserac.target.sizes import implied_guards, size_of
 from tesserac.tile.dialect import kernel_tensors
-from tesserac.tile.gpu.errors import LoweringError
-from tesserac.tile.gpu.types import TensorMapType
-from tesserac.tile.gpu.values import (
+from tesserac.tile.gpu.model.errors import LoweringError
+from tesserac.tile.gpu.model.types import TensorMapType
+from tesserac.tile.gpu.model.values import (
     integer,
     is_persistent,
     kernel_conditions,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tesserac.tile.gpu.errors import NotSelectableError
+from tesserac.tile.gpu.model.errors import NotSelectableError
 
 WHOLE = ("i1", "i8", "i16", "i32", "i64")
 NUMBERS = WHOLE[1:]

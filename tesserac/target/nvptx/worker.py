@@ -112,7 +112,7 @@ def _read(stream: IO[bytes]) -> Any:
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
     """Answers until there are no more questions."""
     from tesserac.target.nvptx.ptx import emit_ptx, initialize
-    from tesserac.tile.gpu.errors import NotSelectableError
+    from tesserac.tile.gpu.model.errors import NotSelectableError
 
     initialize()
     while True:

@@ -14,7 +14,7 @@ from tesserac.ir.forms import operand_maps
 from tesserac.ir.types import INDEX
 from tesserac.tile.cpu.context import Context, only_user
 from tesserac.tile.cpu.nests import Copy, lower_sinks
-from tesserac.tile.cpu.products import accumulator_scratch, is_zero, offer_result, started_accumulator
+from tesserac.tile.cpu.products.lower import accumulator_scratch, is_zero, offer_result, started_accumulator
 from tesserac.tile.cpu.reuse import in_scratch
 from tesserac.tile.cpu.tiles import Accumulator, LoweringError, Scalar, Stored, Tile, identity, leaves
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type

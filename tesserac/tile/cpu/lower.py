@@ -27,9 +27,9 @@ from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.indexed import coordinates, gathered, has_rows, is_read_again, lower_scatter
 from tesserac.tile.cpu.loops import LowerOps, lower_for, lower_tree
-from tesserac.tile.cpu.matrix_products import store_tiles
 from tesserac.tile.cpu.nests import Reduce, Sink, Store, lower_sinks, reduce_sink
-from tesserac.tile.cpu.products import lower_dot, store_panels
+from tesserac.tile.cpu.products.lower import lower_dot, store_panels
+from tesserac.tile.cpu.products.matrix_products import store_tiles
 from tesserac.tile.cpu.reuse import copies_beside, in_scratch, kept_operands, note_costly
 from tesserac.tile.cpu.running import lower_running
 from tesserac.tile.cpu.target import CpuTarget, held, tiled_bytes

@@ -11,7 +11,7 @@ from __future__ import annotations
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import indices
 from tesserac.numerics.order import RUN_SEGMENT
-from tesserac.schedule.cuts import FEW_PLACES, MANY_PLACES
+from tesserac.schedule.model.cuts import FEW_PLACES, MANY_PLACES
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.indexed import coordinates
 from tesserac.tile.cpu.target import held

@@ -14,7 +14,7 @@ from math import prod
 
 from tesserac.ir.core import Op
 from tesserac.ir.forms import operand_maps
-from tesserac.schedule.row_lanes import LONGEST
+from tesserac.schedule.rows.row_lanes import LONGEST
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.nests import Copy, Sink, lower_sinks
 from tesserac.tile.cpu.shapes import LIGHT_BODY, operation_cost
@@ -58,8 +58,8 @@ def _is_of_rows(ctx: Context, op: Op, tile: Tile, followed: Sequence[int]) -> bo
 
 
 def _is_of_short_rows(op: Op, followed: Sequence[int]) -> bool:
-    """Whether a tile has a number for each of several rows that are short, as `schedule/row_lanes.py` takes them: for
-    one of them it takes as long as many of its elements."""
+    """Whether a tile has a number for each of several rows that are short, as `schedule/rows/row_lanes.py` takes them:
+    for one of them it takes as long as many of its elements."""
     shape = tile_type(op.result).shape
     rows = prod(shape[dim] for dim in set(followed))
     return rows >= SEVERAL_ROWS and prod(shape) <= LONGEST * rows and len(set(followed)) < len(shape)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from tesserac.ir.core import Attr, Op, Value, attr
 from tesserac.ir.forms import indices
 from tesserac.ir.indexed import gives_elements
-from tesserac.schedule.sorts import UNIT
+from tesserac.schedule.rows.sorts import UNIT
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.dialect import memory_operands, memref_type, sort_operands
 from tesserac.types.dtype import I64

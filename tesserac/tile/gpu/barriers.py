@@ -20,11 +20,11 @@ from tesserac.ir.core import Block, Op, Value
 from tesserac.ir.index import constant_index
 from tesserac.ir.types import MemRefType
 from tesserac.tile.dialect import APART
-from tesserac.tile.gpu.errors import NoRolesError
-from tesserac.tile.gpu.scratch import exchanged_rooms
-from tesserac.tile.gpu.touched import viewed, written_memory
-from tesserac.tile.gpu.types import HANDED
-from tesserac.tile.gpu.values import fragment, integer, kernel_parameters
+from tesserac.tile.gpu.kernels.scratch import exchanged_rooms
+from tesserac.tile.gpu.model.errors import NoRolesError
+from tesserac.tile.gpu.model.touched import viewed, written_memory
+from tesserac.tile.gpu.model.types import HANDED
+from tesserac.tile.gpu.model.values import fragment, integer, kernel_parameters
 
 
 @dataclass

@@ -13,51 +13,51 @@ from dataclasses import replace
 from tesserac.ir.core import Module, Op, attr, clone_op
 from tesserac.ir.rewrite import erase_dead
 from tesserac.schedule.machine import Machine
-from tesserac.schedule.row_lengths import row_blocks
+from tesserac.schedule.rows.row_lengths import row_blocks
 from tesserac.tile.dialect import Config
-from tesserac.tile.gpu.ahead import load_ahead
-from tesserac.tile.gpu.ask_ahead import ask_ahead
 from tesserac.tile.gpu.barriers import insert_barriers
-from tesserac.tile.gpu.clusters import CLUSTER, join_in_clusters
-from tesserac.tile.gpu.convert import expand_conversions
-from tesserac.tile.gpu.early import start_early
-from tesserac.tile.gpu.errors import NoRolesError
-from tesserac.tile.gpu.finish import finish_apart, planned_finish
-from tesserac.tile.gpu.gathers import cut_gathers, row_places
-from tesserac.tile.gpu.held_rows import hold_rows
-from tesserac.tile.gpu.interleave import interleave
-from tesserac.tile.gpu.join_lines import join_lines
-from tesserac.tile.gpu.join_parts import join_parts
-from tesserac.tile.gpu.layouts import assign_layouts
-from tesserac.tile.gpu.lifts import sink_lifts
-from tesserac.tile.gpu.loads_first import load_first
-from tesserac.tile.gpu.mask_early import mask_early
-from tesserac.tile.gpu.matrix import WGMMA
-from tesserac.tile.gpu.operands import place_operands
-from tesserac.tile.gpu.own_masks import own_masks
-from tesserac.tile.gpu.pad import pad_blocks
-from tesserac.tile.gpu.pairs import mark_pairs
-from tesserac.tile.gpu.pipeline import pipeline_copies
-from tesserac.tile.gpu.promote import pair_products, promote_sums
-from tesserac.tile.gpu.radix import split_sorts
-from tesserac.tile.gpu.reduce import expand_reductions
-from tesserac.tile.gpu.references import refer_terms
-from tesserac.tile.gpu.roles import split_roles
-from tesserac.tile.gpu.rooms import add_rooms
-from tesserac.tile.gpu.rotate import rotate_products
-from tesserac.tile.gpu.row_copies import stage_rows
-from tesserac.tile.gpu.row_sums import carry_sums
-from tesserac.tile.gpu.scans import expand_scans
-from tesserac.tile.gpu.scratch import place_scratch
-from tesserac.tile.gpu.shared_copies import share_copies
-from tesserac.tile.gpu.split_maps import split_maps
-from tesserac.tile.gpu.split_running import split_running
-from tesserac.tile.gpu.split_terms import split_terms
-from tesserac.tile.gpu.spread import spread_loads
-from tesserac.tile.gpu.teams import deal_to_teams, turn_round
-from tesserac.tile.gpu.values import text
-from tesserac.tile.gpu.variants import Variant, reduces_by_teams, variants
-from tesserac.tile.gpu.words import turn_rows
+from tesserac.tile.gpu.kernels.interleave import interleave
+from tesserac.tile.gpu.kernels.join_lines import join_lines
+from tesserac.tile.gpu.kernels.join_parts import join_parts
+from tesserac.tile.gpu.kernels.radix import split_sorts
+from tesserac.tile.gpu.kernels.rooms import add_rooms
+from tesserac.tile.gpu.kernels.scans import expand_scans
+from tesserac.tile.gpu.kernels.scratch import place_scratch
+from tesserac.tile.gpu.kernels.split_running import split_running
+from tesserac.tile.gpu.kernels.split_terms import split_terms
+from tesserac.tile.gpu.layouts.assign import assign_layouts
+from tesserac.tile.gpu.layouts.clusters import CLUSTER, join_in_clusters
+from tesserac.tile.gpu.layouts.convert import expand_conversions
+from tesserac.tile.gpu.layouts.pad import pad_blocks
+from tesserac.tile.gpu.layouts.pairs import mark_pairs
+from tesserac.tile.gpu.layouts.row_copies import stage_rows
+from tesserac.tile.gpu.layouts.variants import Variant, reduces_by_teams, variants
+from tesserac.tile.gpu.model.errors import NoRolesError
+from tesserac.tile.gpu.model.matrix import WGMMA
+from tesserac.tile.gpu.model.values import text
+from tesserac.tile.gpu.products.ahead import load_ahead
+from tesserac.tile.gpu.products.early import start_early
+from tesserac.tile.gpu.products.finish import finish_apart, planned_finish
+from tesserac.tile.gpu.products.gathers import cut_gathers, row_places
+from tesserac.tile.gpu.products.lifts import sink_lifts
+from tesserac.tile.gpu.products.mask_early import mask_early
+from tesserac.tile.gpu.products.operands import place_operands
+from tesserac.tile.gpu.products.own_masks import own_masks
+from tesserac.tile.gpu.products.pipeline import pipeline_copies
+from tesserac.tile.gpu.products.promote import pair_products, promote_sums
+from tesserac.tile.gpu.products.references import refer_terms
+from tesserac.tile.gpu.products.roles import split_roles
+from tesserac.tile.gpu.products.rotate import rotate_products
+from tesserac.tile.gpu.products.row_sums import carry_sums
+from tesserac.tile.gpu.products.shared_copies import share_copies
+from tesserac.tile.gpu.products.split_maps import split_maps
+from tesserac.tile.gpu.products.spread import spread_loads
+from tesserac.tile.gpu.rows.held_rows import hold_rows
+from tesserac.tile.gpu.rows.loads_first import load_first
+from tesserac.tile.gpu.rows.prefetch import ask_ahead
+from tesserac.tile.gpu.rows.reduce import expand_reductions
+from tesserac.tile.gpu.rows.teams import deal_to_teams, turn_round
+from tesserac.tile.gpu.rows.words import turn_rows
 
 
 def lower_module(module: Module, machine: Machine) -> Module:

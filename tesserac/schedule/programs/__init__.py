@@ -1,0 +1,1 @@
+"""Launches of tile programs that users write: their grid, and the sizes of their blocks."""

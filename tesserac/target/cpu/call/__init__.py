@@ -1,0 +1,1 @@
+"""The way from a Python call into an entry."""

@@ -1,0 +1,1 @@
+"""Elements in loops: loads and stores, scalar bodies, folds, vectors."""

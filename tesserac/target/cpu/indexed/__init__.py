@@ -1,0 +1,1 @@
+"""Folds into places, and sorts, as code."""

@@ -1,0 +1,1 @@
+"""The host program of a GPU function, compiled for the processor that starts it."""

@@ -1,0 +1,1 @@
+"""Loads and stores of fragments: by vectors, by words, at computed places."""

@@ -1,0 +1,1 @@
+"""Matrix products: stages in shared memory, barriers, mma.sync and wgmma."""

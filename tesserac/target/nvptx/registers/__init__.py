@@ -1,0 +1,1 @@
+"""What threads compute in registers: fragments, scalar primitives, conversions, loops."""

@@ -1,0 +1,1 @@
+"""Passes on kernels before their blocks have layouts: kernels joined, kernels split among programs."""

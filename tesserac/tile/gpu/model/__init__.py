@@ -1,0 +1,1 @@
+"""The data of the GPU dialect: its operations, types and verifiers, layouts of registers and of shared memory."""

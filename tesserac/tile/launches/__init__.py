@@ -1,0 +1,1 @@
+"""Launches of the schedule as neutral tiles: one file for each kind of kernel."""
