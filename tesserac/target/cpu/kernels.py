@@ -19,8 +19,8 @@ from tesserac.target.cpu.elements.folds import emit_fold
 from tesserac.target.cpu.elements.frame import Frame
 from tesserac.target.cpu.elements.groups import emit_vector_loop, short_loop
 from tesserac.target.cpu.elements.running_chains import emit_chains
+from tesserac.target.cpu.elements.transpose import emit_transpose
 from tesserac.target.cpu.elements.trees import emit_running, emit_tree
-from tesserac.target.cpu.elements.turned import emit_turn
 from tesserac.target.cpu.products.panels import emit_pack
 from tesserac.target.cpu.products.register_blocks import emit_finished_block, emit_micro_kernel
 from tesserac.target.cpu.products.row_products import emit_row_product
@@ -203,7 +203,7 @@ _REGION_OPS: dict[str, Emit] = {
     "cpu.fold": emit_fold,
     "cpu.tree": _tree,
     "cpu.running": _running,
-    "cpu.turn": emit_turn,
+    "cpu.transpose": emit_transpose,
     "cpu.chains": emit_chains,
     "cpu.pack": emit_pack,
     "cpu.micro_kernel": emit_micro_kernel,

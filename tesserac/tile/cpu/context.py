@@ -49,7 +49,7 @@ class Context:
         self.in_place: dict[Op, Stored] = {}
         """Products whose accumulator is changed, and then added to, in the scratch of what a loop carries."""
         self.folded_rows: set[Value] = set()
-        """Scratch that has a number for each row of a tile that lies turned."""
+        """Scratch that has a number for each row of a tile that lies transposed."""
         self.done_stores: set[Op] = set()
         """Stores that the product before them has done."""
         self.finished: dict[Op, Finished] = {}
@@ -184,7 +184,7 @@ class Context:
         with self.builder.at(self._prologue):
             return self.builder.value("cpu.scratch", (), type_, {"offset": ZERO})
 
-    def turned_scratch(self, rows: int, columns: int, dtype: DType) -> Value:
+    def transposed_scratch(self, rows: int, columns: int, dtype: DType) -> Value:
         """Scratch in which rows of a block lie side by side. Neighbouring columns are an odd number of lines apart:
         otherwise those that are read one after the other would share a few sets of a cache."""
         line = LINE_BYTES // dtype.bytes

@@ -46,7 +46,7 @@ are in the computing type; `cpu.load` widens and `cpu.store` rounds to the eleme
         or of the digits of their numbers, in `pairs` and `spare`; elements only where few of the places have any.
         `slots` hold folds of subtrees, or of what is under way. Places of elements may be a range of a few: `own` lists
         its rows.
-    cpu.turn(mem, rows, columns) { ^(r, c): ... cpu.yield(x) }
+    cpu.transpose(mem, rows, columns) { ^(r, c): ... cpu.yield(x) }
         mem[r, c] = x for all r below `rows` and c below `columns`. What is read is contiguous along r: vectors run
         along r and are transposed on the way.
     cpu.chains(mem, totals, count) {kind}
@@ -248,7 +248,7 @@ def _verify_fold_at(op: Op) -> None:
     require(any(isinstance(v.type, MemRefType) and v.type.space == "local" for v in op.operands), "needs scratch", op)
 
 
-def _verify_turn(op: Op) -> None:
+def _verify_transpose(op: Op) -> None:
     memory = op.operands[0].type
     block = isinstance(memory, MemRefType) and memory.space == "local" and len(memory.dims) == 2
     require(block, "writes a block of scratch", op)
@@ -290,5 +290,5 @@ define_op("cpu.merge_runs", pure=False, verify=_verify_runs)
 define_op("cpu.fold_at", pure=False, verify=_verify_fold_at)
 define_op("cpu.fold_few", pure=False, verify=_verify_fold_at)
 define_op("cpu.position", pure=True, verify=_verify_position)
-define_op("cpu.turn", pure=False, verify=_verify_turn)
+define_op("cpu.transpose", pure=False, verify=_verify_transpose)
 define_op("cpu.chains", pure=False, verify=_verify_chains)

@@ -49,7 +49,7 @@ class Evaluator:
         self.ctx = ctx
         self.outermost = outermost
         self.written = written
-        self.turned: dict[Tile, Stored] = {}
+        self.transposed: dict[Tile, Stored] = {}
         """Blocks of memory that lie across the vectors of the nest, and their copies that do not."""
         self._elements: dict[tuple[Tile, Places], Value] = {}
         self._bodies: dict[tuple[Tile, Places], Value] = {}
@@ -78,7 +78,7 @@ class Evaluator:
             case Counted():
                 return self._position(tile, at[0])
             case Loaded():
-                return self._reload(self.turned[tile], at) if tile in self.turned else self._load(tile, at)
+                return self._reload(self.transposed[tile], at) if tile in self.transposed else self._load(tile, at)
             case Grouped() | Held():
                 raise LoweringError("what is packed, or held by another loop, is not computed with")
             case Gathered():

@@ -24,8 +24,8 @@ from tesserac.tile.cpu.elements import Evaluator, memory_places, scratch_places
 from tesserac.tile.cpu.rows import fold_rows
 from tesserac.tile.cpu.shapes import best_dim, destination_dim, fold_shape, loop_shape
 from tesserac.tile.cpu.tiles import Axes, Axis, LoweringError, Mapped, Scalar, Stored, Tile, contiguous_dim, parts
-from tesserac.tile.cpu.turned import turned_blocks
-from tesserac.tile.cpu.turned_products import fold_turned, lies_turned
+from tesserac.tile.cpu.transposed_blocks import transposed_blocks
+from tesserac.tile.cpu.transposed_products import fold_transposed, lies_transposed
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 
 MANY_SINKS = 8
@@ -126,8 +126,8 @@ def _alone(ctx: Context, sink: Sink) -> None:
         _nest(ctx, [sink], dim)
         return
     target = _result(ctx, sink)
-    if sink.folded == (1,) and isinstance(sink.order, Free) and lies_turned(sink.tile):
-        fold_turned(ctx, sink.tile, sink.axes, sink.kind, target)
+    if sink.folded == (1,) and isinstance(sink.order, Free) and lies_transposed(sink.tile):
+        fold_transposed(ctx, sink.tile, sink.axes, sink.kind, target)
         return
     fold_rows(ctx, sink.tile, sink.axes, sink.folded, sink.kind, sink.order, target)
     if not target.type.shape:
@@ -152,7 +152,7 @@ def _nest(ctx: Context, sinks: Sequence[Sink], dim: int) -> None:
     if not shape:
         _write_elements(ctx, evaluator, sinks, ())
         return
-    evaluator.turned.update(turned_blocks(ctx, [s.tile for s in sinks], dim))
+    evaluator.transposed.update(transposed_blocks(ctx, [s.tile for s in sinks], dim))
     extents = ctx.extents(sinks[0].axes, shape)
     folds = [s for s in sinks if isinstance(s, Reduce)]
     results = [_result(ctx, s) for s in folds] if len(shape) > 1 else []

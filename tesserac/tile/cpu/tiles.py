@@ -215,7 +215,7 @@ def compute_type(memory: MemRefType) -> ScalarType:
     return ScalarType(compute_dtype(memory.dtype, memory.policy))
 
 
-def is_turned(memory: MemRefType) -> bool:
+def is_transposed(memory: MemRefType) -> bool:
     """Whether rows of a block lie side by side in memory, and not its columns."""
     return memory.layout == "strided" and len(memory.dims) == 2 and ONE == memory.strides[0] != memory.strides[1]
 

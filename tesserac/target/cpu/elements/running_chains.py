@@ -1,6 +1,6 @@
 """Running folds of eight rows of scratch: `cpu.chains`.
 
-    scratch               registers, turned                     scratch
+    scratch               registers, transposed                     scratch
     a0 a1 a2 ...          a0 b0 ...   +  before  =  s0          s0 of a, s1 of a, ...
     b0 b1 b2 ...   ==>    a1 b1 ...   +  s0      =  s1   ==>    s0 of b, s1 of b, ...
 
@@ -17,7 +17,7 @@ from tesserac.ir.forms import COMBINE
 from tesserac.target.cpu.elements.frame import Frame
 from tesserac.target.cpu.elements.registers import constant, narrow, widen
 from tesserac.target.cpu.elements.scalars import emit_scalar
-from tesserac.target.cpu.elements.turned import exchanged
+from tesserac.target.cpu.elements.transpose import exchanged
 from tesserac.target.flow import for_loop
 from tesserac.target.llvm_types import Value, const_i64, vector
 from tesserac.tile.bodies import identity_of

@@ -15,7 +15,7 @@ from tesserac.ir.core import Op, tuple_of
 from tesserac.ir.types import MemRefType
 from tesserac.target.cpu.elements.frame import Frame
 from tesserac.target.cpu.elements.registers import memory_type, register_type, widen
-from tesserac.target.cpu.elements.turned import exchanged
+from tesserac.target.cpu.elements.transpose import exchanged
 from tesserac.target.cpu.products.masked_panels import NEAR, RUNS, MaskedLoads, Run
 from tesserac.target.cpu.products.panels import SQUARE
 from tesserac.target.cpu.products.place_tables import PlaceTable, counted_up, sides_of

@@ -15,7 +15,7 @@ from tesserac.target.cpu.elements.accesses import prepare_addresses
 from tesserac.target.cpu.elements.bodies import ask_ahead, emit_body
 from tesserac.target.cpu.elements.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.elements.registers import register_type, shorten_to_tf32
-from tesserac.target.cpu.elements.turned import exchanged
+from tesserac.target.cpu.elements.transpose import exchanged
 from tesserac.target.dims import floor_div, modulo
 from tesserac.target.flow import for_loop, if_then
 from tesserac.target.llvm_types import I64, Value, const_i64, vector, zero

@@ -22,7 +22,7 @@ from tesserac.target.flow import for_loop, if_else
 from tesserac.target.llvm_types import Value, const_i64, vector
 from tesserac.tile.cpu.product_ops import passes, plain_operands, source_operands
 from tesserac.tile.cpu.target import Micro
-from tesserac.tile.cpu.tiles import is_turned
+from tesserac.tile.cpu.tiles import is_transposed
 from tesserac.tile.dialect import memref_type
 from tesserac.types.dtype import DType
 
@@ -40,14 +40,14 @@ class Source:
 
 def emit_micro_kernel(frame: Frame, op: Op) -> None:
     """The addresses of the three blocks, and a call. Where it is told how many columns are wanted, of a block of one
-    vector if that has them, and of all rows: such a panel is the last one. All rows are also those of a turned product,
-    whose edges are rare."""
+    vector if that has them, and of all rows: such a panel is the last one. All rows are also those of a transposed
+    product, whose edges are rare."""
     b, micro, accum = frame.b, attr(op, "micro", Micro), attr(op, "accum", DType)
     operands = plain_operands(op)
     c = frame.memories[operands[5]]
     row, column, depth, done, rows, *columns = (frame.value(value) for value in operands[6:])
-    turned = is_turned(memref_type(operands[5]))
-    stride = c.strides[1 if turned else 0]
+    transposed = is_transposed(memref_type(operands[5]))
+    stride = c.strides[1 if transposed else 0]
     block = b.gep(c.element, c.start, b.add(b.mul(row, stride), column))
     arguments = [*_panels(frame, op, micro), block, stride, depth, done]
     below, ahead, walk = b.sub(rows, row), _ahead(frame, op, micro), _walk(op, micro)
@@ -60,7 +60,7 @@ def emit_micro_kernel(frame: Frame, op: Op) -> None:
     def call_whole() -> None:
         source = _source(frame, op)
         if source is None:
-            call(micro, whole=turned)
+            call(micro, whole=transposed)
         else:
             following = b.gep(c.element, block, micro.columns)
             _call_beside(frame, op, arguments, source, following, below, finishes=False)
@@ -75,13 +75,13 @@ def emit_micro_kernel(frame: Frame, op: Op) -> None:
 
 def _walk(op: Op, micro: Micro) -> Walk:
     """How a register block goes through its operands: a left one that is not in panels is read as it lies. How far
-    apart its rows are differs from product to product, unless it is made here or the product turned."""
+    apart its rows are differs from product to product, unless it is made here or the product transposed."""
     left, packed = memref_type(op.operands[0]), packed_walk(micro)
     if left.layout == "panels":
         return replace(packed, near=NEAR) if passes(op) else packed
     rows, terms = (stride.constant for stride in left.strides)
     assert terms is not None
-    known = rows is not None and (rows == 1 or is_turned(memref_type(op.operands[5])))
+    known = rows is not None and (rows == 1 or is_transposed(memref_type(op.operands[5])))
     return Walk(rows if known and rows is not None else 0, terms, packed.right)
 
 

@@ -28,12 +28,12 @@ from tesserac.tile.cpu.products.rows_in_place import rows_in_place
 from tesserac.tile.cpu.reuse import in_scratch, is_costly
 from tesserac.tile.cpu.target import TILE_BLOCK, Micro
 from tesserac.tile.cpu.tiles import Accumulator, Axis, Filled, Grouped, Loaded, LoweringError, Stored, Tile
-from tesserac.tile.cpu.turned_products import (
+from tesserac.tile.cpu.transposed_products import (
     is_left_of_product,
-    lies_turned,
-    stored_turned,
-    sum_turned,
-    turned_accumulator,
+    lies_transposed,
+    stored_transposed,
+    sum_transposed,
+    transposed_accumulator,
 )
 from tesserac.tile.dialect import compute_scalar, gather_operands, memref_type, tile_type
 from tesserac.types.dims import Dim
@@ -102,8 +102,8 @@ def lower_dot(ctx: Context, dot: Op) -> None:
     if is_zero(acc) and _packs_both(dot) and (destination := take_store(ctx, dot)) is not None:
         _finished_blocks(ctx, dot, destination)
         return
-    if is_zero(acc) and _packs_both(dot) and is_left_of_product(dot, _turned_micro(ctx, dot)):
-        _turned_blocks(ctx, dot)
+    if is_zero(acc) and _packs_both(dot) and is_left_of_product(dot, _transposed_micro(ctx, dot)):
+        _transposed_blocks(ctx, dot)
         return
     target = acc if isinstance(acc, Accumulator) else _target(ctx, dot, acc)
     if reads_rows(dot):
@@ -142,15 +142,15 @@ def _packs_both(dot: Op) -> bool:
     return whole and not reads_rows(dot) and not uses_tiles(dot) and _panels_load(dot) is None
 
 
-def _turned_micro(ctx: Context, dot: Op) -> Micro:
-    """The register block of a product that is computed turned: its columns are rows of the result."""
+def _transposed_micro(ctx: Context, dot: Op) -> Micro:
+    """The register block of a product that is computed transposed: its columns are rows of the result."""
     return ctx.target.micro_for(_accum(dot), tile_type(dot.result).shape[0])
 
 
-def _turned_blocks(ctx: Context, dot: Op) -> None:
-    """The product of both operands turned, in the other order."""
-    micro, a, b = _turned_micro(ctx, dot), ctx.tile(dot.operands[0]), ctx.tile(dot.operands[1])
-    target, zero = turned_accumulator(ctx, dot, (a, b), micro), ctx.dim(0)
+def _transposed_blocks(ctx: Context, dot: Op) -> None:
+    """The product of both operands transposed, in the other order."""
+    micro, a, b = _transposed_micro(ctx, dot), ctx.tile(dot.operands[0]), ctx.tile(dot.operands[1])
+    target, zero = transposed_accumulator(ctx, dot, (a, b), micro), ctx.dim(0)
     right = _pack(ctx, a, transposed=True, width=micro.columns)
     columns, rows = ctx.extents(target.axes, target.type.shape)
     depth = ctx.extents(a.axes, a.type.shape)[1]
@@ -216,7 +216,7 @@ def is_row_sum(right: Tile) -> bool:
 
 def _row_sums(ctx: Context, micro: Micro, left: Panels, target: Accumulator, rows: Value, depth: Value) -> None:
     if memref_type(left.memory).layout != "panels":
-        sum_turned(ctx, left.memory, target, rows, depth)
+        sum_transposed(ctx, left.memory, target, rows, depth)
         return
     with ctx.loop(ctx.dim(0), ctx.index("ceil_div", rows, micro.rows), hint="i") as i:
         row = ctx.index("mul", i, micro.rows)
@@ -326,8 +326,8 @@ def _right_panels(ctx: Context, dot: Op, micro: Micro) -> Panels:
 
 
 def _left_panels(ctx: Context, a: Tile, micro: Micro) -> Panels:
-    if lies_turned(a):
-        return Panels(stored_turned(ctx, a, micro), ctx.dim(0), ctx.dim(0), None)
+    if lies_transposed(a):
+        return Panels(stored_transposed(ctx, a, micro), ctx.dim(0), ctx.dim(0), None)
     return _pack(ctx, a, transposed=True, width=micro.rows)
 
 

@@ -1,4 +1,4 @@
-"""Blocks of memory rows for columns: `cpu.turn`.
+"""Blocks of memory rows for columns: `cpu.transpose`.
 
     memory, a line after the other      scratch
     a0 a1 a2 ...                        a0 b0 c0 ...
@@ -29,7 +29,7 @@ AHEAD = 16
 """How many lines ahead memory is asked for: each lies in a page of its own, where no processor foresees it."""
 
 
-def emit_turn(frame: Frame, op: Op) -> None:
+def emit_transpose(frame: Frame, op: Op) -> None:
     _Turn(frame, op).emit()
 
 

@@ -1,7 +1,7 @@
-"""Blocks of memory that lie across the vectors of a nest are turned into scratch before it.
+"""Blocks of memory that lie across the vectors of a nest are transposed into scratch before it.
 
-    %x = tile.load(%m) : memory is contiguous along dim 0        cpu.turn(%s, rows, columns) { ... cpu.load(%m, r, c) }
-    loop nest with vectors along dim 1                     ==>   loop nest that reads %s along dim 1
+    %x = tile.load(%m) : memory is contiguous along dim 0    cpu.transpose(%s, rows, columns) { ... cpu.load(%m, r, c) }
+    loop nest with vectors along dim 1                  ==>  loop nest that reads %s along dim 1
 
 Read where it is used, each element of such a block would be a line of memory of its own, and lines that are a power of
 two apart push each other out of the nearest cache before their other elements are used.
@@ -22,14 +22,14 @@ SMALLEST_SIDE = 8
 """Of a block: a smaller one has few elements in each line that it reads."""
 
 
-def turned_blocks(ctx: Context, tiles: Sequence[Tile], dim: int) -> dict[Tile, Stored]:
+def transposed_blocks(ctx: Context, tiles: Sequence[Tile], dim: int) -> dict[Tile, Stored]:
     """Copies of the blocks that nests along `dim` would read across, made here."""
     found: dict[Tile, Stored] = {}
     seen = set[tuple[Tile, Places]]()  # by all tiles: a step of a transform has a hundred, which share all they read
     for tile in tiles:
         for block, at in leaves(tile, identity(tile), seen):
             if isinstance(block, Loaded) and block not in found and _lies_across(block, at, dim):
-                found[block] = _turned(ctx, block)
+                found[block] = _transposed(ctx, block)
     return found
 
 
@@ -42,11 +42,11 @@ def _lies_across(block: Loaded, at: Places, dim: int) -> bool:
     return at[1] == dim and at[0] not in (None, dim) and dtype.kind != "b" and dtype.bits in (32, 64)
 
 
-def _turned(ctx: Context, block: Loaded) -> Stored:
+def _transposed(ctx: Context, block: Loaded) -> Stored:
     stored = ctx.stored(block)
     body = Block([INDEX, INDEX], ["r", "c"])
     with ctx.inside(body):
         ctx.builder.op("cpu.yield", (Evaluator(ctx, ctx.depth).element(block, tuple(body.args)),))
     extents = ctx.extents(block.axes, block.type.shape)
-    ctx.builder.op("cpu.turn", (stored.memory, *extents), blocks=[body])
+    ctx.builder.op("cpu.transpose", (stored.memory, *extents), blocks=[body])
     return stored

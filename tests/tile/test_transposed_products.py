@@ -1,4 +1,4 @@
-"""Scores of attention, a product that is the left operand of another one: computed turned, and read as they stand."""
+"""Scores of attention, the left operand of another product: computed transposed, and read as they stand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tesserac.schedule.machine import X86_64_V4
 from tesserac.tile.cpu.lower import lower_kernel
 from tesserac.tile.cpu.products import rows_in_place
 from tesserac.tile.cpu.target import AVX512
-from tesserac.tile.cpu.tiles import is_turned
+from tesserac.tile.cpu.tiles import is_transposed
 from tesserac.tile.trial import tiles_of
 from tests.support.cpu_kernels import same_bits
 from tests.support.kernel_programs import PROGRAMS, arguments, scheduled
@@ -41,25 +41,25 @@ def lowered(program: str) -> Op:
     return lower_kernel(kernel, AVX512)
 
 
-def turned_scratch(kernel: Op) -> int:
+def transposed_scratch(kernel: Op) -> int:
     types = [op.result.type for op in kernel.walk() if op.name == "cpu.scratch"]
-    return sum(isinstance(type_, MemRefType) and is_turned(type_) for type_ in types)
+    return sum(isinstance(type_, MemRefType) and is_transposed(type_) for type_ in types)
 
 
 @pytest.mark.one_in(8)
-def test_scores_lie_turned_unless_blocks_of_memory_are_added() -> None:
+def test_scores_lie_transposed_unless_blocks_of_memory_are_added() -> None:
     """Scores and terms; keys are read as they lie, and packed only where they do not fill a register block."""
     kernel = lowered(scheduled(PROGRAMS["causal"], BLOCKS))
-    assert turned_scratch(kernel) == 2
+    assert transposed_scratch(kernel) == 2
     assert [op.name for op in kernel.walk()].count("cpu.part") == 1
-    assert turned_scratch(lowered(scheduled(PROGRAMS["bias"], BLOCKS))) == 0
-    assert turned_scratch(lowered(scheduled(PROGRAMS["causal"], (12, 40, 8)))) == 0
+    assert transposed_scratch(lowered(scheduled(PROGRAMS["bias"], BLOCKS))) == 0
+    assert transposed_scratch(lowered(scheduled(PROGRAMS["causal"], (12, 40, 8)))) == 0
 
 
 @pytest.mark.one_in(12)
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("name", ["attention", "causal"])
-def test_turned_scores_have_the_bits_of_the_meaning(
+def test_transposed_scores_have_the_bits_of_the_meaning(
     name: str, in_place: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows beside whole vectors, keys beside whole register blocks, rows that are all NaN or all huge."""
@@ -75,13 +75,13 @@ def test_turned_scores_have_the_bits_of_the_meaning(
 
 @pytest.mark.parametrize("dtype", ["bf16", "f16"])
 def test_narrow_terms_are_wide_where_register_blocks_read_them(dtype: str) -> None:
-    """Terms are rounded to the dtype of the values, and lie turned in the type of the sums: read as f32 where they
+    """Terms are rounded to the dtype of the values, and lie transposed in the type of the sums: read as f32 where they
     were bf16, they gave any number."""
     text = scheduled(PROGRAMS["attention"].replace("f32]", f"{dtype} @accum(f32)]"), NARROW_BLOCKS)
     q, k, v = (x.astype(NARROW[dtype]) for x in arguments("attention", 37, 70))
     [a, b, c] = (x.astype(np.float64) for x in (q, k, v))
     terms = np.exp((scores := a @ b.transpose(0, 2, 1) * 0.5) - scores.max(-1, keepdims=True))
     wanted = terms @ c / terms.sum(-1, keepdims=True)
-    assert turned_scratch(lowered(text)) == 2
+    assert transposed_scratch(lowered(text)) == 2
     found = np.asarray(tessera.compile(text).f(q, k, v)).astype(np.float64)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=4 * 2.0**-8 * np.abs(c).max())

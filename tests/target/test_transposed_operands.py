@@ -1,4 +1,4 @@
-"""Operands that lie across the others are turned block by block: no size, dtype or sum shows it."""
+"""Operands that lie across the others are transposed block by block: no size, dtype or sum shows it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbers(shape: tuple[int, ...], dtype: Any) -> Any:
 
 @pytest.mark.one_in(48)
 @pytest.mark.parametrize("name", DTYPES)
-def test_a_turned_operand_gives_the_bits_of_one_that_lies_as_the_others(name: str) -> None:
+def test_a_transposed_operand_gives_the_bits_of_one_that_lies_as_the_others(name: str) -> None:
     module, dtype = tessera.compile(PROGRAM.format(name)), DTYPES[name]
     for size in SIZES:
         a, b = numbers(size, dtype), numbers((*size[::-1], 1), dtype)[..., 0]

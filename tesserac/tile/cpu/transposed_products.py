@@ -1,4 +1,4 @@
-"""Products whose result is the left operand of another one, as the scores of attention: computed turned.
+"""Products whose result is the left operand of another one, as the scores of attention: computed transposed.
 
     %s = tile.dot(%q, %k, 0)                   for panel j of %q: for panel i of %k: cpu.micro_kernel into s[j.., i..],
     %m = tile.reduce(%s) {axes = [1]}          of which rows lie side by side
@@ -21,7 +21,7 @@ from tesserac.tile.bodies import identity_of
 from tesserac.tile.cpu.context import Context
 from tesserac.tile.cpu.elements import Evaluator
 from tesserac.tile.cpu.target import Micro
-from tesserac.tile.cpu.tiles import Accumulator, Axes, Stored, Tile, identity, is_turned, leaves
+from tesserac.tile.cpu.tiles import Accumulator, Axes, Stored, Tile, identity, is_transposed, leaves
 from tesserac.tile.dialect import compute_scalar, memref_type, tile_type
 from tesserac.types.dtype import F32, F64
 
@@ -68,16 +68,17 @@ def _is_block(value: Value) -> bool:
     return made.name == "tile.map" and _reads_blocks(made)
 
 
-# ---------------------------------------------------------------------------------------------------- what is turned
+# -------------------------------------------------------------------------------------------------- what is transposed
 
 
-def lies_turned(tile: Tile) -> bool:
+def lies_transposed(tile: Tile) -> bool:
     """Whether a tile is computed from scratch in which rows lie side by side, row for row."""
     found = leaves(tile, identity(tile)) if len(tile.type.shape) == len(_BOTH) else ()
-    return any(isinstance(leaf, Stored) and at == _BOTH and is_turned(memref_type(leaf.memory)) for leaf, at in found)
+    stored = [leaf.memory for leaf, at in found if isinstance(leaf, Stored) and at == _BOTH]
+    return any(is_transposed(memref_type(memory)) for memory in stored)
 
 
-def turned_accumulator(ctx: Context, dot: Op, operands: tuple[Tile, Tile], micro: Micro) -> Accumulator:
+def transposed_accumulator(ctx: Context, dot: Op, operands: tuple[Tile, Tile], micro: Micro) -> Accumulator:
     """Scratch for the result of a product from +0, whole register blocks of it."""
     type_ = tile_type(dot.result)
     memory = _scratch(ctx, type_, micro)
@@ -90,15 +91,15 @@ def _scratch(ctx: Context, type_: TileType, micro: Micro) -> Value:
     as it stands, so it has the computing type: narrow elements are rounded, and wide in memory."""
     rows, columns = type_.shape
     most = max(_round_up(rows, to) for to in (micro.rows, micro.columns))
-    return ctx.turned_scratch(most, _round_up(columns, micro.rows), compute_scalar(type_).dtype)
+    return ctx.transposed_scratch(most, _round_up(columns, micro.rows), compute_scalar(type_).dtype)
 
 
 def _round_up(count: int, to: int) -> int:
     return -(-count // to) * to
 
 
-def stored_turned(ctx: Context, tile: Tile, micro: Micro) -> Value:
-    """The scratch of a tile that lies turned, where it is computed once for all products that read it."""
+def stored_transposed(ctx: Context, tile: Tile, micro: Micro) -> Value:
+    """The scratch of a tile that lies transposed, where it is computed once for all products that read it."""
     if isinstance(tile, Stored):
         return tile.memory
     key = (tile, True, micro.rows)
@@ -116,8 +117,8 @@ def _computed(ctx: Context, tile: Tile, micro: Micro) -> Value:
     return memory
 
 
-def fold_turned(ctx: Context, tile: Tile, axes: Axes, kind: str, result: Stored) -> None:
-    """Folds the rows of a tile that lies turned, a lane each."""
+def fold_transposed(ctx: Context, tile: Tile, axes: Axes, kind: str, result: Stored) -> None:
+    """Folds the rows of a tile that lies transposed, a lane each."""
     rows, columns = ctx.extents(axes, tile.type.shape)
     type_, evaluator = compute_scalar(tile.type), Evaluator(ctx, ctx.depth)
     start = evaluator.constant(type_, identity_of(kind, type_.dtype))
@@ -131,7 +132,7 @@ def fold_turned(ctx: Context, tile: Tile, axes: Axes, kind: str, result: Stored)
     ctx.folded_rows.add(result.memory)
 
 
-def sum_turned(ctx: Context, memory: Value, target: Accumulator, rows: Value, depth: Value) -> None:
+def sum_transposed(ctx: Context, memory: Value, target: Accumulator, rows: Value, depth: Value) -> None:
     """Adds the elements of each row of scratch, ascending, to what the target holds, which is a column."""
     zero, type_ = ctx.dim(0), compute_scalar(target.type)
     with ctx.when(target.done, "lt", ctx.dim(1)), ctx.vector_loop(rows, "r") as r:
