@@ -1,10 +1,11 @@
 """Rows on a GPU whose length only a run knows, beside rows of the same length that is known, and PyTorch.
 
     python -m benchmarks.gpu_rows [--out DIR] [--dtype bf16 f32] [--lengths 64 512 768]
-                                  [--only softmax layernorm_scaled losses]
+                                  [--only softmax layernorm_scaled losses] [--spread 8]
 
-For each length as many rows as make 32 M elements; all three take turns in one process. `copy` is the share of the time
-in which a copy moves as much, of the same run. The report goes to DIR/gpu_rows.md.
+For each length as many rows as make 32 M normal numbers of standard deviation `--spread`; all three take turns in one
+process. `copy` is the share of the time in which a copy moves as much, of the same run. The report goes to
+DIR/gpu_rows.md.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def main() -> None:
     parser.add_argument("--dtype", nargs="+", choices=("bf16", "f32"), default=["bf16", "f32"])
     parser.add_argument("--lengths", nargs="+", type=int, default=list(LENGTHS))
     parser.add_argument("--only", nargs="+", default=["softmax", "layernorm", "rmsnorm", "sum"])
+    parser.add_argument("--spread", type=float, default=1.0)
     options = parser.parse_args()
     lines = [
         "# Rows of run-time length on a GPU\n",
@@ -74,19 +76,19 @@ def main() -> None:
         at_run = tessera.compile(PROGRAM.format(rows="M", length="N", t=dtype), device="cuda")
         for length in options.lengths:
             for name in options.only:
-                lines.append(line(at_run, name, dtype, length))
+                lines.append(line(at_run, name, dtype, length, options.spread))
                 print(lines[-1], flush=True)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
         (options.out / "gpu_rows.md").write_text("\n".join(lines) + "\n")
 
 
-def line(at_run: Any, name: str, dtype: str, length: int) -> str:
+def line(at_run: Any, name: str, dtype: str, length: int, spread: float) -> str:
     import torch
 
     rows = ELEMENTS // length
     kind = torch.bfloat16 if dtype == "bf16" else torch.float32
-    x = torch.randn(rows, length, device="cuda", dtype=kind)
+    x = torch.randn(rows, length, device="cuda", dtype=kind) * spread
     more = [torch.randn(length, device="cuda", dtype=kind) for _ in range(VECTORS.get(name, 0))]
     if name == "losses":
         more = [torch.randint(0, length, (rows,), device="cuda", dtype=torch.int32)]

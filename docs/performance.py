@@ -94,6 +94,7 @@ FILES = {
         "attention-back-h200": "attention forward and back, beside cuDNN",
         "attention-memory-h200": "memory of attention, to 131,072 positions",
         "kernels-h200": "kernels of the library in bf16, beside what they mean and PyTorch",
+        "fast-h200": "`with numerics(fast):` beside the default: time and error",
         "gpu-rows-h200": "rows whose length only a run knows, beside known ones and PyTorch",
         "gpu-gathers-h200": "kernels that read rows at computed places, beside what they mean and PyTorch",
         "gather-numbers-h200": "numbers of gathered bf16 rows in products and attention, ragged sizes",

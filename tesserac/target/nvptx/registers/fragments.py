@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 
 from tesserac.ir.core import Op
 from tesserac.ir.core import Value as IRValue
@@ -27,7 +29,7 @@ from tesserac.target.nvptx.registers.conversions import constant, convert
 from tesserac.target.nvptx.registers.places import is_place, mask_of
 from tesserac.target.nvptx.registers.quotients import shared_divisions, single_divisions
 from tesserac.target.nvptx.registers.rooms import Room
-from tesserac.target.nvptx.registers.scalars import Emission, Rare, emit_body, emit_rule, missing_lift
+from tesserac.target.nvptx.registers.scalars import Emission, emit_body, emit_rule, missing_lift
 from tesserac.target.nvptx.registers.terms import SINGLE, asked_together, near_terms, rounded_to
 from tesserac.tile.gpu.model.errors import LoweringError
 from tesserac.tile.gpu.model.layout import LANE_BITS, REDUCE_LANES
@@ -156,14 +158,26 @@ def _mapped(ctx: Context, op: Op, true: frozenset[IRValue] = frozenset()) -> lis
 
 
 def _asked(ctx: Context, op: Op, rows: list[list[Value]], true: frozenset[IRValue]) -> list[Value]:
+    """Where numerators of divisions by what rows share are small, all of them go on in a way that takes any."""
+    shared = shared_divisions(op.body.ops, _of_rows(op))
+    usual, small = _how(op, true, shared=shared), _how(op, true, small=shared)
+    by_turns = lambda: _rare_bodies(ctx, op, rows)  # noqa: E731
+    rare = partial(_unless_rare, ctx, op, rows, small, by_turns) if shared else by_turns
+    return _unless_rare(ctx, op, rows, usual, rare)
+
+
+def _unless_rare(
+    ctx: Context, op: Op, rows: list[list[Value]], how: Emission, otherwise: Callable[[], list[Value]]
+) -> list[Value]:
+    """The bodies written so, if that is right for all rows."""
     rare: list[Value] = []
-    values = _bodies(ctx, op, rows, rare, true)
+    values = _bodies(ctx, op, rows, replace(how, rare=rare))
     if rare:
         needed, *others = {condition.text: condition for condition in rare}.values()  # rows share theirs
         for condition in others:
             needed = ctx.b.binary("or", needed, condition)
-        usual = lambda: _bodies(ctx, op, rows, [], true)  # noqa: E731
-        values = flow.choose(ctx.b, needed, lambda: _rare_bodies(ctx, op, rows), usual, rare=True)
+        usual = lambda: _bodies(ctx, op, rows, replace(how, rare=[]))  # noqa: E731
+        values = flow.choose(ctx.b, needed, otherwise, usual, rare=True)
     return values
 
 
@@ -172,7 +186,7 @@ def _rare_bodies(ctx: Context, op: Op, rows: list[list[Value]]) -> list[Value]:
     hardly ever run are not most of the kernel."""
     kinds, result = [value.type for value in rows[0]], register_type(_computed(op))
     if len(rows) < MANY or any(kind == I1 for kind in (*kinds, result)):
-        return _bodies(ctx, op, rows, None)
+        return _bodies(ctx, op, rows, _how(op, frozenset()))
     b, count = ctx.b, len(rows)
     *rooms, made = [Room(b, kind, count) for kind in (*kinds, result)]
     for room, values in zip(rooms, zip(*rows, strict=True), strict=True):
@@ -189,13 +203,15 @@ def _rare_bodies(ctx: Context, op: Op, rows: list[list[Value]]) -> list[Value]:
     return made.load()
 
 
-def _bodies(
-    ctx: Context, op: Op, rows: list[list[Value]], rare: Rare, true: frozenset[IRValue] = frozenset()
-) -> list[Value]:
-    shared = shared_divisions(op.body.ops, _of_rows(op))
+def _how(
+    op: Op, true: frozenset[IRValue], shared: frozenset[Op] = frozenset(), small: frozenset[Op] = frozenset()
+) -> Emission:
     several = fragment(op.result).layout.count >= MANY
     single = single_divisions(op.body.ops) if several else frozenset()
-    how = Emission(rare, rounded_to(op), shared, single, true, near_terms(op), _rounds_last(op))
+    return Emission(None, rounded_to(op), shared, single, small, true, near_terms(op), _rounds_last(op))
+
+
+def _bodies(ctx: Context, op: Op, rows: list[list[Value]], how: Emission) -> list[Value]:
     return [emit_body(ctx, op.body.args, op.body.ops, args, how) for args in rows]
 
 

@@ -3,7 +3,8 @@
 The hardware has no division: each costs a reciprocal, steps that correct it and a jump for numbers at the ends of the
 range, one after the other. Whether any element is at an end of the range is a rare program's question of the whole map
 instead, so that the divisions of many elements run side by side. Where many elements have the same divisor, a row its
-sum, the reciprocal is asked for once, and an element takes five instructions.
+sum, the reciprocal is asked for once, and an element takes five instructions. Where some of those numerators are so
+small that remainders would underflow, as terms of a softmax are whose scores lie far apart, an element takes eleven.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ from tesserac.types.dtype import F32 as F32_TYPE
 
 SMALLEST, LARGEST = 2.0**-60, 2.0**62
 """Between which numerators and divisors are, so that no quotient and no remainder leaves the normal range."""
+LEAST, LEAST_QUOTIENT = 2.0**-100, 2.0**-122
+"""What numerators and quotients are at least, where many have one divisor."""
+SCALE, DIVISORS = 2.0**64, (2.0**-10, 2.0**40)
+"""By what small numerators are multiplied, and between which their divisors are; the numerators end there, too."""
 
 
 def shared_divisions(ops: Sequence[Op], of_rows: Sequence[IRValue]) -> frozenset[Op]:
@@ -45,8 +50,23 @@ def _is_single(op: Op) -> bool:
 
 def divide(b: Builder, x: Value, y: Value, rare: list[Value]) -> Value:
     """x / y, rounded once: see Note [Quotients]. Where the conditions in `rare` hold it is not."""
-    rare += [_beyond(b, y, signed=True), _beyond(b, x, signed=False)]
+    smallest = b.fmul(y, const_float(F32, LEAST_QUOTIENT))
+    least = const_float(F32, LEAST)
+    smallest = b.select(b.fcmp("ogt", smallest, least), smallest, least)
+    rare += [_beyond(b, y, signed=True), _beyond(b, x, signed=False, smallest=smallest)]
     return _corrected(b, x, y, b.fdiv(const_float(F32, 1.0), y))
+
+
+def divide_small(b: Builder, x: Value, y: Value, rare: list[Value]) -> Value:
+    """The same for numerators and quotients as small as any: see Note [Small quotients]."""
+    rare.append(_outside(b, y, *DIVISORS))
+    rare.append(b.fcmp("ugt", b.intrinsic("llvm.fabs", F32, [x], [F32]), const_float(F32, DIVISORS[1])))
+    reciprocal, larger = b.fdiv(const_float(F32, 1.0), y), b.fmul(x, const_float(F32, SCALE))
+    first = _step(b, larger, y, reciprocal, b.fmul(larger, reciprocal))
+    quotient = b.fmul(first, const_float(F32, 1.0 / SCALE))
+    excess = b.fma(b.fmul(quotient, const_float(F32, SCALE)), y, b.fneg(larger))
+    rest = _step(b, excess, y, reciprocal, b.fmul(excess, reciprocal))
+    return b.fma(rest, const_float(F32, -1.0 / SCALE), quotient)
 
 
 def divide_any(b: Builder, x: Value, y: Value, rare: list[Value]) -> Value:
@@ -83,26 +103,29 @@ def divide_narrow(b: Builder, x: Value, y: Value, rare: list[Value] | None, tota
 def _corrected(b: Builder, x: Value, y: Value, reciprocal: Value) -> Value:
     quotient = b.fmul(x, reciprocal)
     for _ in range(2):
-        excess = b.fma(quotient, y, b.fneg(x))
-        quotient = b.fma(b.fneg(excess), reciprocal, quotient)
+        quotient = _step(b, x, y, reciprocal, quotient)
     return quotient
 
 
-def _beyond(b: Builder, x: Value, signed: bool) -> Value:
+def _step(b: Builder, x: Value, y: Value, reciprocal: Value, quotient: Value) -> Value:
+    excess = b.fma(quotient, y, b.fneg(x))
+    return b.fma(b.fneg(excess), reciprocal, quotient)
+
+
+def _beyond(b: Builder, x: Value, signed: bool, smallest: Value | None = None) -> Value:
     """Whether a divisor, or the magnitude of a numerator that is not 0, leaves the range. Once 1 is taken off, the bits
     of 0 are the largest number; without their sign those of a NaN are larger than any other's."""
     if signed:
-        inside = b.binary(
-            "and", b.fcmp("oge", x, const_float(F32, SMALLEST)), b.fcmp("ole", x, const_float(F32, LARGEST))
-        )
-        return b.binary("xor", inside, const_int(inside.type, 1))
+        return _outside(b, x, SMALLEST, LARGEST)
     magnitude = b.intrinsic("llvm.fabs", F32, [x], [F32])
-    small = b.icmp("ult", b.sub(b.cast("bitcast", magnitude, I32), const_int(I32, 1)), _bits_of(b, SMALLEST))
+    least = b.cast("bitcast", const_float(F32, SMALLEST) if smallest is None else smallest, I32)
+    small = b.icmp("ult", b.sub(b.cast("bitcast", magnitude, I32), const_int(I32, 1)), least)
     return b.binary("or", small, b.fcmp("ugt", magnitude, const_float(F32, LARGEST)))
 
 
-def _bits_of(b: Builder, number: float) -> Value:
-    return b.cast("bitcast", const_float(F32, number), I32)
+def _outside(b: Builder, x: Value, least: float, most: float) -> Value:
+    inside = b.binary("and", b.fcmp("oge", x, const_float(F32, least)), b.fcmp("ole", x, const_float(F32, most)))
+    return b.binary("xor", inside, const_int(inside.type, 1))
 
 
 # Note [Quotients]
@@ -110,8 +133,16 @@ def _bits_of(b: Builder, number: float) -> Value:
 # an fma, and q + r (x - q y) is next to the quotient: one of the two numbers that enclose it. The same step once more
 # rounds correctly (Markstein): its remainder is exact too, and the one rounding of the last fma is that of x / y but
 # for an error of 2^-47 of it, less than the distance of any quotient of two f32 to a number halfway between two f32.
-# All of it needs remainders without underflow, which the range of x and y is for. The remainder is taken as q y - x and
-# subtracted: so a quotient of -0 stays -0.
+# All of it needs remainders without underflow, which the range of x and y is for: a remainder is a multiple of the last
+# places of q and y together, 2^-46 of x or 2^-47, so that 2^-100 is enough for x where q is known to be normal. The
+# remainder is taken as q y - x and subtracted: so a quotient of -0 stays -0.
 #
 # A divisor of its own has the hardware's reciprocal, which is right to one unit in the last place, and one step of
 # Newton's: the steps by which the vendor's correctly rounded division goes, without the question and the jump in it.
+
+# Note [Small quotients]
+# With X = 2^64 x nothing underflows: one step gives Q next to X / y. q = 2^-64 Q is rounded where it is subnormal; it
+# is a quotient to one unit in its own last place, or nearer. E = 2^64 q y - X is exact, and c = E / y, rounded once, as
+# by Note [Quotients]. So q - 2^-64 c, an fma, is rounded once but for what c lost, 2^-25 of it. That does not matter:
+# were E / y half a unit of q but for so little, E would lie nearer to half of y than 2^-24 of that, which numbers of 24
+# bits do not, unless it is half, which c is then as well: a tie is seen as one.

@@ -25,7 +25,7 @@ from tesserac.target.llvm_types import I1, I8, I32, LType, Value, const_float, c
 from tesserac.target.nvptx.context import Context
 from tesserac.target.nvptx.registers.approximations import near_value
 from tesserac.target.nvptx.registers.conversions import bitcast, constant, convert
-from tesserac.target.nvptx.registers.quotients import divide, divide_any, divide_narrow, divide_near
+from tesserac.target.nvptx.registers.quotients import divide, divide_any, divide_narrow, divide_near, divide_small
 from tesserac.target.scalar_rows import FLOAT, Row, intrinsic, whole_rows
 from tesserac.tile.bodies import constant_scalar, is_plus_zero
 from tesserac.tile.gpu.model.errors import LoweringError
@@ -41,14 +41,16 @@ Rare = list[Value] | None
 @dataclass(frozen=True)
 class Emission:
     """How a body is written. `stored` is the narrow type that it is rounded to; a body that `yields_term` then lacks
-    what `missing_lift` says. `shared` are divisions by what many elements have in common, `divided` others that many
-    elements have side by side. Comparisons that are `true` are known to hold. `terms` are those of a softmax that the
-    hardware's power of two is near enough for. Of a body that is `unrounded` the last cast is left to the caller."""
+    what `missing_lift` says. `shared` are divisions by what many elements have in common, `small` those of any
+    numerators, `divided` others that many elements have side by side. Comparisons that are `true` are known to hold.
+    `terms` are those of a softmax that the hardware's power of two is near enough for. Of a body that is `unrounded`
+    the last cast is left to the caller."""
 
     rare: Rare = None
     stored: DType | None = None
     shared: frozenset[Op] = frozenset()
     divided: frozenset[Op] = frozenset()
+    small: frozenset[Op] = frozenset()
     true: frozenset[IRValue] = frozenset()
     terms: frozenset[Op] = frozenset()
     unrounded: bool = False
@@ -81,6 +83,8 @@ def _step(ctx: Context, op: Op, values: Mapping[IRValue, Value], how: Emission, 
         return divide_narrow(ctx.b, operands[0], operands[1], how.rare, before)
     if how.rare is not None and op in how.shared:
         return divide(ctx.b, operands[0], operands[1], how.rare)
+    if how.rare is not None and op in how.small:
+        return divide_small(ctx.b, operands[0], operands[1], how.rare)
     if how.rare is not None and op in how.divided:
         return divide_any(ctx.b, operands[0], operands[1], how.rare)
     if op in how.terms:
