@@ -27,7 +27,8 @@ from tesserac.ops.lowering import map_form, one_of, side_by_side, view_form
 from tesserac.types.dtype import DType, component
 
 
-def complex_product(builder: Builder, op: Op, left: Pair, right: Pair) -> Pair:
+def complex_product(builder: Builder, op: Op, left: Pair, right: Pair, row: Value | None = None) -> Pair:
+    """The parts of a product of parts; `row` is the left factor with both parts in its last dim, where it lies so."""
     if left.imag is None:
         return Pair(
             _real_product(builder, op, left.real, right.real),
@@ -35,7 +36,11 @@ def complex_product(builder: Builder, op: Op, left: Pair, right: Pair) -> Pair:
         )
     if right.imag is None:
         return Pair(*(_real_product(builder, op, part, right.real) for part in (left.real, left.imag)))
-    factor = side_by_side(builder, (left.real, left.imag), _behind_summed(op, "lhs"))
+    place = _behind_summed(op, "lhs")
+    if row is not None and place == tensor_type(left.real).rank:
+        factor = row
+    else:
+        factor = side_by_side(builder, (left.real, left.imag), place)
     square = _square(builder, right.real, right.imag, _behind_summed(op, "rhs"))
     return Pair(*_both_parts(builder, op, factor, square))
 

@@ -264,7 +264,7 @@ class _Splitter:
         from tesserac.graph.complex_contract import complex_product
 
         left, right = (self.pairs[v] for v in op.operands)
-        return complex_product(builder, op, left, right)
+        return complex_product(builder, op, left, right, self.rows.get(op.operands[0]))
 
     def _reduce(self, builder: Builder, op: Op) -> Pair:
         if op.attrs["kind"] != "sum":
