@@ -22,6 +22,7 @@ from tesserac.target.compile import (
     host_machine,
     parse,
 )
+from tesserac.target.cpu.host.launches import in_turns
 from tesserac.target.dims import emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.flow import choose, do_while, for_loop, if_return, if_then, switch
@@ -312,3 +313,17 @@ def test_functions_that_say_the_same_have_one_code_and_all_names() -> None:
     m.merge_equal()
     assert str(m).count("define") == 2 and "@again = alias i64 (i64), ptr @one" in str(m)
     assert parse(str(m)).get_function("two") is not None
+
+
+@pytest.mark.parametrize(
+    ("threads", "units", "laid_out", "blocks"),
+    [(16, 256, False, 64), (16, 256, True, 64), (16, 64, True, 22), (16, 20, True, 16), (16, 20, False, 64),
+     (8, 256, True, 8)],
+)  # fmt: skip
+def test_many_threads_have_several_blocks_that_are_high_enough(
+    threads: int, units: int, laid_out: bool, blocks: int
+) -> None:
+    def build(f: Function) -> Value:
+        return in_turns(f.builder, f.args[0], 4, 9, f.args[1], laid_out=laid_out)
+
+    assert integers(build, 2)(threads, units) == blocks

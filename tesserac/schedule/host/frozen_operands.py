@@ -81,7 +81,7 @@ def _cut_few_rows(many: Op, few: int) -> None:
     rows, cut = launch_space(many)[-3], cut_of(many)
     if cut is None or (rows.constant is not None and rows.constant > few):
         return
-    by_columns = replace(cut, rows_first=False)
+    by_columns = replace(cut, rows_first=False, turns=1)  # each block of columns packs all rows
     if rows.constant is not None:
         many.attrs[CUT] = by_columns
         return

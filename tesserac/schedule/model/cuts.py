@@ -70,9 +70,9 @@ MANY_ROWS = 16
 PROGRAM_TURNS = 2
 """Of tile programs with rows and columns: half of a block more packs little more."""
 PRODUCT_TURNS, MANY_THREADS = 4, 9
-"""The same of products whose programs pack both operands, or read the left one as it lies, not of those in a matrix
-unit, and among how many threads: of so many some are slower than others; 2 and 4 threads lost up to a tenth by it.
-On 16 cores, blocks a thread in processes that took turns, medians of four, ms:
+"""The same of products, not of those in a matrix unit, and among how many threads: of so many some are slower than
+others; 2 and 4 threads lost up to a tenth by it. On 16 cores, blocks a thread in processes that took turns, medians of
+four, ms:
 
     blocks                              2                        3                        4                        6
     1024 x 1024 x 1024        1.59 to 2.07             1.54 to 1.71             1.20 to 1.59             1.41 to 1.72
@@ -81,6 +81,8 @@ On 16 cores, blocks a thread in processes that took turns, medians of four, ms:
     conv, 256 channels of 14   284 to 398 us            286 to 317               275 to 301               255 to 314
     conv, 64 channels of 56    198 to 275 us            201 to 223               184 to 228               201 to 216
 """
+FULL_UNITS = 3
+"""Units of rows that make up the tallest register block of AVX-512; of fewer a block wins less than it loses."""
 
 PARAMETERS = ("leads", "first", "second", "most_first", "most_second", "unit_first", "unit_second", "threads", "square")
 

@@ -114,7 +114,7 @@ def schedule_contract(launch: Op, problem: Problem, machine: Machine, chosen: Bl
 
 def _turns(problem: Problem, machine: Machine) -> int:
     """How many blocks each of many threads has."""
-    return 1 if problem.laid_out or machine.uses_tiles(problem.dtype, problem.accum) else PRODUCT_TURNS
+    return 1 if machine.uses_tiles(problem.dtype, problem.accum) else PRODUCT_TURNS
 
 
 def _whole_rows(problem: Problem, machine: Machine) -> int:

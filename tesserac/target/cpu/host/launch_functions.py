@@ -121,7 +121,8 @@ def _blocks(b: Builder, shape: Shape, threads: Value, given: Sequence[Value]) ->
     leads, rows, columns, unit_rows, unit_columns, most_rows, most_columns, *read = given
     sides = [(rows, most_rows, unit_rows), (columns, most_columns, unit_columns)]
     first, second = sides if shape.rows_first else sides[::-1]
-    wanted = in_turns(b, threads, shape.turns, shape.turns_from)
+    units = b.mul(leads, ceil_div(b, first[0], first[2]))
+    wanted = in_turns(b, threads, shape.turns, shape.turns_from, units, laid_out=shape.rows_first)
     blocks = find_blocks(b, leads, first, second, wanted, square=shape.square)
     in_rows, in_columns = blocks if shape.rows_first else blocks[::-1]
     assert shape.blocks is not None

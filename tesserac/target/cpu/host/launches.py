@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tesserac.ir.core import Op
-from tesserac.schedule.model.cuts import COLUMNS, PARAMETERS, ROWS, block_rule, cut_of
+from tesserac.schedule.model.cuts import COLUMNS, FULL_UNITS, PARAMETERS, ROWS, block_rule, cut_of
 from tesserac.target.dims import ceil_div, emit_dim
 from tesserac.target.emit import Function, Module
 from tesserac.target.entry.interrupts import is_stopped
@@ -107,8 +107,10 @@ def emit_blocks(b: Builder, launch: Op, symbols: Mapping[str, Value], threads: V
     first, second = (
         (emit_dim(b, size, symbols), const_i64(most), emit_dim(b, unit, symbols)) for size, most, unit in cut.sides()
     )
-    wanted = in_turns(b, threads, cut.turns, cut.turns_from)
-    blocks = find_blocks(b, emit_dim(b, cut.leads, symbols), first, second, wanted, square=cut.square)
+    leads = emit_dim(b, cut.leads, symbols)
+    units = b.mul(leads, ceil_div(b, first[0], first[2]))
+    wanted = in_turns(b, threads, cut.turns, cut.turns_from, units, laid_out=cut.rows_first)
+    blocks = find_blocks(b, leads, first, second, wanted, square=cut.square)
     return dict(zip((ROWS, COLUMNS) if cut.rows_first else (COLUMNS, ROWS), blocks, strict=True))
 
 
@@ -116,11 +118,15 @@ Side = tuple[Value, Value, Value]
 """Its size, its largest block and its unit."""
 
 
-def in_turns(b: Builder, threads: Value, turns: int, turns_from: int) -> Value:
-    """How many blocks there are to be at least: `turns` for each of so many threads and more."""
+def in_turns(b: Builder, threads: Value, turns: int, turns_from: int, units: Value, *, laid_out: bool) -> Value:
+    """How many blocks there are to be at least: `turns` for each of so many threads and more. Where panels are
+    `laid_out` for all, which have so many `units` of rows, no block has fewer than `FULL_UNITS` for its turn."""
     if turns == 1:
         return threads
-    return b.select(b.icmp("sge", threads, const_i64(turns_from)), b.mul(threads, const_i64(turns)), threads)
+    several = b.mul(threads, const_i64(turns))
+    if laid_out:
+        several = b.maximum_int(threads, b.minimum_int(several, ceil_div(b, units, const_i64(FULL_UNITS))))
+    return b.select(b.icmp("sge", threads, const_i64(turns_from)), several, threads)
 
 
 def find_blocks(
