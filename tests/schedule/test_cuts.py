@@ -68,9 +68,11 @@ def test_blocks_are_cut_where_register_blocks_are(arch: str) -> None:
 
 def test_many_threads_have_several_blocks_unless_each_packs_all_rows() -> None:
     """What is frozen is cut by columns where rows are few."""
-    found = [(op, cut) for op in launches(SOURCE, "product", "x86-64-v4") if (cut := cut_of(op)) is not None]
-    packed = [(tuple(stage.operand for stage in launch_stages(op) if "panel" in stage.layout), cut) for op, cut in found]
-    turns = {(operands, cut.rows_first): (cut.turns, cut.turns_from) for operands, cut in packed}
+    turns = {}
+    for op in launches(SOURCE, "product", "x86-64-v4"):
+        packed = tuple(stage.operand for stage in launch_stages(op) if "panel" in stage.layout)
+        if (cut := cut_of(op)) is not None:
+            turns[packed, cut.rows_first] = (cut.turns, cut.turns_from)
     several = (PRODUCT_TURNS, MANY_THREADS)
     assert (turns[(0, 1), False], turns[(0,), True]) == (several, several)
     assert turns[(0,), False] == (1, MANY_THREADS)
