@@ -18,7 +18,7 @@ from dataclasses import replace
 from tesserac.graph.complex_scalars import Pair
 from tesserac.ir.builder import Builder
 from tesserac.ir.core import Attr, Op, Value, attr
-from tesserac.ir.forms import Reshape, contract_dims, indices, tensor_type
+from tesserac.ir.forms import Permute, Reshape, contract_dims, contracted, indices, tensor_type
 from tesserac.ir.interleaved import TWO, part_type
 from tesserac.ir.table import roots_of
 from tesserac.ir.types import TensorType
@@ -28,7 +28,8 @@ from tesserac.types.dtype import DType, component
 
 
 def complex_product(builder: Builder, op: Op, left: Pair, right: Pair, row: Value | None = None) -> Pair:
-    """The parts of a product of parts; `row` is the left factor with both parts in its last dim, where it lies so."""
+    """The parts of a product of parts; `row` is the left factor with both parts in its last dim, where it lies so. One
+    that is turned is read in places far apart, which only columns are worth: they take each element once."""
     if left.imag is None:
         return Pair(
             _real_product(builder, op, left.real, right.real),
@@ -37,12 +38,22 @@ def complex_product(builder: Builder, op: Op, left: Pair, right: Pair, row: Valu
     if right.imag is None:
         return Pair(*(_real_product(builder, op, part, right.real) for part in (left.real, left.imag)))
     place = _behind_summed(op, "lhs")
-    if row is not None and place == tensor_type(left.real).rank:
+    columns = tensor_type(right.real).rank > len(contracted(op))
+    if row is not None and place == tensor_type(left.real).rank and not (columns and _is_turned(row)):
         factor = row
     else:
         factor = side_by_side(builder, (left.real, left.imag), place)
     square = _square(builder, right.real, right.imag, _behind_summed(op, "rhs"))
     return Pair(*_both_parts(builder, op, factor, square))
+
+
+def _is_turned(value: Value) -> bool:
+    made = value.defining_op
+    while made is not None and made.name == "form.view":
+        if isinstance(made.attrs["view"], Permute):
+            return True
+        made = made.operands[0].defining_op
+    return False
 
 
 def _behind_summed(op: Op, name: str) -> int:

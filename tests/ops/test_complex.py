@@ -13,6 +13,7 @@ import tessera
 from tesserac.numerics.exact import fma
 from tests.support.checking import check_text
 from tests.support.native_runs import compiled_equals_oracle
+from tests.support.source_support import compile_to_forms
 
 PROGRAM = """
 struct Filter[N]:
@@ -264,6 +265,19 @@ def test_a_product_is_the_chain_of_the_specification(shape: tuple[int, int, int]
     np.testing.assert_allclose(got, x.astype("c16") @ y.astype("c16"), rtol=1e-3, atol=1e-3)
     if k:
         np.testing.assert_array_equal(got, chain(x, y))
+
+
+@pytest.mark.parametrize(("text", "copies"), [("x @ v", 1), ("x.T @ v", 1), ("x.T @ x", 2), ("(x + 1.0) @ v", 2)])
+def test_a_left_factor_whose_parts_lie_in_rows_is_not_copied(text: str, copies: int) -> None:
+    """The right one is put together of its parts always, what is computed as well, and one that is turned and read
+    often."""
+    forms = compile_to_forms(f"def f(x: Tensor[N, N, c64], v: Tensor[N, c64]): return sum(abs({text}))\n")
+    assert [op.name for op in forms.walk()].count("form.assemble") == copies
+    x, v = numbers(9, 9), numbers(9, seed=1)
+    found = tessera.compile(f"def f(x: Tensor[N, N, c64], v: Tensor[N, c64]): return {text}\n").f(x, v)
+    left = x + np.complex64(1) if "+" in text else x.T if "T" in text else x
+    right = v[:, None] if text.endswith("v") else x
+    np.testing.assert_array_equal(found.reshape(9, -1), chain(left, right))
 
 
 @pytest.mark.one_in(8)
