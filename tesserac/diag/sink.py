@@ -142,6 +142,9 @@ class Sink:
     def has_errors(self) -> bool:
         return any(code.startswith("E") for code, _ in self._drafts)
 
+    def has_errors_in(self, span: Span) -> bool:
+        return any(code.startswith("E") and span.holds(at) for code, at in self._drafts)
+
 
 def _one_line(title: str) -> str:
     """Titles quote the user's text, which may hold anything; what cannot be shown is replaced."""

@@ -22,7 +22,8 @@ from tesserac.types.ty import TensorType
 
 @register
 class Complex(Pointwise):
-    """The complex numbers with these real and imaginary parts, of f32 or f64; of two plain numbers a c64.
+    """The complex numbers with these real and imaginary parts, of f32 or f64; of two plain numbers a c64, beside f64 or
+    c128 a c128.
 
     def f(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, c64]:
         return complex(x, y)

@@ -120,3 +120,15 @@ def test_queries_of_one_head_do_not_lose_the_names_of_sizes() -> None:
     call = "scaled_dot_product_attention(q, k, k)"
     _, said = _said([f"(q: Tensor[5, 8, f32], k: Tensor[6, 7, f32]):\n    return {call}\n"])
     assert [(d.code, d.title) for d in said] == [("E0307", '"D" is 8 and 7 in one call')]
+
+
+@pytest.mark.parametrize("call", ["cumsum(x, axis=(0, 1))", "sort(x, axis=(0, 1))", "layernorm(x, axis=(0, 1))"])
+def test_one_dim_is_meant_where_several_are_named(call: str) -> None:
+    _, said = _said([f"(x: Tensor[4, 4, f32]):\n    return {call}\n"])
+    assert [label.text for label in said[0].secondary] == ["this is one dim here, not 2"]
+
+
+def test_what_a_function_sees_around_it_is_no_argument() -> None:
+    text = "(x: Tensor[N, f32], y: Tensor[N, i32]):\n    def g(v):\n        return v * y\n    return g(x)\n"
+    _, said = _said([text])
+    assert not any("`g` is" in step.text for diagnostic in said for step in diagnostic.because)

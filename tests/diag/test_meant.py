@@ -42,6 +42,7 @@ MEANT = [
     ("x: Tensor[B, D, f32], y: Tensor[B, D, f32]", "Tensor[B, 2, D, f32]", "stack([x, y])", "stack([x, y], axis=1)"),
     ("q: Tensor[B, H, S, D, f32], k: Tensor[B, H, T, D, f32]", "Tensor[B, H, S, T, f32]",
      'einsum("bhid,bhjd->bij", q, k)', 'einsum("bhid,bhjd->bhij", q, k)'),
+    ("l: Tensor[N, N, f32], y: Tensor[N, f32]", "Tensor[N, f32]", "cholesky_solve(y, l)", "cholesky_solve(l, y)"),
     ("c: Tensor[B, H, T, D, f32], k: Tensor[B, 1, H, D, f32]", "Tensor[B, H, T+1, D, f32]",
      "concat([c, k], axis=2)", "concat([c, permute(k, (0, 2, 1, 3))], axis=2)"),
 ]  # fmt: skip

@@ -31,7 +31,7 @@ JUMPING = {"floor", "ceil", "rint", "exp_int", "exp_frac", "cast", "less", "less
 """Their first operand must not be where rounding decides."""
 TAME = {"sin", "cos", "tanh", "erf", "erfc", "atan", "atan2", "maximum", "minimum", "max", "min", "mean", "neg", "sort"}
 """Operators whose results are no larger than their operands, or than a few; those that only move are so as well."""
-WITHOUT_SLOPE = {"stop_gradient", "stochastic_round", "exp_term", "exp_lifted", "ldexp"}
+WITHOUT_SLOPE = {"stop_gradient", "stochastic_round", "exp_term", "exp_lifted", "ldexp", "bitcast_equal"}
 """Their derivative is not the slope of their values, or only if an operand is a whole number."""
 
 

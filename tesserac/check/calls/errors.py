@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tesserac.base.dataclass import dataclass
 from tesserac.check.calls.field_sizes import show_field_size
@@ -21,6 +22,7 @@ from tesserac.check.model.specs import ListSpec, OptionalSpec, ScalarSpec, Signa
 from tesserac.check.names.cascades import DECLARED
 from tesserac.check.names.foreign_operators import ITS_MATRIX, for_operators
 from tesserac.check.operators.mismatch import suggest_divisors
+from tesserac.check.provenance.creations import suggest_dtype
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.provenance.origins import trace
 from tesserac.check.state.arguments import Callee
@@ -117,15 +119,25 @@ def explain_misfit(
             draft.remark("a number becomes a tensor without dims by `cast`, which says its dtype: `cast(0.5, f32)`")
         if isinstance(spec, TensorSpec) and isinstance(misfit.found, OperatorType):
             draft.remark(for_operators(callee.name) or ITS_MATRIX)
-    pair = exchanged(body, values, [value.type for value in values], lambda types: binds(body, signature, types))
-    if pair is not None:
-        suggest_exchange(body, draft, pair)
+    of_tensors = isinstance(spec, TensorSpec) and isinstance(misfit.found, TensorType)
+    _suggest_order(body, draft, signature, values, of_tensors)
     suggest_unit(body, draft, signature, values, misfit.parameter)
     suggest_operator(body, draft, spec, argument)
     suggest_tensor(body, draft, argument, spec)
     suggest_key(body, draft, spec, argument, callee)
     draft.note(parameter.span, f"`{parameter.name}` of `{callee.name}` {DECLARED}")
     show_declared(body, draft, argument, *(value for value in values if value is not argument))
+
+
+def _suggest_order(
+    body: Body, draft: Draft, signature: Signature, values: Sequence[typed.Expr], of_tensors: bool
+) -> None:
+    """Two arguments in each other's place: of floats and of ints, or tensors that fit so and no other way."""
+    pair = exchanged(body, values, [value.type for value in values], lambda types: binds(body, signature, types))
+    if pair is None and of_tensors:
+        pair = only_exchange(values, lambda types: binds(body, signature, types))
+    if pair is not None and all(body.rules.text(value.span) for value in pair):
+        suggest_exchange(body, draft, pair)
 
 
 @dataclass(frozen=True)
@@ -183,6 +195,8 @@ def _explain_tensor(
     expected = str(spec.element) if isinstance(spec.element, Storage) else "the dtype of another argument"
     draft = body.sink.error(E0407, at=argument.span, expected=expected, found=storage_text(found))
     text = body.rules.text(argument.span)
+    if isinstance(spec.element, Storage):
+        suggest_dtype(body, draft, argument, replace(found, dtype=spec.element.dtype, policy=spec.element.policy))
     if isinstance(spec.element, Storage) and text:
         draft.replace(f"cast it to {spec.element.dtype}", argument.span, f"cast({text}, {spec.element})")
     elif text and isinstance(argument.type, TensorType) and (other := _other_dtype(spec, argument, values)):

@@ -7,6 +7,7 @@ taken over), or an error expression after a diagnostic.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import UnionType
 
 from tesserac.base.source import NO_SPAN, Span
@@ -32,6 +33,7 @@ from tesserac.check.model.struct_uses import field_specs, says_more_than_sizes
 from tesserac.check.names.foreign_operators import ITS_MATRIX
 from tesserac.check.operators.apply import meet_storage
 from tesserac.check.provenance.chains import Chain
+from tesserac.check.provenance.creations import suggest_dtype
 from tesserac.check.provenance.declared import dims_behind, is_cast, show_declared, show_dtypes
 from tesserac.check.provenance.origins import trace
 from tesserac.check.state.body import Body
@@ -244,6 +246,7 @@ def _explain_dtype(body: Body, spec: TensorSpec, value: typed.Expr, found: Tenso
         draft = body.sink.error(E0407, at=value.span, expected=storage, found=shown)
         draft.note(spec.element_span, "declared here")
     show_dtypes(body, draft, value)
+    suggest_dtype(body, draft, value, replace(found, dtype=storage.dtype, policy=storage.policy))
     fixes = [("declare the result as " + shown, spec.element_span, shown)] if contradicts else []
     if not isinstance(value, typed.Item) or value.span != value.value.span:  # else it has no text of its own
         rounded = f"cast({body.rules.text(value.span)}, {storage})"

@@ -18,7 +18,7 @@ from tesserac.check.instances.swaps import exchanged, places_text, suggest_excha
 from tesserac.check.instances.unit_dims import merged_dims, unit_dims
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, dims_text
-from tesserac.check.model.specs import ScalarSpec
+from tesserac.check.model.specs import OptionalSpec, ScalarSpec
 from tesserac.check.names.foreign_operators import for_operators
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import fits_dtype, scalar_fits
@@ -34,7 +34,17 @@ from tesserac.diag.sink import Draft
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32, I32, DType
 from tesserac.types.policy import NO_POLICY
-from tesserac.types.ty import BoolType, FloatType, IntType, OperatorType, RunIntType, TensorType, Type, holds_operator
+from tesserac.types.ty import (
+    BoolType,
+    FloatType,
+    IntType,
+    OperatorType,
+    RunIntType,
+    TensorType,
+    TupleType,
+    Type,
+    holds_operator,
+)
 
 _SHAPES, _NAMES = "E03", "E02"
 METHOD = "."
@@ -98,7 +108,7 @@ def report_instance(
 def _show_arguments(body: Body, draft: Draft, values: Sequence[typed.Expr], callee: Callee) -> None:
     """What is given, where it is computed in the call, and the parameters that it is made of."""
     for value in values:
-        is_named = isinstance(value, typed.Local)
+        is_named = isinstance(value, typed.Local) or value.span == callee.at  # a name that the function sees around it
         if isinstance(value.type, TensorType) and not is_named and value.span.file == callee.at.file:
             draft.because(f"`{body.rules.text(value.span)}` is {dims_text(value.type.dims)}", value.span)
     show_declared(body, draft, *values)
@@ -145,12 +155,29 @@ def _report_argument(
     values: Sequence[typed.Expr],
     callee: Callee,
 ) -> None:
-    """What the library does not take: a number that no element can be, or the argument with its dtype or its lack of
-    dims, then what that breaks."""
+    """What the library does not take: a number that no element can be, several dims for one, or the argument with its
+    dtype or its lack of dims, then what that breaks."""
     misfit = next(_misfits(body, ref, types, values, callee.at.file), None)
+    axes = next(_several_axes(body, ref, types), None)
     if misfit is not None:
         fits_dtype(body, misfit[0], misfit[1], values)
-        return
+    elif axes is not None:
+        draft = body.sink.error(E0217, at=callee.at, name=callee.name)
+        draft.note(values[axes].span, f"this is one dim here, not {len(_items(types[axes]))}")
+        _show_arguments(body, draft, values, callee)
+    else:
+        _report_breach(body, ref, cause, types, values, callee)
+
+
+def _report_breach(
+    body: Body,
+    ref: FunctionRef,
+    cause: _Cause,
+    types: tuple[Type, ...],
+    values: Sequence[typed.Expr],
+    callee: Callee,
+) -> None:
+    """The argument that does not fit with its dtype or its lack of dims, and what that breaks."""
     pair = exchanged(body, values, types, lambda tried: _is_right(body, ref, tried))
     def would_be_right(place: int, type_: Type) -> bool:
         return _is_right(body, ref, _with(types, place, type_))
@@ -196,6 +223,19 @@ def _misfits(
             tried = (*types[:place], _number_of(dtype), *types[place + 1 :])
             if not scalar_fits(value.type, dtype) and _is_right(body, ref, tried):
                 yield value, dtype
+
+
+def _several_axes(body: Body, ref: FunctionRef, types: tuple[Type, ...]) -> Iterator[int]:
+    """Places of several dims, where with one of them the body would be right."""
+    for place, parameter in enumerate(body.rules.signature(ref.owner, ref.name).parameters):
+        spec = parameter.spec.inner if isinstance(parameter.spec, OptionalSpec) else parameter.spec
+        several = _items(types[place]) if isinstance(spec, ScalarSpec) and spec.kind == "Axis" else ()
+        if len(several) > 1 and _is_right(body, ref, _with(types, place, several[0])):
+            yield place
+
+
+def _items(type_: Type) -> tuple[Type, ...]:
+    return type_.items if isinstance(type_, TupleType) else ()
 
 
 def _number_of(dtype: DType) -> Type:

@@ -50,7 +50,15 @@ def type_text(type_: Type) -> str:
         kinds = {type_text(item) for item in type_.items}
         if kinds <= {"an int"} or kinds <= {"a float"}:
             return f"{len(type_.items)} {kinds.pop().split()[1]}s"
+    if isinstance(type_, TupleType) and type_.items and all(isinstance(item, IntType) for item in type_.items):
+        return f"the ints `{ints_text(type_)}`"
     return f"`{type_.show()}`"
+
+
+def ints_text(type_: TupleType) -> str:
+    """A tuple of ints as it is written."""
+    values = [str(item.value) for item in type_.items if isinstance(item, IntType)]
+    return f"({', '.join(values)}{',' if len(values) == 1 else ''})"
 
 
 def change_texts(before: Type, after: Type) -> dict[str, str]:

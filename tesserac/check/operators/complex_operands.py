@@ -1,12 +1,14 @@
 """Real numbers beside complex ones: a real operand becomes a complex one of the same precision.
 
-Enters: a use of an operator. Leaves: its operands, each f32 beside c64, and f64 beside c128, with a cast around it. Any
-other pair of dtypes is left as it is, for the message that names a cast.
+Enters: a use of an operator. Leaves: its operands, each f32 beside c64, and f64 beside c128, with a cast around it. What
+is written with `complex` and plain numbers alone has the precision of what it meets, as a plain number does. Any other
+pair of dtypes is left as it is, for the message that names a cast.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tesserac.check.model import typed
 from tesserac.check.model.operator_use import Use
@@ -17,15 +19,18 @@ from tesserac.ops.convert import Cast
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.elementwise import Pointwise, Where
 from tesserac.ops.signature import ELEMENT_CLASSES, Operand
-from tesserac.types.dtype import DType, component
+from tesserac.types.dtype import C64, C128, F32, F64, DType, component
 from tesserac.types.policy import NO_POLICY
 from tesserac.types.ty import TensorType
+
+_ONE_F32 = TensorType((), F32)
 
 
 def with_complex(body: Body, use: Use, patterns: Sequence[Operand]) -> Use:
     """Only operators that compute: an assignment into a tensor, also `x += z`, keeps the dtype of what it updates."""
     if not isinstance(use.op, Pointwise | Where | MatMul | Einsum):
         return use
+    use = _met(use)
     numbers = dict(_complex_variables(use, patterns))
     if not numbers:
         return use
@@ -35,6 +40,30 @@ def with_complex(body: Body, use: Use, patterns: Sequence[Operand]) -> Use:
         for pattern, operand in zip(patterns, use.operands, strict=True)
     )
     return Use(use.op, operands, use.at, use.span)
+
+
+def _met(use: Use) -> Use:
+    """A use in which complex numbers that are plain are c128 where another operand is f64 or c128."""
+    plain = {place: made for place, x in enumerate(use.operands) if (made := _in_f64(x, C64)) is not None}
+    beside = [x.type for place, x in enumerate(use.operands) if place not in plain]
+    others = [type_.dtype for type_ in beside if isinstance(type_, TensorType)]
+    if not plain or not any(dtype in (F64, C128) for dtype in others):
+        return use
+    return Use(use.op, tuple(plain.get(place, x) for place, x in enumerate(use.operands)), use.at, use.span)
+
+
+def _in_f64(x: typed.Expr, own: DType) -> typed.Expr | None:
+    """A number of this dtype, written with plain numbers alone, in twice the bits; None for any other."""
+    if not isinstance(x.type, TensorType) or x.type != TensorType((), own):
+        return None
+    wide = TensorType((), C128 if own == C64 else F64)
+    if isinstance(x, typed.Coerce) and not isinstance(x.value.type, TensorType):
+        return replace(x, type=wide) if x.span == x.value.span else None  # a cast says its dtype
+    if not isinstance(x, typed.Apply) or not isinstance(x.op, Pointwise):
+        return None
+    parts = [_in_f64(part, F32 if part.type == _ONE_F32 else C64) for part in x.operands]
+    made = tuple(part for part in parts if part is not None)
+    return replace(x, type=wide, operands=made) if len(made) == len(parts) > 0 else None
 
 
 def _complex_variables(use: Use, patterns: Sequence[Operand]) -> Iterator[tuple[str, DType]]:

@@ -13,7 +13,7 @@ from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import SYMBOLS, dim_text, kinds_text, storage_text, written
 from tesserac.check.model.operator_use import Use
-from tesserac.check.provenance.creations import dtype_edits
+from tesserac.check.provenance.creations import complex_edits, suggest_dtype
 from tesserac.check.provenance.declared import declared_element, show_dtypes
 from tesserac.check.provenance.in_use import in_use
 from tesserac.check.state.arguments import Callee
@@ -28,7 +28,7 @@ from tesserac.ops.cumulative import Cumulative
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.reduce import Reduction
 from tesserac.ops.registry import Operator
-from tesserac.types.dtype import BOOL, F32, DType, component, lookup
+from tesserac.types.dtype import BOOL, C128, F32, F64, DType, component, lookup
 from tesserac.types.policy import NO_POLICY, compute_dtype
 from tesserac.types.ty import TensorType
 
@@ -54,14 +54,17 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
     wide_type, narrow_type = _tensor(wide), _tensor(narrow)
     if wide_type.dtype.is_complex != narrow_type.dtype.is_complex:
         real, numbers = (narrow, wide_type) if wide_type.dtype.is_complex else (wide, narrow_type)
+        made = complex_edits(body, left if real is right else right)
+        if made and _tensor(real).dtype == F64:
+            draft.fix(f"make it {C128} where it is made", *made)
         _suggest_cast(body, draft, real, storage_text(numbers), "a real number is a complex one without imaginary part")
         return
     if wide_type.dtype.is_float != narrow_type.dtype.is_float:
         _suggest_kind(body, draft, use, *((wide, narrow) if wide_type.dtype.is_float else (narrow, wide)))
         return
     casts = [
-        (wide, storage_text(narrow_type), f"narrow to {narrow_type.dtype}"),
-        (narrow, storage_text(wide_type), f"widen to {wide_type.dtype}"),
+        (wide, narrow_type, f"narrow to {narrow_type.dtype}"),
+        (narrow, wide_type, f"widen to {wide_type.dtype}"),
     ]
     said = narrow_type.policy.accum
     if body.kernel is not None and wide_type.dtype == F32 and narrow_type.dtype.is_float and not said:
@@ -73,14 +76,12 @@ def explain_two_dtypes(body: Body, use: Use, left: typed.Expr, right: typed.Expr
     _suggest_casts(body, draft, casts)
 
 
-def _suggest_casts(body: Body, draft: Draft, casts: Sequence[tuple[typed.Expr, str, str]]) -> None:
+def _suggest_casts(body: Body, draft: Draft, casts: Sequence[tuple[typed.Expr, TensorType, str]]) -> None:
     """Another dtype where it was only the default, or a cast: of which operand, to what, and what that is called."""
-    for operand, storage, _ in casts:
-        made = dtype_edits(body, operand, storage)
-        if made:
-            draft.fix(f"make it {storage} where it is made", *made)
-    for operand, storage, title in casts:
-        _suggest_cast(body, draft, operand, storage, title)
+    for operand, wanted, _ in casts:
+        suggest_dtype(body, draft, operand, wanted)
+    for operand, wanted, title in casts:
+        _suggest_cast(body, draft, operand, storage_text(wanted), title)
 
 
 def _adds_up(op: Operator) -> bool:
@@ -96,6 +97,7 @@ def _suggest_kind(body: Body, draft: Draft, use: Use, floats: typed.Expr, whole:
         texts = [(operand.span, body.rules.text(operand.span)) for operand in use.operands]
         edits = [Edit(span, f"cast({text}, {F32})") for span, text in texts if text]
         draft.fix(f"compute in {F32}, which loses less", *edits)
+    suggest_dtype(body, draft, floats, _tensor(whole))
     to_float = (whole, storage_text(_tensor(floats)), f"compute in {dtype}")
     to_whole = (floats, storage_text(_tensor(whole)), f"drop the fraction, to {_tensor(whole).dtype}")
     for operand, storage, title in (to_float, to_whole):

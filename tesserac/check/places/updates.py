@@ -17,6 +17,7 @@ from tesserac.check.operators.apply import apply_operator, meet_storage
 from tesserac.check.operators.reshape import check_expand
 from tesserac.check.places.indexing import Selection, entries_of, read_box, read_selection, select
 from tesserac.check.places.masks import JOINS, Way, masked
+from tesserac.check.provenance.creations import suggest_dtype
 from tesserac.check.state.arguments import Arg, Callee, check_arguments
 from tesserac.check.state.body import Body
 from tesserac.diag.codes.names import E0205, E0208, E0210, E0299
@@ -176,6 +177,7 @@ def _fitted(body: Body, value: typed.Expr, selected: typed.Expr, span: Span) -> 
     if isinstance(value.type, TensorType) and value.type.dtype != selected.type.dtype:
         wanted, text = storage_text(selected.type), body.rules.text(value.span)
         draft = body.sink.error(E0407, at=value.span, expected=wanted, found=storage_text(value.type))
+        suggest_dtype(body, draft, selected, value.type)
         draft.replace("cast it", value.span, f"cast({text}, {wanted})")
         return None
     met = meet_storage(body, value, selected.type.dtype, selected.type.policy)

@@ -10,9 +10,12 @@ import re
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
+from tesserac.check.model.message_text import storage_text
 from tesserac.check.provenance.declared import MAX_VISITED, operands_of
 from tesserac.check.state.body import Body
 from tesserac.diag.diagnostic import Edit
+from tesserac.diag.sink import Draft
+from tesserac.types.dtype import F64
 from tesserac.types.ty import TensorType
 
 _CREATES = re.compile(
@@ -21,13 +24,44 @@ _CREATES = re.compile(
 )
 
 
-def dtype_edits(body: Body, value: typed.Expr, storage: str) -> list[Edit]:
+_OF_WHOLE = re.compile(
+    r"(?:\w+\.)*(?:(?:zeros|ones|eye|identity|tri)\(.*\)|full\(.*,\s*(?:fill_value\s*=\s*|value\s*=\s*)?-?\d+\s*\))",
+    re.DOTALL,
+)
+"""Of these, what whole numbers can be the elements of."""
+
+
+def dtype_edits(body: Body, value: typed.Expr, wanted: TensorType) -> list[Edit]:
     """What makes the elements of a value this dtype where they are made; nothing where something else decides it."""
-    spans = _creations(body, value)
-    return [Edit(Span(at.file, at.end - 1, at.end - 1), f", dtype={storage}") for at in spans or ()]
+    spans = _creations(body, value) or []
+    if not wanted.dtype.is_float and not all(_OF_WHOLE.fullmatch(body.rules.text(at)) for at in spans):
+        return []
+    storage = storage_text(wanted)
+    return [Edit(Span(at.file, at.end - 1, at.end - 1), f", dtype={storage}") for at in spans]
 
 
-def _creations(body: Body, value: typed.Expr) -> list[Span] | None:
+def suggest_dtype(body: Body, draft: Draft, value: typed.Expr, wanted: TensorType) -> None:
+    """The fix where a dtype that does not fit was only the default."""
+    made = dtype_edits(body, value, wanted)
+    if made:
+        draft.fix(f"make it {storage_text(wanted)} where it is made", *made)
+
+
+_OF_NUMBERS = re.compile(r"complex\((\s*)(-?[\w.]+)\s*,[^()]*\)")
+
+
+def complex_edits(body: Body, value: typed.Expr) -> list[Edit]:
+    """What makes complex numbers c128 where they are made of plain numbers."""
+    edits: list[Edit] = []
+    for at in _creations(body, value, _OF_NUMBERS) or []:
+        made = _OF_NUMBERS.fullmatch(body.rules.text(at))
+        if made is not None:
+            number = Span(at.file, at.start + made.start(2), at.start + made.end(2))
+            edits.append(Edit(number, f"cast({made[2]}, {F64})"))
+    return edits
+
+
+def _creations(body: Body, value: typed.Expr, creates: re.Pattern[str] = _CREATES) -> list[Span] | None:
     waiting, found = [value], dict[Span, None]()
     for _ in range(MAX_VISITED):
         if not waiting:
@@ -42,7 +76,7 @@ def _creations(body: Body, value: typed.Expr) -> list[Span] | None:
         sources = [one for one in operands_of(node) if _is_source(one, node)]
         waiting += sources
         if not sources and not _is_number(node):
-            if _CREATES.fullmatch(body.rules.text(node.span)) is None:
+            if creates.fullmatch(body.rules.text(node.span)) is None:
                 return None
             found[node.span] = None
     return None

@@ -355,11 +355,11 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
         body.flow.branches -= 1
     if flag and not isinstance(test.type, ErrorType):
         test = _both(_is_down(body, flag, node.test.span), test)
-    if isinstance(test.type, BoolType) and test.type.value:
-        draft = body.sink.error(E0606, at=node.test.span)
-        draft.remark("its condition does not depend on anything that an iteration changes")
     with assuming(body, test, holds=True):
         block = _iteration(body, node.body)
+    if isinstance(test.type, BoolType) and test.type.value and not body.sink.has_errors_in(node.span):
+        draft = body.sink.error(E0606, at=node.test.span)  # what is wrong in the body may be what would end it
+        draft.remark("its condition does not depend on anything that an iteration changes")
     require_uniformity(body, first, test, node.test.span, body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)
