@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tesserac.base.recursion import deep_recursion
 from tesserac.base.source import Span
-from tesserac.syntax.ast import Node
+from tesserac.syntax.ast import ErrorStatement, Node
 
 N = TypeVar("N", bound=Node)
 
@@ -65,6 +65,11 @@ def descendants(node: Node) -> Iterator[Node]:
         first = waiting.pop()
         yield first
         waiting += reversed(children(first))
+
+
+def is_broken(node: Node) -> bool:
+    """Whether some statement of it did not parse, so that nobody knows what else stands there."""
+    return any(isinstance(one, ErrorStatement) for one in descendants(node))
 
 
 def moved(node: N, by: int) -> N:

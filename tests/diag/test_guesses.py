@@ -23,7 +23,7 @@ def said(statement: str, dtype: str = "f32") -> str:
     ("y = np.sum(x)", "N"), ("y = x * pi", "pinv"), ("y = rand(3)", "grad"), ("y = x * nan", "isnan"),
     ("y = max_unpool3d(x, x)", "max_pool3d"), ("y = x.dot(x)", "det"), ("y = x + T2", "tf32"), ("x.add_(1.0)", "add"),
     ("y = nm(x)", "N"), ("y = torch.gather(x, 0, x)", "gather"), ("y = torch.split(x, 2)", "split"),
-    ("y = torch.var(x)", "var"),  # these mean something else there
+    ("y = torch.var(x)", "var(x)"),  # these mean something else there
 ])  # fmt: skip
 def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> None:
     assert f"fix: {guess}" not in said(statement)
@@ -38,7 +38,7 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
     ("y = nn.CrossEntropyLoss()(x, x)", "fix: (lambda x, y: cross_entropy"),
     ("y = nn.MaxPool2d(2)(x)", "`max_pool2d`"), ("y = BCELoss()(x, x)", "fix: (lambda x, y: bce"),
     ("y = nn.ReLU()(x)", "`relu`"),
-    ("y = torch.gather(x, 0, x)", "fix: take_along_axis(x, x, axis=0)"), ("y = torch.std(x)", "`std(x, ddof=1)`"),
+    ("y = torch.gather(x, 0, x)", "fix: take_along_axis(x, x, axis=0)"), ("y = torch.std(x)", "fix: std(x, ddof=1)"),
     ("y = jax.lax.select(x > y, x, y)", "fix: where(x > y, x, y)"), ("y = torch.split(x, 2)", "`split(x, count)`"),
     ("y = jnp.std(x)", "fix: std"), ("y = nn.Linear(3, 4)(x)", "fix: Linear"),
     ("y = torch.optim.Adam(x)", "`adam_init(params)`"),

@@ -138,6 +138,20 @@ def test_a_name_whose_value_is_being_typed_is_nothing_else(body: str) -> None:
     assert [d.code for d in errors(f"def f(x: Tensor[N, f32]):\n    {body}\n")] == ["E0101"]
 
 
+BEGUN = (
+    ("rest\n    return x - rest + 2.0 * rest", ["E0201"]),
+    ("rest, more\n    for i in range(3):\n        rest = rest * x + more\n    return rest + more", ["E0201", "E0201"]),
+    ("for i in range(3):\n        x = x * sin(x\n        x = x + 1.0\n    y = x\n    return y", ["E0102"]),
+    ("going = True\n    while going:\n        going = any(x > max(x\n        x = x + 1.0\n    return x", ["E0102"]),
+    ("going = True\n    while going:\n        going = wholly_unknown(x)\n        x = x + 1.0\n    return x", ["E0201"]),
+)
+
+
+@pytest.mark.parametrize(("body", "codes"), BEGUN)
+def test_a_line_that_is_being_typed_is_told_at_itself(body: str, codes: list[str]) -> None:
+    assert [d.code for d in errors(f"def f(x: Tensor[N, f32]) -> Tensor[N, f32]:\n    {body}\n")] == codes
+
+
 def test_an_element_that_is_being_typed_leaves_its_tensor() -> None:
     found = errors("def f(x: Tensor[N, f32], i: i32):\n    x[i] =\n    return x @ zeros(7, 2)\n")
     assert [d.code for d in found] == ["E0101"]

@@ -144,3 +144,78 @@ def test_places_of_medians_have_no_fix() -> None:
 def test_a_vector_that_is_transposed_in_a_sum_is_a_column(sum_: str) -> None:
     (said,) = offered(f"def f(w: Tensor[M, f32], x: Tensor[K, N, f32]):\n    return {sum_}\n")
     assert said.code == "E0311" and "[:, None]" in [edit.replacement for fix in said.fixes for edit in fix.edits]
+
+
+Y = np.linspace(-2.0, 3.0, 12, dtype="f4").reshape(4, 3)
+SQUARE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 5.0]], dtype="f4")
+V = np.array([0.5, -1.0, 2.0], dtype="f4")
+OTHERWISE: dict[str, Callable[[], object]] = {
+    "F.pad(x, (1, 2))": lambda: np.pad(X, ((0, 0), (1, 2))),
+    "F.pad(x, (1, 2, 0, 1), value=3.0)": lambda: np.pad(X, ((0, 1), (1, 2)), constant_values=3),
+    "F.pad(x, [1, 1], mode='reflect')": lambda: np.pad(X, ((0, 0), (1, 1)), mode="reflect"),
+    "F.linear(x, s)": lambda: X @ SQUARE.T,
+    "F.linear(x, s, v)": lambda: X @ SQUARE.T + V,
+    "torch.std(x, dim=1)": lambda: X.std(axis=1, ddof=1),
+    "torch.var(x, 0, keepdim=True)": lambda: X.var(axis=0, ddof=1, keepdims=True),
+    "torch.std(x, unbiased=False)": lambda: X.std(),
+    "torch.median(x)": lambda: np.sort(X.ravel())[5],
+    "torch.sort(x)[0]": lambda: np.sort(X, axis=1),
+    "torch.sort(x, dim=0, descending=True)[1]": lambda: np.argsort(-X, axis=0, kind="stable"),
+    "torch.max(x, 1)[0]": lambda: X.max(axis=1),
+    "torch.min(x, dim=0)[1] * 2": lambda: X.argmin(axis=0) * 2,
+    "torch.meshgrid(v, v[:2])[0]": lambda: np.meshgrid(V, V[:2], indexing="ij")[0],
+    "torch.norm(s, p=1)": lambda: np.abs(SQUARE).sum(),
+    "torch.norm(x, dim=1)": lambda: np.linalg.norm(X, axis=1),
+    "torch.dist(x, y)": lambda: np.linalg.norm(X - Y),
+    "torch.div(y, x + 0.5, rounding_mode='floor')": lambda: Y // (X + 0.5),
+    "torch.split(v, [1, 2])[1]": lambda: V[1:],
+    "torch.addcmul(x, x + y, y, value=0.5)": lambda: X + 0.5 * (X + Y) * Y,
+    "F.kl_div(x, y * y)": lambda: np.where(Y == 0, 0, Y * Y * (np.log(np.where(Y == 0, 1, Y * Y)) - X)).mean(),
+    "np.triu_indices(3, 1)[1]": lambda: np.triu_indices(3, 1)[1],
+    "np.append(x, y, axis=0)": lambda: np.append(X, Y, axis=0),
+    "np.hanning(5)": lambda: np.hanning(5),
+    "np.multiply.reduce(y, axis=1)": lambda: Y.prod(axis=1),
+    "np.linalg.svd(x, compute_uv=False)": lambda: np.linalg.svd(X, compute_uv=False),
+    "scipy.linalg.cholesky(s)": lambda: np.linalg.cholesky(SQUARE).T,
+    "scipy.linalg.solve_triangular(s, v)": lambda: np.linalg.solve(np.triu(SQUARE), V),
+    "torch.linalg.slogdet(s).logabsdet": lambda: np.linalg.slogdet(SQUARE)[1],
+    "torch.linalg.eigh(s).eigenvalues": lambda: np.linalg.eigvalsh(SQUARE),
+    "torch.linalg.lstsq(s, v).solution": lambda: np.linalg.solve(SQUARE, V),
+    "x.to(y.dtype) + x.new_ones(4, 3)": lambda: X + 1,
+    "torch.stack([row * 2.0 + v for row in x])": lambda: X * 2 + V,
+}
+HEAD = "def f(x: Tensor[4, 3, f32], y: Tensor[4, 3, f32], s: Tensor[3, 3, f32], v: Tensor[3, f32]):\n    return {}\n"
+
+
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize("written", OTHERWISE)
+def test_a_name_that_means_something_else_here(written: str) -> None:
+    """The fix gives the value that the other library has, not that of the function with its name."""
+    text = mended(HEAD.format(written))
+    assert not offered(text)
+    found = np.asarray(tessera.compile(text).f(X, Y, SQUARE, V))
+    expected = np.asarray(OTHERWISE[written]())
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("written", ["F.pad(x, w)", "torch.split(v, 2)", "torch.std(x, 1, unbiased=u)"])
+def test_nothing_is_written_where_only_a_run_tells(written: str) -> None:
+    said = offered(HEAD.format(written))
+    assert said[0].code == "E0201" and not said[0].fixes
+
+
+@pytest.mark.parametrize(
+    ("written", "fixed"),
+    [("x.sort()[0]", "x.sort()"), ("x.sort(1, True)[1]", "x.argsort(1, True)"), ("x.max(1, True)[0]", "x.max(1, True)"),
+     ("z.split(2, 1)[0]", "z.split(3, axis=1)[0]")],
+)  # fmt: skip
+def test_results_of_pytorch_by_position(written: str, fixed: str) -> None:
+    text = f"def f(x: Tensor[4, 3, f32], z: Tensor[4, 6, f32]):\n    return {written}\n"
+    assert [d.code for d in offered(text)] == ["W0215"]
+    assert mended(text) == text.replace(written, fixed)
+
+
+@pytest.mark.parametrize("meant", ["sort(v)[0]", "sort(x, axis=1)[0]", "x.split(3, axis=1)[0]", "max(x, axis=1)[0]"])
+def test_rows_that_are_meant(meant: str) -> None:
+    assert not offered(HEAD.format(meant))

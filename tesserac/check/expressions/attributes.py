@@ -236,13 +236,20 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
 
 
 def _is_of_two_results(draft: Draft, type_: Type, node: ast.Attribute) -> bool:
-    """Whether it is `x.max(1).values`, of what gives only these, or `x.topk(3).indices`, of what gives a pair."""
+    """Whether it is `x.max(1).values`, of what gives only these, or `x.topk(3).indices`, of what gives a pair; or one
+    of the factors of a matrix."""
+    behind = node.span._replace(start=node.value.span.end)
+    if isinstance(type_, TupleType) and _FACTORS.get(node.name, ("", 0))[1:] == (len(type_.items),):
+        draft.replace("a tuple is taken apart by place", behind, _FACTORS[node.name][0])
+        return True
+    if isinstance(type_, TensorType) and node.name == "solution":
+        draft.replace("the solution is all that is given", behind, "")
+        return True
     if node.name not in _RESULTS or not isinstance(node.value, ast.Call):
         return False
     function = node.value.function
     at = function.name_span if isinstance(function, ast.Attribute) else function.span
     name = function.name if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    behind = node.span._replace(start=node.value.span.end)
     if isinstance(type_, TupleType) and len(type_.items) == len(_RESULTS):
         draft.replace("a tuple is taken apart by place", behind, f"[{_RESULTS.index(node.name)}]")
         return True
@@ -257,6 +264,9 @@ def _is_of_two_results(draft: Draft, type_: Type, node: ast.Attribute) -> bool:
 
 _RESULTS = ("values", "indices")
 """What PyTorch calls the two results of functions that find elements."""
+_GROUPS = (("sign", "logabsdet"), ("eigenvalues", "eigenvectors"), ("Q", "R"), ("LU", "pivots"), ("U", "S", "Vh"))
+_FACTORS = {name: (f"[{place}]", len(group)) for group in _GROUPS for place, name in enumerate(group)}
+"""What NumPy and PyTorch call the parts of what a matrix is taken apart into, and how many there are."""
 
 
 def _is_kept_in_place(body: Body, draft: Draft, node: ast.Attribute) -> bool:

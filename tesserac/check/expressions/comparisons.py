@@ -19,12 +19,12 @@ from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.conditions import require_condition
 from tesserac.check.values.tuples import tuple_items
-from tesserac.diag.codes.names import E0218
+from tesserac.diag.codes.names import E0210, E0218
 from tesserac.diag.codes.precision import E0405
 from tesserac.ops.compare import BitAnd, BitNot, Equal, Less, LessEqual, NotEqual
 from tesserac.ops.registry import Operator
 from tesserac.syntax import ast
-from tesserac.types.ty import BoolType, DTypeType, ErrorType, NoneType, StrType, TupleType
+from tesserac.types.ty import BoolType, DTypeType, ErrorType, NoneType, StrType, TensorType, TupleType
 
 _COMPARISONS: dict[str, Operator] = {
     "==": Equal(), "!=": NotEqual(), "<": Less(), "<=": LessEqual(), ">": Less(), ">=": LessEqual(),
@@ -64,6 +64,10 @@ def _compare(
         return _is_none(body, link, left, right, span)
     if algebra.has_operator(left, right):
         return algebra.compare(body, link, left, right, Callee(link.op, link.op_span, span))
+    if isinstance(right.type, NoneType) and link.op in ("==", "!=") and isinstance(left.type, TensorType):
+        draft = body.sink.error(E0210, at=right.span, expected="a tensor", found=type_text(right.type))
+        draft.replace("`is` asks for None", link.op_span, "is" if link.op == "==" else "is not")
+        return body.error(span)
     if isinstance(left.type, _KNOWN) and isinstance(right.type, _KNOWN):
         return _equal(body, link, left, right, span)
     operands = [right, left] if link.op in _EXCHANGED else [left, right]

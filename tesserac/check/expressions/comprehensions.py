@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.places.assignment import assign
-from tesserac.check.places.iteration import AnyItem, items_of
+from tesserac.check.places.iteration import AnyItem, is_range, items_of
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import framed, named
 from tesserac.check.values.conditions import require_condition
@@ -54,13 +54,16 @@ def _entry(body: Body, entry: ast.DictEntry, keys: list[Key]) -> typed.Expr:
 
 
 def _mapped(body: Body, node: ast.ListComprehension) -> Edit | None:
-    """`[f(i) for i in range(N)]` as a tensor with a row for each number."""
+    """`[f(i) for i in range(N)]` as a tensor with a row for each number, `[f(row) for row in x]` for each row."""
     clause, places = node.clauses[0], node.clauses[0].iterable
-    plain = len(node.clauses) == 1 and not clause.conditions and isinstance(clause.target, ast.Name)
-    if not plain or not isinstance(places, ast.Call) or len(places.arguments) != 1:
+    if len(node.clauses) > 1 or clause.conditions or not isinstance(clause.target, ast.Name):
         return None
-    name, element, count = (body.rules.text(part.span) for part in (clause.target, node.element, places.arguments[0]))
-    return Edit(node.span, f"vmap(lambda {name}: {element})(arange({count}))")
+    name, element, rows = (body.rules.text(part.span) for part in (clause.target, node.element, places))
+    if not isinstance(places, ast.Call) or not is_range(body, places):
+        return Edit(node.span, f"vmap(lambda {name}: {element})({rows})")
+    if len(places.arguments) != 1:
+        return None
+    return Edit(node.span, f"vmap(lambda {name}: {element})(arange({body.rules.text(places.arguments[0].span)}))")
 
 
 def _expand(

@@ -52,6 +52,7 @@ from tesserac.check.values.rewriting import indentation
 from tesserac.diag.codes.names import E0211
 from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
+from tesserac.syntax.walk import is_broken
 from tesserac.types.dims import Dim
 from tesserac.types.dtype import F32
 from tesserac.types.policy import NO_POLICY
@@ -231,7 +232,7 @@ def check_end(body: Body, signature: Signature) -> None:
     node = signature.node
     if always_returns(node.body) or isinstance(signature.result, AnySpec | NoneSpec):
         return
-    if any(isinstance(statement, ast.ErrorStatement) for statement in node.body):
+    if is_broken(node):
         return
     draft = body.sink.error(E0211, at=node.name_span, function=node.name)
     draft.note(signature.result.span, "this says that it returns one")

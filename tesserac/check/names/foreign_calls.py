@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from tesserac.base.dataclass import dataclass
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_classes import loss_here
+from tesserac.check.names.foreign_forms import form_of, item_of
 from tesserac.check.names.foreign_methods import PRODUCTS
 from tesserac.porting.layers import NoCounterpart, arguments
 
@@ -61,6 +62,11 @@ CALLS = {
             "input": "", "target": "", "weight": "weight", "ignore_index": "ignore_index", "reduction": "reduction",
             "label_smoothing": "label_smoothing",
         },
+        unless_given=(("reduction", '"mean"'),),
+    ),
+    ("F", "kl_div"): _Call(
+        "kl_div",
+        {"input": "", "target": "", "reduction": "reduction", "log_target": "log_target"},
         unless_given=(("reduction", '"mean"'),),
     ),
     ("F", "embedding"): _Call(
@@ -128,8 +134,9 @@ def call_here(path: tuple[str, ...], call: str) -> str | None:
             return None
         if len(path) == 1 and path[0] in OF_PYTHON_ITSELF:
             return OF_PYTHON_ITSELF[path[0]](node)
-        if path[-2:] in WRITTEN:
-            return WRITTEN[path[-2:]](node)
+        form = form_of(path) or WRITTEN.get(path[-2:])
+        if form is not None:
+            return form(node)
         if path[-3:-1] == ("stats", "norm") and path[-1] in _OF_NORMAL:
             return _of_normal(_OF_NORMAL[path[-1]], node)
         if path[-1] in LIKE and len(path) == 2:
@@ -142,7 +149,16 @@ def call_here(path: tuple[str, ...], call: str) -> str | None:
         if path[-1] in PRODUCTS:
             return _product(node)
         return _loss(path[-1], node) or _of_the_table(path[-1], node)
-    except (NoCounterpart, SyntaxError, ValueError):
+    except (NoCounterpart, SyntaxError, ValueError, KeyError):
+        return None
+
+
+def item_here(path: tuple[str, ...], call: str, item: int) -> str | None:
+    """What stands here for one of the two results of a call of `path`."""
+    try:
+        node = ast.parse(call, mode="eval").body
+        return item_of(path, node, item) if isinstance(node, ast.Call) else None
+    except (NoCounterpart, SyntaxError, ValueError, KeyError):
         return None
 
 

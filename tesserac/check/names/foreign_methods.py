@@ -26,6 +26,11 @@ _BY_AXIS = {
 """Methods that take the axis before the places: their parameters, and the call here."""
 _AS_ANOTHER = {"expand_as": "expand", "reshape_as": "reshape", "view_as": "reshape"}
 """Methods that take a tensor for its shape."""
+_LIKE = {
+    "new_empty": ("zeros",), "new_full": ("full",), "new_ones": ("ones",), "new_tensor": ("array",),
+    "new_zeros": ("zeros",),
+}  # fmt: skip
+"""Methods that make a tensor of the same dtype."""
 _ASKS_FOR_GRADIENTS = ("requires_grad_", "retain_grad")
 _NOT_RECORDED = "nothing is recorded: `grad(f)` is a derivative, where it is asked for"
 _IN_PLACE = "nothing changes a tensor in place: bind the name again"
@@ -92,6 +97,8 @@ def _dtype(value: ast.expr) -> str:
     word = text.rpartition(".")[2].strip("'\"")
     if _PLACE.search(text) or not word.isidentifier():
         return ""
+    if isinstance(value, ast.Attribute) and value.attr == "dtype":
+        return text
     named = word if isinstance(value, ast.Name | ast.Attribute) else ""
     return _OLD_TENSORS.get(word) or DTYPE_WORDS.get(word) or named
 
@@ -105,12 +112,23 @@ def _by_places(name: str, receiver: str, call: ast.Call) -> Rewritten | None:
     elif name in _AS_ANOTHER:
         (other,) = arguments(call, ["other"]).values()
         written = f"{_AS_ANOTHER[name]}({receiver}, {_operand(other)}.shape)"
+    elif name in _LIKE:
+        written = _made_like(receiver, call, *_LIKE[name])
     elif name in PRODUCTS:
         (other,) = arguments(call, ["other"]).values()
         written = f"{receiver} @ {_operand(other)}"
     else:
         return None
     return Rewritten(f"here it is `{written}`", written, is_whole=True) if written else None
+
+
+def _made_like(receiver: str, call: ast.Call, function: str) -> str:
+    """`x.new_zeros(3, 4)`: of the dtype of x."""
+    said = [ast.unparse(value) for value in call.args]
+    named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg != "device"}
+    if not said or set(named) - {"dtype"}:
+        raise NoCounterpart
+    return f"{function}({', '.join(said)}, dtype={named.get('dtype', f'{receiver}.dtype')})"
 
 
 def _operand(value: ast.expr) -> str:

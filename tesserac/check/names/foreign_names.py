@@ -95,6 +95,7 @@ OTHERWISE = {
         "std": f"`std(x, ddof=1)`: {_DIVIDES}",
         "var": f"`var(x, ddof=1)`: {_DIVIDES}",
     },
+    "F": {"pad": "`pad(x, (1, 2), axis=-1)`: a pair is of the last axis in PyTorch, of all axes here"},
     "optax": {
         "adam": "`params, state = adam(params, grads, state, lr=1e-3)`, whose first state is `adam_init(params)`",
         "adamw": "`params, state = adamw(params, grads, state, lr=1e-3)`, whose first state is `adam_init(params)`",

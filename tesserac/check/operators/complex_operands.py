@@ -1,8 +1,8 @@
 """Real numbers beside complex ones: a real operand becomes a complex one of the same precision.
 
-Enters: a use of an operator. Leaves: its operands, each f32 beside c64, and f64 beside c128, with a cast around it. What
-is written with `complex` and plain numbers alone has the precision of what it meets, as a plain number does. Any other
-pair of dtypes is left as it is, for the message that names a cast.
+Enters: a use of an operator. Leaves: its operands, each f32 beside c64, and f64 beside c128, with a cast around it. Of
+what is written with `complex` and plain numbers alone the precision is that of what it meets, as of a plain number. Any
+other pair of dtypes is left as it is, for the message that names a cast.
 """
 
 from __future__ import annotations

@@ -58,7 +58,10 @@ def tell_of_statistics(body: Body, name: str, args: Sequence[Arg]) -> None:
 
 def tell_of_parts(body: Body, callee: Callee, args: Sequence[Arg], given: Mapping[str, typed.Expr]) -> None:
     """Of `split`, unless both meanings are one."""
+    is_method, by_position = callee.at.start > callee.span.start, all(arg.name is None for arg in args)
     word, count = _word_of_pytorch(args), _number(given["parts"])
+    if word is None and is_method and by_position and len(args) == 3:
+        word = args[2]  # NumPy's arrays have no such method
     size = _size_along(given["x"], given.get("axis"))
     if word is None or callee.name != "split" or count is None or count < 1 or size == count * count:
         return
@@ -66,10 +69,17 @@ def tell_of_parts(body: Body, callee: Callee, args: Sequence[Arg], given: Mappin
     draft = body.sink.warning(W0215, at=word.span, difference=text)
     if size is not None and size % count == 0:
         title = f"parts of {count}, as in PyTorch: {size // count} of them"
-        draft.fix(title, Edit(given["parts"].span, str(size // count)), Edit(word.span, "axis"))
+        draft.fix(title, Edit(given["parts"].span, str(size // count)), _named_axis(word))
     else:
         draft.fix("parts of given sizes are `split_with_sizes(x, sizes, axis)`")
+    draft.fix(f"{count} equal parts: `axis` is NumPy's word", _named_axis(word))
     draft.fix(f"`chunk(x, {count}, dim)` is {count} equal parts in both")
+
+
+def _named_axis(arg: Arg) -> Edit:
+    """The axis by its name, in place of `dim` or of nothing."""
+    at = arg.value.span
+    return Edit(arg.span, "axis") if arg.name is not None else Edit(at._replace(end=at.start), "axis=")
 
 
 def refuse_size_of_parts(body: Body, args: Sequence[Arg], given: Mapping[str, typed.Expr]) -> bool:
@@ -193,13 +203,16 @@ def _refuse_counts(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
     draft.replace(f"here it is `{written}`", callee.span, written, advice="here it is `tile(x, counts)`")
 
 
-def tell_of_results(body: Body, node: ast.Subscript) -> None:
-    """Of `x.max(dim=1)[0]`, and `x.max(1)[0]`, which nobody writes who means a row of the largest."""
+def tell_of_results(body: Body, node: ast.Subscript, rank: int) -> None:
+    """Of `x.max(dim=1)[0]`, and `x.max(1)[0]`, which nobody writes who means a row of the largest; of `x.sort()[0]`
+    where it is a row."""
     called, entry = node.value, node.arguments[0].value
     if not isinstance(called, ast.Call) or not isinstance(entry, ast.IntLiteral) or len(node.arguments) > 1:
         return
     name, axis = _name_of(called.function), _axis_of_pytorch(called)
-    if name not in WITH_PLACES or axis is None or entry.value not in (0, 1):
+    is_named = any(argument.name == "axis" for argument in called.arguments)
+    rows = not is_named and (axis is not None or (rank > 1 and name == "sort") or len(_behind_tensor(called)) > 1)
+    if name not in WITH_PLACES or not rows or entry.value not in (0, 1):
         return
     text = f"`{name}` gives values, in PyTorch values and places"
     draft = body.sink.warning(W0215, at=node.span, difference=text)
@@ -208,7 +221,8 @@ def tell_of_results(body: Body, node: ast.Subscript) -> None:
         draft.fix("all values", behind)
     elif name in ("max", "min", "sort"):
         draft.fix(f"their places are `arg{name}`", Edit(_name_span(called.function), f"arg{name}"), behind)
-    draft.fix("one row of the values: `axis` is NumPy's word", axis)
+    if axis is not None:
+        draft.fix("one row of the values: `axis` is NumPy's word", axis)
 
 
 def _axis_of_pytorch(called: ast.Call) -> Edit | None:
@@ -218,11 +232,15 @@ def _axis_of_pytorch(called: ast.Call) -> Edit | None:
         return None
     if OF_PYTORCH in names:
         return Edit(names[OF_PYTORCH].name_span, "axis")
+    places = _behind_tensor(called)
+    return Edit(places[0]._replace(end=places[0].start), "axis=") if len(places) == 1 else None
+
+
+def _behind_tensor(called: ast.Call) -> list[Span]:
+    """Arguments by position, but for the tensor."""
     places = [argument.value.span for argument in called.arguments if argument.name is None]
-    first = 0 if isinstance(called.function, ast.Attribute) and not _is_module(called.function.value) else 1
-    if len(places) != first + 1:
-        return None
-    return Edit(Span(places[first].file, places[first].start, places[first].start), "axis=")
+    is_method = isinstance(called.function, ast.Attribute) and not _is_module(called.function.value)
+    return places if is_method else places[1:]
 
 
 def _is_module(node: ast.Expr) -> bool:

@@ -96,7 +96,7 @@ def index_value(body: Body, value: typed.Expr, node: ast.Subscript) -> typed.Exp
         return body.error(node.span)
     if ty.is_scaled:
         return refuse_scaled(body, value, "indexing", node.span)
-    tell_of_results(body, node)
+    tell_of_results(body, node, ty.rank)
     return _index_tensor(body, value, ty, entries_of(node), node.span)
 
 

@@ -60,7 +60,7 @@ def items_of(
     body: Body, node: ast.Expr, span: Span, mapped: Edit | None = None
 ) -> tuple[typed.Expr, ...] | AnyItem | None:
     """The items of a tuple, a list, or a range whose bounds are known; None after a diagnostic, which for a range that
-    is not known offers what is `mapped` over its numbers."""
+    is not known, and for a tensor, offers what is `mapped` over its numbers or rows."""
     if isinstance(node, ast.Call) and is_range(body, node):
         return numbers_of(body, node, span, mapped)
     value = body.expression(node)
@@ -69,7 +69,7 @@ def items_of(
         return AnyItem(value.type.count, item)
     items = written_out(value, span)
     if items is None:
-        not_iterable(body, value)
+        not_iterable(body, value, mapped)
     return items
 
 
@@ -105,13 +105,16 @@ def written_out(value: typed.Expr, span: Span) -> tuple[typed.Expr, ...] | None:
     return dict_keys(value, span) if isinstance(value.type, DictType) else None
 
 
-def not_iterable(body: Body, value: typed.Expr) -> None:
-    """Says why a value has no items that could be told apart."""
+def not_iterable(body: Body, value: typed.Expr, mapped: Edit | None = None) -> None:
+    """Says why a value has no items that could be told apart; of a tensor what is `mapped` over its rows."""
     if isinstance(value.type, ListType):
         body.unknown_count(value.type.count, value.span)
     elif isinstance(value.type, TensorType):
         draft = body.sink.error(E0213, at=value.span)
-        draft.remark("loop over `range(N)` and index, or use `scan` or `vmap`")
+        if mapped is not None and value.type.dims:
+            draft.fix("all rows at once, as one tensor", mapped)
+        else:
+            draft.remark("loop over `range(N)` and index, or use `scan` or `vmap`")
     elif not isinstance(value.type, ErrorType):
         expected = "a range, a tuple, a list or a dict"
         body.sink.error(E0210, at=value.span, expected=expected, found=type_text(value.type))

@@ -26,7 +26,7 @@ from tesserac.check.statements.contexts import EndWith, enter_with, set_numerics
 from tesserac.check.statements.early_returns import check_returning_loop, keep_result
 from tesserac.check.statements.loops import check_loop, raise_flag
 from tesserac.check.statements.printing import check_assert, check_print, is_print
-from tesserac.diag.codes.names import W0201
+from tesserac.diag.codes.names import E0201, E0203, W0201
 from tesserac.syntax import ast
 from tesserac.types.ty import ErrorType, NoneType, StructType, TupleType, Type
 
@@ -102,13 +102,24 @@ def _expression(body: Body, node: ast.ExpressionStatement) -> list[typed.Stmt]:
     body.doing.asserts = False
     value = body.expression(node.value)
     own, body.doing.effects = body.doing.effects, {**body.doing.effects, **before}
-    if isinstance(value.type, ErrorType):
+    if _begins(body, node.value) or isinstance(value.type, ErrorType):
         return []
     if not own.keys() - UPDATES:
         if not body.doing.asserts:
             _report_unused(body, node, value)
         return [typed.Evaluate(node.span, value)] if isinstance(value, typed.Call) else []  # it may assert
     return [] if isinstance(value, typed.Static | typed.Local) else [typed.Evaluate(node.span, value)]
+
+
+def _begins(body: Body, node: ast.Expr) -> bool:
+    """Whether a statement is of names alone of which one has no value: so an assignment begins that is being written.
+    That is told here; below, nothing is known of the name."""
+    names = node.items if isinstance(node, ast.TupleExpr) else (node,)
+    found = [name for name in names if isinstance(name, ast.Name)]
+    new = [name for name in found if any(body.sink.draft(code, name.span) for code in (E0201, E0203))]
+    for name in new if len(found) == len(names) else ():
+        bind(body, name.id, name.span, body.error(name.span), node.span)
+    return bool(new)
 
 
 def _report_unused(body: Body, node: ast.ExpressionStatement, value: typed.Expr) -> None:

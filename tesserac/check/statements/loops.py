@@ -47,6 +47,7 @@ from tesserac.ops.compare import BitAnd, BitNot, Less, NotEqual
 from tesserac.ops.convert import Cast
 from tesserac.ops.elementwise import Add, FloorDiv, Mul, Neg, Sub
 from tesserac.syntax import ast
+from tesserac.syntax.walk import is_broken
 from tesserac.types.dims import ONE, ZERO, Dim
 from tesserac.types.dtype import BOOL, I64
 from tesserac.types.policy import NO_POLICY
@@ -357,8 +358,8 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
         test = _both(_is_down(body, flag, node.test.span), test)
     with assuming(body, test, holds=True):
         block = _iteration(body, node.body)
-    if isinstance(test.type, BoolType) and test.type.value and not body.sink.has_errors_in(node.span):
-        draft = body.sink.error(E0606, at=node.test.span)  # what is wrong in the body may be what would end it
+    if test.type == BoolType(True) and not (body.sink.has_errors_in(node.span) or is_broken(node)):
+        draft = body.sink.error(E0606, at=node.test.span)  # nothing in it is wrong that may be what would end it
         draft.remark("its condition does not depend on anything that an iteration changes")
     require_uniformity(body, first, test, node.test.span, body.scope.bindings)
     results = _leave(body, loop)

@@ -7,6 +7,7 @@ name show with it.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
@@ -18,7 +19,7 @@ from tesserac.base.spelling import is_one_slip
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.equivalents import by_peer_name
-from tesserac.check.names.foreign_calls import COPIES, call_here, within
+from tesserac.check.names.foreign_calls import COPIES, call_here, item_here, within
 from tesserac.check.names.foreign_classes import OPTIMIZERS
 from tesserac.check.names.foreign_names import (
     DTYPE_WORDS,
@@ -110,6 +111,11 @@ def _renamed(body: Body, node: ast.Attribute | ast.Name, name: str, call: ast.Ca
 
 def _mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> Told | None:
     """A fix that writes what a call of another module is here; None where that is not known."""
+    picked = re.match(r"\[([01])\]", body.rules.text(Span(call.span.file, call.span.end, call.span.end + 3)))
+    part = None if picked is None else item_here(path, body.rules.text(call.span), int(picked[1]))
+    if part is not None:
+        write_instead(body, draft, part, call.span._replace(end=call.span.end + 3))
+        return Told()
     in_place = body.kernel is not None or path[0] != TILES
     written = call_here(path, body.rules.text(call.span)) if in_place else None
     if written is not None:

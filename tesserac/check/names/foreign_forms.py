@@ -1,0 +1,269 @@
+"""Calls of functions of NumPy, SciPy and PyTorch that the library has under the same name, with another meaning, other
+defaults or other arguments: what does the same here.
+
+Enters: the names before the brackets and the call. Leaves: its text here; None, or NoCounterpart, where that is not
+known. Such a name must not be called without its module: the call would be right, and its value another.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+
+from tesserac.porting.layers import NoCounterpart, arguments
+
+Form = Callable[[ast.Call], str]
+
+
+def form_of(path: tuple[str, ...]) -> Form | None:
+    """What writes a call of these names, the last of which say more than the first."""
+    same = tuple(_SAME.get(name, name) for name in path)
+    return next((FORMS[same[-n:]] for n in (3, 2) if len(same) >= n and same[-n:] in FORMS), None)
+
+
+def item_of(path: tuple[str, ...], call: ast.Call, item: int) -> str | None:
+    """What one of the two results is that a function has in PyTorch, values and their places."""
+    names = _WITH_PLACES.get(path[-1]) if path[0] == "torch" and len(path) == 2 else None
+    if names is None or not names[item] or len(call.args) + len(call.keywords) < (1 if path[-1] == "sort" else 2):
+        return None
+    given = _given(call, ("input", "dim", "descending" if path[-1] == "sort" else "keepdim"))
+    shown = {"dim": "axis", "keepdim": "keep", "descending": "descending"}
+    said = [f"{shown[name]}={value}" for name, value in given.items() if name != "input"]
+    return f"{names[item]}({', '.join([given['input'], *said])})"
+
+
+def _given(call: ast.Call, names: Sequence[str]) -> dict[str, str]:
+    return {name: ast.unparse(value) for name, value in arguments(call, list(names)).items()}
+
+
+def _within(text: str) -> str:
+    closed = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
+    return text if isinstance(ast.parse(text, mode="eval").body, closed) else f"({text})"
+
+
+def _written(function: str, *given: str | None, **named: str | None) -> str:
+    """A call with those arguments that are something."""
+    plain = [value for value in given if value is not None]
+    said = [f"{name}={value}" for name, value in named.items() if value is not None]
+    return f"{function}({', '.join([*plain, *said])})"
+
+
+def _padded(call: ast.Call) -> str:
+    """`F.pad(x, (1, 2))`, whose pair is of the last axis; more are pairs from the last axis on here, too."""
+    widths = arguments(call, ["input", "pad", "mode", "value"]).get("pad")
+    given = _given(call, ("input", "pad", "mode", "value"))
+    if not isinstance(widths, ast.Tuple | ast.List) or any(isinstance(item, ast.Starred) for item in widths.elts):
+        raise NoCounterpart
+    axis = "-1" if len(widths.elts) == 2 else None
+    mode = None if given.get("mode") in (None, "'constant'") else given["mode"]
+    return _written("pad", given["input"], given["pad"], axis=axis, mode=mode, value=given.get("value"))
+
+
+def _spread(function: str) -> Form:
+    """`torch.std(x, dim)`, which divides by N - 1 unless that is said."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("input", "dim", "unbiased", "keepdim", "correction"))
+        by_flag = {"True": "1", "False": "0"}
+        if given.get("dim") in by_flag:  # torch.std(x, unbiased)
+            given["unbiased"] = given.pop("dim")
+        divisor = given.get("correction") or by_flag.get(given.get("unbiased", "True"))
+        if divisor is None:
+            raise NoCounterpart
+        ddof = None if divisor == "0" else divisor
+        return _written(function, given["input"], axis=given.get("dim"), ddof=ddof, keep=given.get("keepdim"))
+
+    return write
+
+
+def _median(call: ast.Call) -> str:
+    """`torch.median(x)`, the lower of two in the middle."""
+    given = _given(call, ("input",))
+    return f'quantile({given["input"]}, 0.5, method="lower")'
+
+
+def _grid(call: ast.Call) -> str:
+    """`torch.meshgrid(x, y)`, whose axes are in order unless that is said."""
+    named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    if set(named) - {"indexing"} or any(isinstance(value, ast.Starred) for value in call.args):
+        raise NoCounterpart
+    return _written("meshgrid", *map(ast.unparse, call.args), indexing=named.get("indexing", '"ij"'))
+
+
+def _linear(call: ast.Call) -> str:
+    """`F.linear(x, weight, bias)`, whose weight is [out, in]."""
+    given = _given(call, ("input", "weight", "bias"))
+    product = f"{_within(given['input'])} @ {_within(given['weight'])}.T"
+    bias = given.get("bias", "None")
+    return product if bias == "None" else f"{product} + {_within(bias)}"
+
+
+def _norm(call: ast.Call) -> str:
+    """`torch.norm(x, p, dim)`, which is of vectors, and of all elements without `dim`."""
+    given = _given(call, ("input", "p", "dim", "keepdim"))
+    p = given.get("p", "2").strip("'\"")
+    if p == "nuc":
+        raise NoCounterpart
+    order = None if p in ("2", "2.0", "fro") else given["p"]
+    return _written("vector_norm", given["input"], order, axis=given.get("dim"), keep=given.get("keepdim"))
+
+
+def _distance(call: ast.Call) -> str:
+    given = _given(call, ("input", "other", "p"))
+    return _written("vector_norm", f"{given['input']} - {_within(given['other'])}", given.get("p"))
+
+
+def _triangle(function: str) -> Form:
+    """`np.triu_indices(n, k, m)`: a square unless that is said, and the diagonal before the columns."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("n", "k", "m"))
+        return _written(function, given["n"], given.get("m", given["n"]), given.get("k"))
+
+    return write
+
+
+def _factor(call: ast.Call) -> str:
+    """SciPy's Cholesky factor, the upper one unless that is said."""
+    given = _given(call, ("a", "lower", "overwrite_a", "check_finite"))
+    flags = {"True": None, "False": "True"}
+    if given.get("lower", "False") not in flags:
+        raise NoCounterpart
+    return _written("cholesky", given["a"], upper=flags[given.get("lower", "False")])
+
+
+def _triangular(call: ast.Call) -> str:
+    """SciPy's solution of a triangular system, the upper one unless that is said."""
+    given = _given(call, ("a", "b", "trans", "lower", "unit_diagonal"))
+    flags = {"True": "False", "False": "True"}
+    if given.get("trans", "0") not in ("0", "'N'") or given.get("lower", "False") not in flags:
+        raise NoCounterpart
+    if "unit_diagonal" in given:
+        raise NoCounterpart
+    return _written("solve_triangular", given["a"], given["b"], upper=flags[given.get("lower", "False")])
+
+
+def _quotient(call: ast.Call) -> str:
+    """`torch.div(a, b, rounding_mode="floor")`."""
+    given = _given(call, ("input", "other", "rounding_mode"))
+    sign = {"None": "/", "'floor'": "//"}.get(given.get("rounding_mode", "None"))
+    if sign is None:
+        raise NoCounterpart
+    return f"{_within(given['input'])} {sign} {_within(given['other'])}"
+
+
+def _parts(call: ast.Call) -> str:
+    """`torch.split(x, [2, 3], dim)`: parts of these sizes."""
+    sizes = arguments(call, ["tensor", "split_size_or_sections", "dim"]).get("split_size_or_sections")
+    given = _given(call, ("tensor", "split_size_or_sections", "dim"))
+    if not isinstance(sizes, ast.Tuple | ast.List):
+        raise NoCounterpart
+    return _written("split_with_sizes", given["tensor"], given["split_size_or_sections"], axis=given.get("dim"))
+
+
+def _added(sign: str) -> Form:
+    """`torch.addcmul(x, y, z, value=v)`."""
+
+    def write(call: ast.Call) -> str:
+        given = {name: _within(text) for name, text in _given(call, ("input", "a", "b", "value")).items()}
+        first = f"{given['value']} * {given['a']}" if "value" in given else given["a"]
+        return f"{given['input']} + {first} {sign} {given['b']}"
+
+    return write
+
+
+def _singular_values(call: ast.Call) -> str:
+    """`np.linalg.svd(x, compute_uv=False)`."""
+    given = _given(call, ("a", "full_matrices", "compute_uv"))
+    if given.get("compute_uv") != "False":
+        raise NoCounterpart
+    return f"svdvals({given['a']})"
+
+
+def _window(function: str) -> Form:
+    return lambda call: f"{function}({_given(call, ('M',))['M']}, periodic=False)"
+
+
+def _bell(call: ast.Call) -> str:
+    """JAX's `nn.gelu`, an approximation unless that is said."""
+    given = _given(call, ("x", "approximate"))
+    return _written("gelu", given["x"], approximate='"tanh"' if given.get("approximate", "True") == "True" else None)
+
+
+def _appended(call: ast.Call) -> str:
+    """`np.append(x, y, axis)`; without one it is of vectors."""
+    given = _given(call, ("arr", "values", "axis"))
+    if "axis" not in given:
+        raise NoCounterpart
+    return f"concat([{given['arr']}, {given['values']}], axis={given['axis']})"
+
+
+def _folded(function: str) -> Form:
+    """`np.add.reduce(x, axis)`, along the first axis unless that is said."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("a", "axis"))
+        axis = given.get("axis", "0")
+        return _written(function, given["a"], axis=None if axis == "None" else axis)
+
+    return write
+
+
+def _slope(call: ast.Call) -> str:
+    """`torch.autograd.grad(f(w, x), w)`: the derivative of a function by one of its arguments."""
+    values = arguments(call, ["outputs", "inputs"])
+    made, by = values.get("outputs"), values.get("inputs")
+    if not isinstance(made, ast.Call) or not isinstance(made.func, ast.Name) or not isinstance(by, ast.Name):
+        raise NoCounterpart
+    names = [value.id if isinstance(value, ast.Name) else "" for value in made.args]
+    if made.keywords or by.id not in names:
+        raise NoCounterpart
+    place = names.index(by.id)
+    function = f"grad({made.func.id})" if place == 0 else f"grad({made.func.id}, wrt={place})"
+    return f"{function}({', '.join(map(ast.unparse, made.args))})"
+
+
+_SAME = {"numpy": "np", "jnp": "np", "functional": "F"}
+"""Other names of a module."""
+_WITH_PLACES = {
+    "max": ("max", "argmax"),
+    "min": ("min", "argmin"),
+    "sort": ("sort", "argsort"),
+    "cummax": ("cummax", ""),
+    "cummin": ("cummin", ""),
+}
+FORMS: Mapping[tuple[str, ...], Form] = {
+    ("F", "pad"): _padded,
+    ("F", "linear"): _linear,
+    ("torch", "std"): _spread("std"),
+    ("torch", "var"): _spread("var"),
+    ("torch", "median"): _median,
+    ("torch", "meshgrid"): _grid,
+    ("torch", "norm"): _norm,
+    ("torch", "dist"): _distance,
+    ("torch", "div"): _quotient,
+    ("torch", "divide"): _quotient,
+    ("torch", "split"): _parts,
+    ("torch", "addcmul"): _added("*"),
+    ("torch", "addcdiv"): _added("/"),
+    ("torch", "baddbmm"): _added("@"),
+    ("torch", "equal"): lambda call: _written("array_equal", *_given(call, ("input", "other")).values()),
+    ("autograd", "grad"): _slope,
+    ("np", "triu_indices"): _triangle("triu_indices"),
+    ("np", "tril_indices"): _triangle("tril_indices"),
+    ("np", "append"): _appended,
+    ("np", "hanning"): _window("hann_window"),
+    ("np", "hamming"): _window("hamming_window"),
+    ("np", "blackman"): _window("blackman_window"),
+    ("add", "reduce"): _folded("sum"),
+    ("multiply", "reduce"): _folded("prod"),
+    ("maximum", "reduce"): _folded("max"),
+    ("minimum", "reduce"): _folded("min"),
+    ("logical_and", "reduce"): _folded("all"),
+    ("logical_or", "reduce"): _folded("any"),
+    ("linalg", "svd"): _singular_values,
+    ("nn", "gelu"): _bell,
+    ("scipy", "linalg", "cholesky"): _factor,
+    ("scipy", "linalg", "solve_triangular"): _triangular,
+}
+"""By the last names before the brackets."""
