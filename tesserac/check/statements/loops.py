@@ -359,8 +359,7 @@ def _check_while(body: Body, node: ast.While) -> list[typed.Stmt]:
     with assuming(body, test, holds=True):
         block = _iteration(body, node.body)
     if test.type == BoolType(True) and not (body.sink.has_errors_in(node.span) or is_broken(node)):
-        draft = body.sink.error(E0606, at=node.test.span)  # nothing in it is wrong that may be what would end it
-        draft.remark("its condition does not depend on anything that an iteration changes")
+        body.sink.error(E0606, at=node.test.span).remark("its condition depends on nothing that an iteration changes")
     require_uniformity(body, first, test, node.test.span, body.scope.bindings)
     results = _leave(body, loop)
     _close_flag(body, flag)
