@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar, Protocol
+from typing import ClassVar, NoReturn, Protocol
 
-from tessera.errors import WRONG_ARGUMENTS, TesseraError, failure
+from tessera.errors import WRONG_ARGUMENTS, WRONG_KIND, TesseraError, failure
 from tessera.interface import StructInterface
 
 SEED = "seed"
@@ -49,6 +49,22 @@ class StructValue:
         if all(name != field for field, _ in self._interface.fields):
             raise _no_field(self._interface, name)
         super().__setattr__(name, value)
+
+    def __copy__(self) -> StructValue:
+        return self._of_fields(vars(self))
+
+    def __deepcopy__(self, memo: dict[int, object]) -> StructValue:
+        from copy import deepcopy  # which only this has a use for
+
+        made = memo[id(self)] = self._of_fields({})
+        vars(made).update(deepcopy(vars(self), memo))
+        return made
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Its class is a module's, which another process has not loaded."""
+        name = self._struct_name()
+        note = f"pickle its fields, `vars(value)`; the other process makes it of them: `m.{name}(**fields)`"
+        raise failure(WRONG_KIND, f"struct `{name}` is of a module of this process and cannot be pickled", (note,))
 
     @classmethod
     def _struct_name(cls) -> str:

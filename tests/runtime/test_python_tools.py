@@ -81,6 +81,16 @@ def test_signature_and_doc() -> None:
     assert module.plain.__doc__ is None
 
 
+def test_structs_are_copied_and_not_pickled() -> None:
+    module = tessera.compile("struct A[D]:\n    w: Tensor[D, f32]\n\nstruct B[D]:\n    l: List[2, A[D]]\n")
+    value = module.B(l=[module.A(w=np.ones(3, "f4"))] * 2)
+    shallow, deep = copy.copy(value), copy.deepcopy(value)
+    assert shallow.l is value.l and deep.l[0].w is not value.l[0].w and deep.l[0] is deep.l[1]
+    assert type(deep) is module.B
+    with pytest.raises(tessera.TesseraError, match="`m.B"):
+        pickle.dumps(value)
+
+
 def test_functions_copy_as_those_of_python_and_are_not_pickled() -> None:
     module = tessera.compile(TEXT)
     assert copy.copy(module.f) is module.f and copy.deepcopy({"f": module.f})["f"] is module.f
