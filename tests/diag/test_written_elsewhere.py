@@ -170,6 +170,16 @@ OTHERWISE: dict[str, Callable[[], object]] = {
     "torch.div(y, x + 0.5, rounding_mode='floor')": lambda: Y // (X + 0.5),
     "torch.split(v, [1, 2])[1]": lambda: V[1:],
     "torch.addcmul(x, x + y, y, value=0.5)": lambda: X + 0.5 * (X + Y) * Y,
+    "torch.narrow(x, 0, 1, 2)": lambda: X[1:3],
+    "torch.select(x, 1, 2)": lambda: X[:, 2],
+    "torch.t(x + y)": lambda: (X + Y).T,
+    "torch.block_diag(x, s)": lambda: np.block([[X, np.zeros((4, 3))], [np.zeros((3, 3)), SQUARE]]),
+    "torch.linalg.multi_dot([x, s, s])": lambda: X @ SQUARE @ SQUARE,
+    "torch.linalg.vector_norm(x)": lambda: np.sqrt((X * X).sum()),
+    "jax.lax.dynamic_slice(x, (1, 0), (2, 2))": lambda: X[1:3, :2],
+    "scipy.linalg.cho_solve((torch.linalg.cholesky(s), True), v)": lambda: np.linalg.solve(SQUARE, V),
+    "scipy.signal.windows.hann(5)": lambda: np.hanning(5),
+    "np.kaiser(5, 3.0)": lambda: np.kaiser(5, 3.0),
     "F.kl_div(x, y * y)": lambda: np.where(Y == 0, 0, Y * Y * (np.log(np.where(Y == 0, 1, Y * Y)) - X)).mean(),
     "np.triu_indices(3, 1)[1]": lambda: np.triu_indices(3, 1)[1],
     "np.append(x, y, axis=0)": lambda: np.append(X, Y, axis=0),
@@ -208,7 +218,8 @@ def test_nothing_is_written_where_only_a_run_tells(written: str) -> None:
 @pytest.mark.parametrize(
     ("written", "fixed"),
     [("x.sort()[0]", "x.sort()"), ("x.sort(1, True)[1]", "x.argsort(1, True)"), ("x.max(1, True)[0]", "x.max(1, True)"),
-     ("z.split(2, 1)[0]", "z.split(3, axis=1)[0]")],
+     ("z.split(2, 1)[0]", "z.split(3, axis=1)[0]"), ("x.norm(1)", "vector_norm(x, 1)"),
+     ("z.norm(p=1)", "vector_norm(z, 1)")],
 )  # fmt: skip
 def test_results_of_pytorch_by_position(written: str, fixed: str) -> None:
     text = f"def f(x: Tensor[4, 3, f32], z: Tensor[4, 6, f32]):\n    return {written}\n"
@@ -216,6 +227,8 @@ def test_results_of_pytorch_by_position(written: str, fixed: str) -> None:
     assert mended(text) == text.replace(written, fixed)
 
 
-@pytest.mark.parametrize("meant", ["sort(v)[0]", "sort(x, axis=1)[0]", "x.split(3, axis=1)[0]", "max(x, axis=1)[0]"])
+@pytest.mark.parametrize(
+    "meant", ["sort(v)[0]", "sort(x, axis=1)[0]", "x.split(3, axis=1)[0]", "max(x, axis=1)[0]", "norm(x, 1)"]
+)
 def test_rows_that_are_meant(meant: str) -> None:
     assert not offered(HEAD.format(meant))

@@ -45,7 +45,7 @@ from tesserac.check.model.specs import (
 )
 from tesserac.check.names.refs import FunctionRef
 from tesserac.check.operators.apply import meet_storage
-from tesserac.check.operators.ported_meaning import tell_of_statistics, tell_of_windows
+from tesserac.check.operators.ported_meaning import tell_of_norm, tell_of_statistics, tell_of_windows
 from tesserac.check.operators.precision import pass_on_warnings
 from tesserac.check.operators.statics import read_order
 from tesserac.check.operators.unusual import axis_position, check_axis
@@ -96,6 +96,7 @@ def call_function(
         return body.error(callee.span)
     if own:
         tell_of_statistics(body, ref.name, args)
+        tell_of_norm(body, ref.name, callee, args)
         tell_of_windows(body, ref.name, callee, args)
     values = _fill_in(body, ref, signature, {**_stored(body, signature, callee), **given})
     if is_kernel(signature.node):

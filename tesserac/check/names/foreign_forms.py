@@ -180,8 +180,76 @@ def _singular_values(call: ast.Call) -> str:
     return f"svdvals({given['a']})"
 
 
-def _window(function: str) -> Form:
-    return lambda call: f"{function}({_given(call, ('M',))['M']}, periodic=False)"
+def _window(function: str, parameter: str = "") -> Form:
+    """NumPy's windows and SciPy's, which end where they begin unless that is said."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("M", *filter(None, (parameter,)), "sym"))
+        if given.get("sym", "True") not in ("True", "False"):
+            raise NoCounterpart
+        periodic = "False" if given.get("sym", "True") == "True" else None
+        return _written(function, given["M"], **{parameter or "none": given.get(parameter)}, periodic=periodic)
+
+    return write
+
+
+def _piece(call: ast.Call) -> str:
+    """`torch.narrow(x, dim, start, length)`."""
+    given = _given(call, ("input", "dim", "start", "length"))
+    return _written("slice", given["input"], given["start"], given["length"], axis=given["dim"])
+
+
+def _pieces(call: ast.Call) -> str:
+    """`lax.dynamic_slice(x, (i, j), (2, 3))`: a piece along each axis."""
+    values = arguments(call, ["operand", "start_indices", "slice_sizes"])
+    starts, sizes = values["start_indices"], values["slice_sizes"]
+    if not isinstance(starts, ast.Tuple | ast.List) or not isinstance(sizes, ast.Tuple | ast.List):
+        raise NoCounterpart
+    written = ast.unparse(values["operand"])
+    for axis, (start, size) in enumerate(zip(starts.elts, sizes.elts, strict=True)):
+        written = _written("slice", written, ast.unparse(start), ast.unparse(size), axis=str(axis))
+    return written
+
+
+def _row(call: ast.Call) -> str:
+    """`torch.select(x, 1, i)`."""
+    given = _given(call, ("input", "dim", "index"))
+    if not given["dim"].isdigit():
+        raise NoCounterpart
+    return f"{_within(given['input'])}[{':, ' * int(given['dim'])}{given['index']}]"
+
+
+def _behind(text: str) -> Form:
+    return lambda call: f"{_within(_given(call, ('input',))['input'])}{text}"
+
+
+def _listed(function: str) -> Form:
+    """`torch.block_diag(a, b)`: what is here one list."""
+
+    def write(call: ast.Call) -> str:
+        if call.keywords or not call.args or any(isinstance(value, ast.Starred) for value in call.args):
+            raise NoCounterpart
+        return f"{function}([{', '.join(map(ast.unparse, call.args))}])"
+
+    return write
+
+
+def _chain(call: ast.Call) -> str:
+    """A product of several matrices, in a list or one by one; its cheapest order is the compiler's."""
+    first = call.args[0] if len(call.args) == 1 else None
+    items = first.elts if isinstance(first, ast.Tuple | ast.List) else call.args
+    if call.keywords or len(items) < 2 or any(isinstance(value, ast.Starred) for value in items):
+        raise NoCounterpart
+    return " @ ".join(_within(ast.unparse(value)) for value in items)
+
+
+def _solved(call: ast.Call) -> str:
+    """`scipy.linalg.cho_solve((c, lower), b)`."""
+    factor = arguments(call, ["c_and_lower", "b"])["c_and_lower"]
+    if not isinstance(factor, ast.Tuple) or len(factor.elts) != 2 or not isinstance(factor.elts[1], ast.Constant):
+        raise NoCounterpart
+    upper = None if factor.elts[1].value else "True"
+    return _written("cholesky_solve", ast.unparse(factor.elts[0]), _given(call, ("c_and_lower", "b"))["b"], upper=upper)
 
 
 def _bell(call: ast.Call) -> str:
@@ -232,6 +300,14 @@ _WITH_PLACES = {
     "cummax": ("cummax", ""),
     "cummin": ("cummin", ""),
 }
+_WINDOWS = {
+    **dict.fromkeys(("hann", "hamming", "blackman", "bartlett", "boxcar", "triang", "parzen", "bohman"), ""),
+    **dict.fromkeys(("barthann", "blackmanharris", "cosine", "flattop", "lanczos", "nuttall"), ""),
+    "gaussian": "std",
+    "kaiser": "beta",
+    "tukey": "alpha",
+}
+"""Of `scipy.signal.windows`, with what stands between the length and the symmetry."""
 FORMS: Mapping[tuple[str, ...], Form] = {
     ("F", "pad"): _padded,
     ("F", "linear"): _linear,
@@ -244,6 +320,17 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("torch", "div"): _quotient,
     ("torch", "divide"): _quotient,
     ("torch", "split"): _parts,
+    ("torch", "narrow"): _piece,
+    ("torch", "select"): _row,
+    ("torch", "t"): _behind(".T"),
+    ("torch", "adjoint"): _behind(".H"),
+    ("torch", "block_diag"): _listed("block_diag"),
+    ("torch", "cartesian_prod"): _listed("cartesian_prod"),
+    ("torch", "chain_matmul"): _chain,
+    ("linalg", "multi_dot"): _chain,
+    ("linalg", "block_diag"): _listed("block_diag"),
+    ("linalg", "cho_solve"): _solved,
+    ("lax", "dynamic_slice"): _pieces,
     ("torch", "addcmul"): _added("*"),
     ("torch", "addcdiv"): _added("/"),
     ("torch", "baddbmm"): _added("@"),
@@ -252,9 +339,11 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("np", "triu_indices"): _triangle("triu_indices"),
     ("np", "tril_indices"): _triangle("tril_indices"),
     ("np", "append"): _appended,
+    ("np", "divide"): _quotient,
     ("np", "hanning"): _window("hann_window"),
-    ("np", "hamming"): _window("hamming_window"),
-    ("np", "blackman"): _window("blackman_window"),
+    **{("np", name): _window(f"{name}_window") for name in ("hamming", "blackman", "bartlett")},
+    ("np", "kaiser"): _window("kaiser_window", "beta"),
+    **{("windows", name): _window(f"{name}_window", parameter) for name, parameter in _WINDOWS.items()},
     ("add", "reduce"): _folded("sum"),
     ("multiply", "reduce"): _folded("prod"),
     ("maximum", "reduce"): _folded("max"),

@@ -28,7 +28,7 @@ from tesserac.diag.codes.names import E0205, E0210, E0215, W0215
 from tesserac.diag.diagnostic import Edit
 from tesserac.syntax import ast
 from tesserac.types.dims import ONE, Dim
-from tesserac.types.ty import IntType, TensorType, Type
+from tesserac.types.ty import FloatType, IntType, TensorType, Type
 
 OF_PYTORCH = "dim"
 SPREADS = ("std", "var")
@@ -54,6 +54,20 @@ def tell_of_statistics(body: Body, name: str, args: Sequence[Arg]) -> None:
         draft = body.sink.warning(W0215, at=word.span, difference=text)
         draft.fix('the lower is `quantile(x, 0.5, axis=, method="lower")`')
         draft.fix("between the two: `axis` is NumPy's word", Edit(word.span, "axis"))
+
+
+def tell_of_norm(body: Body, name: str, callee: Callee, args: Sequence[Arg]) -> None:
+    """Of the method `norm` of a matrix with an order; NumPy's arrays have no such method."""
+    is_method, tensor = callee.at.start > callee.span.start, args[0].value.type if args else None
+    if name != "norm" or not is_method or len(args) != 2 or not isinstance(tensor, TensorType) or tensor.rank != 2:
+        return
+    if args[1].name not in (None, "p", "ord") or not isinstance(args[1].value.type, IntType | FloatType):
+        return
+    text = "`norm` of a matrix is a matrix norm, in PyTorch one of all its elements"
+    draft = body.sink.warning(W0215, at=callee.at, difference=text)
+    matrix, order = (body.rules.text(arg.value.span) for arg in args)
+    draft.replace("of all elements, as in PyTorch", callee.span, f"vector_norm({matrix}, {order})")
+    draft.replace("a matrix norm", callee.span, f"norm({matrix}, {order})")
 
 
 def tell_of_parts(body: Body, callee: Callee, args: Sequence[Arg], given: Mapping[str, typed.Expr]) -> None:
