@@ -33,6 +33,7 @@ def test_the_dtype_in_use_is_proposed(mistake: str, dtype: str) -> None:
 MADE = {
     "beside it": ("    return x * 2.0 + zeros(N)\n", "zeros(N, dtype=f64)"),
     "in a product with a number": ("    return x @ (0.5 * eye(N))\n", "eye(N, dtype=f64)"),
+    "in a list": ("    return concat([array([-INF]), x])\n", "array([-INF], dtype=f64)"),
     "before a loop": (
         "    s = zeros(N)\n    for i in range(3):\n        s = s + x\n    return s\n",
         "zeros(N, dtype=f64)",

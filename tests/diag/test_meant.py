@@ -42,6 +42,11 @@ MEANT = [
     ("x: Tensor[B, D, f32], y: Tensor[B, D, f32]", "Tensor[B, 2, D, f32]", "stack([x, y])", "stack([x, y], axis=1)"),
     ("q: Tensor[B, H, S, D, f32], k: Tensor[B, H, T, D, f32]", "Tensor[B, H, S, T, f32]",
      'einsum("bhid,bhjd->bij", q, k)', 'einsum("bhid,bhjd->bhij", q, k)'),
+    ("x: Tensor[N, f32], i: i64", "Tensor[3, f32]", "x[i:i + 3]", "slice(x, i, 3)"),
+    ("x: Tensor[B, N, f32], i: i64, w: int", "Tensor[B, w, f32]",
+     "x[:, i * w:(i + 1) * w]", "slice(x, i * w, w, axis=1)"),
+    ("x: Tensor[N, f64], i: i64", "Tensor[f64]",
+     "x[0] if i > 0 else array(1.0)", "x[0] if i > 0 else array(1.0, dtype=f64)"),
     ("l: Tensor[N, N, f32], y: Tensor[N, f32]", "Tensor[N, f32]", "cholesky_solve(y, l)", "cholesky_solve(l, y)"),
     ("c: Tensor[B, H, T, D, f32], k: Tensor[B, 1, H, D, f32]", "Tensor[B, H, T+1, D, f32]",
      "concat([c, k], axis=2)", "concat([c, permute(k, (0, 2, 1, 3))], axis=2)"),
@@ -255,3 +260,13 @@ def test_results_that_the_signature_lacks() -> None:
 def test_the_state_of_an_optimiser(name: str) -> None:
     text = "def f(w: Tensor[N, f32], s: {}):\n    return adam(w, w, s)\n"
     assert mended(text.format(name)) == text.format("OptimizerState")
+
+
+def test_a_place_that_moves_is_told_once() -> None:
+    text = "def f(x: Tensor[N, f32], i: i64) -> Tensor[N, f32]:\n    x[i:i + 3] = 0.0\n    return x\n"
+    assert [(d.code, d.fixes) for d in offered(text)] == [("E0210", ())]
+
+
+def test_two_numbers_of_a_tensor_that_is_sorted() -> None:
+    text = "def f(x: Tensor[2, f32]) -> Tensor[f32]:\n    a, b = sort(x)\n    return b - a\n"
+    assert mended(text) == text.replace("sort(x)", "unbind(sort(x))")

@@ -20,6 +20,7 @@ from tesserac.check.model.message_text import change_texts, structure_text, type
 from tesserac.check.operators.apply import meet_storage
 from tesserac.check.places.indexing import index_value
 from tesserac.check.places.masked import suggest_where
+from tesserac.check.provenance.creations import suggest_dtype
 from tesserac.check.state.body import Body
 from tesserac.check.state.evaluation import apart
 from tesserac.check.values.common_types import converted, meet
@@ -37,7 +38,7 @@ from tesserac.check.values.type_values import is_type_application, type_applicat
 from tesserac.diag.codes.names import E0210, E0215, E0299
 from tesserac.syntax import ast
 from tesserac.types.dims import Dim
-from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, OperatorType, StrType, TensorType, Type
+from tesserac.types.ty import BoolType, ErrorType, FloatType, IntType, NoneType, OperatorType, StrType, TensorType
 
 _LATER = {
     ast.FunctionType: "a function type as a value",
@@ -136,7 +137,7 @@ def _conditional(body: Body, node: ast.Conditional) -> typed.Expr:
     type_ = meet(body, then.type, otherwise.type)
     if type_ is None:
         if not isinstance(test.type, ErrorType):
-            _report_sides(body, node, then.type, otherwise.type)
+            _report_sides(body, node, then, otherwise)
         return body.error(node.span)
     if isinstance(type_, ErrorType) or isinstance(test.type, ErrorType):
         return body.error(node.span)
@@ -151,8 +152,9 @@ def _side(body: Body, test: typed.Expr, node: ast.Expr, holds: bool) -> typed.Ex
         return apart(body, lambda: body.expression(node))
 
 
-def _report_sides(body: Body, node: ast.Conditional, then: Type, otherwise: Type) -> None:
+def _report_sides(body: Body, node: ast.Conditional, one: typed.Expr, other: typed.Expr) -> None:
     """Two values between which only the run decides have one type; an int has its own, which is its value."""
+    then, otherwise = one.type, other.type
     if isinstance(then, IntType) and isinstance(otherwise, IntType):
         draft = body.sink.error(E0215, at=node.test.span, what="what decides between two ints")
         draft.remark("`where(test, cast(a, i64), cast(b, i64))` decides in the run")
@@ -163,6 +165,9 @@ def _report_sides(body: Body, node: ast.Conditional, then: Type, otherwise: Type
     draft.note(node.then.span, f"this is {expected}, and both sides have one type")
     if structure:
         draft.remark(structure)
+    for value, wanted in ((one, otherwise), (other, then)):
+        if isinstance(wanted, TensorType) and isinstance(value.type, TensorType) and value.type.dims == wanted.dims:
+            suggest_dtype(body, draft, value, wanted)
     sides = ((then, otherwise, node.otherwise), (otherwise, then, node.then))
     for tensor, number, side in sides:
         if isinstance(tensor, TensorType) and isinstance(number, IntType | FloatType):

@@ -261,7 +261,9 @@ def _say_parts(body: Body, draft: Draft, value: typed.Expr, wanted: int) -> None
     if called is not None and called[1] in PLACES_OF:
         places = PLACES_OF[called[1]]
         draft.remark(f"`{called[1]}` gives the elements alone; their places are what `{places}` gives")
-        if places == f"arg{called[1]}":
+        if value.type.dims == (Dim.const(wanted),):
+            draft.replace("take it apart", value.span, f"unbind({text})")
+        elif places == f"arg{called[1]}":
             both = f"{text}, {text[: called.start(1)]}{places}{text[called.end(1) :]}"
             draft.replace("ask for both", value.span, both)
     else:

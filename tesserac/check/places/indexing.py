@@ -21,6 +21,7 @@ from tesserac.check.operators.ported_meaning import tell_of_results
 from tesserac.check.operators.scaled import refuse_scaled
 from tesserac.check.places.listed_numbers import IN_PLACE_OF_LIST, tensor_in_place
 from tesserac.check.places.loop_ends import leaves_in_loop
+from tesserac.check.places.moving_slices import suggest_moving
 from tesserac.check.places.paired_rows import tell_of_pairs
 from tesserac.check.provenance.declared import show_declared
 from tesserac.check.state.body import Body
@@ -369,7 +370,10 @@ def _at_least(body: Body, left: Dim, right: Dim, at: Span) -> bool:
 
 def _cut_slice(body: Body, node: ast.Slice, size: Dim, span: Span) -> Cut | None:
     step = _bound(body, node.step, ONE)
-    start, stop = _bound(body, node.start, None), _bound(body, node.stop, None)
+    start = _bound(body, node.start, None)
+    if start is None and node.start is not None and suggest_moving(body, node, span):
+        return None
+    stop = _bound(body, node.stop, None)
     if step is None or (node.start and start is None) or (node.stop and stop is None):
         return None
     if step.constant is None or step.constant == 0:

@@ -19,7 +19,7 @@ from tesserac.types.dtype import F64
 from tesserac.types.ty import TensorType
 
 _CREATES = re.compile(
-    r"(?:\w+\.)*(?:zeros|ones|full|eye|identity|linspace|logspace|normal|uniform|randn|rand|tri)\((?!.*\bdtype\b).*\)",
+    r"(?:\w+\.)*(?:array|tensor|zeros|ones|full|eye|identity|linspace|logspace|normal|uniform|randn|rand|tri)\((?!.*\bdtype\b).*\)",
     re.DOTALL,
 )
 
@@ -74,12 +74,25 @@ def _creations(body: Body, value: typed.Expr, creates: re.Pattern[str] = _CREATE
             waiting.append(before)
             continue
         sources = [one for one in operands_of(node) if _is_source(one, node)]
-        waiting += sources
-        if not sources and not _is_number(node):
-            if creates.fullmatch(body.rules.text(node.span)) is None:
-                return None
+        if _is_number(node):
+            continue
+        if _is_one_call(text := body.rules.text(node.span)) and creates.fullmatch(text) is not None:
             found[node.span] = None
+        elif not sources:
+            return None
+        else:
+            waiting += sources
     return None
+
+
+def _is_one_call(text: str) -> bool:
+    """Whether a text ends with the bracket that its first one opens."""
+    depth = 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and letter == ")":
+            return place == len(text) - 1
+    return False
 
 
 def _bound(body: Body, local: typed.Local) -> typed.Expr | None:
