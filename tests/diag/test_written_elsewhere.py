@@ -57,6 +57,12 @@ def test_words_of_triton(word: str) -> None:
     assert said.code == "E0201" and TILE_WORDS[word] in " ".join(said.notes)
 
 
+@pytest.mark.parametrize("word", ["range", "device"])
+def test_statements_are_no_part_of_tiles(word: str) -> None:
+    (said,) = offered(f"def f(x: Tensor[N, f32]):\n    return tile.{word}(x)\n")
+    assert said.code == "E0208" and said.title == f"`tile` has no `{word}`"
+
+
 def test_a_program_id_of_tiles() -> None:
     kernel = "@kernel\ndef f(x: KTile[M, N, f32]) -> Tile[M, N, f32]:\n    return tile.load(x) * tile.program_id(0)\n"
     assert TILE_WORDS["program_id"] in " ".join(note for said in offered(kernel) for note in said.notes)

@@ -14,6 +14,8 @@ from tesserac.check.names.refs import ALGEBRA, CONSTRUCTORS, BuiltinRef, Functio
 
 _SAME = {"broadcast": "expand"}
 """Functions of the library that a tile has under another name."""
+_OF_STATEMENTS = ("range", "numerics", "device", "prefetch", "print")
+"""What the language has for statements, and no tile."""
 _TILE = ("range_n", "range_k", "store", "zeros", "full", "transpose", "cast")
 
 
@@ -26,6 +28,8 @@ def namespace_member(namespace: str, name: str, library: Callable[[str], Resolve
         return None
     if name in RULES:
         return BuiltinRef(f"tile.{name}")
+    if name in _OF_STATEMENTS:
+        return None
     found = library(_SAME.get(name, name))
     return found if isinstance(found, FunctionRef | OperatorRef | BuiltinRef | ReportedRef) else None
 

@@ -27,6 +27,7 @@ TILE_WORDS = {
     "multiple_of": "read from the sizes",
     "num_programs": _OWN_TILE,
     "program_id": _OWN_TILE,
+    "range": f"`range(n)`, or over blocks {_BLOCKS}",
     "static_range": "`range(n)` of an n that is known while compiling",
     "store": "`return tile`, of the tile of the result `-> Tile[M, N, f32]`",
     "sum": "`tile.reduce_sum(t, axis=1)`",
