@@ -21,7 +21,7 @@ from tests.support.cpu_kernels import same_bits
 from tests.support.source_support import check_text, compile_to_forms, normal
 
 ROW = "(x: Tensor[N, f32]) -> Tensor[N, f32]:"
-PROGRAM = f'''
+PROGRAM = f"""
 def twice(x: Tensor[K, f32]) -> Tensor[K, f32]:
     return cumsum(sin(x)) / float(K) + x
 
@@ -105,7 +105,7 @@ def forward(x: Tensor[N, f32], w: Tensor[N, f32]):
 def mapped(x: Tensor[B, N, f32], w: Tensor[N, f32]):
     back = grad(lambda w: sum(vmap(lambda v: scaled(scaled(v, w), w))(x)))(w)
     return vmap(grad(lambda v: sum(scaled(scaled(v, w), w))))(x), back
-'''
+"""
 X, W = normal(1, 7), normal(2, 7)
 CALLS: dict[str, tuple[np.ndarray, ...]] = {
     **{name: (X,) for name in ("nested", "sizes", "loops", "branches", "several", "updates", "draws")},
@@ -149,7 +149,7 @@ def test_bits_are_those_of_what_is_written_out(name: str) -> None:
             same_bits(np.asarray(one), other)
 
 
-TOLD = f'''
+TOLD = f"""
 def small{ROW}
     assert sum(x) < 10.0, "small"
     print(f"{{sum(x):.1f}}")
@@ -184,7 +184,7 @@ def double{ROW}
 @export(donate=(x,))
 def given(x: Tensor[N, f32], y: Tensor[N, f32]) -> Tensor[N, f32]:
     return double(x) + double(y) * x
-'''
+"""
 
 
 @pytest.mark.one_in(3)

@@ -121,7 +121,7 @@ def main(x: Tensor[N, f32]):
     assert found == [("print", [0]), ("assert", [1]), ("assert", [2]), ("print", [3])]
 
 
-HEAD = "graph.func @f {effects = [\"io\"], entry = true, guards = [], params = [\"x\"]} {\n^(%x: tensor<[], bool>):\n"
+HEAD = 'graph.func @f {effects = ["io"], entry = true, guards = [], params = ["x"]} {\n^(%x: tensor<[], bool>):\n'
 CALL = 'graph.call(%x) {{callee = "{callee}", dims = []{place}}} : tensor<[], bool>\n'
 LOUD = """graph.func @g {effects = ["io"], entry = false, guards = [], params = ["x"]} {
   ^(%x: tensor<[], bool>):

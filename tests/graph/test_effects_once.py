@@ -8,7 +8,7 @@ import pytest
 
 import tessera
 
-HEADER = '''
+HEADER = """
 struct Pair[N]:
     a: Tensor[N, f32]
     b: Tensor[N, f32]
@@ -55,7 +55,7 @@ def branching(x: Tensor[N, f32]) -> Tensor[f32]:
     return 1.0 if yes(x) else 2.0
 
 NOISE = noisy(ones(4))
-'''
+"""
 
 ONCE = [
     # what reads a value several times

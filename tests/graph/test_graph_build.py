@@ -206,5 +206,3 @@ def test_guards_reach_the_forms() -> None:
     (func,) = compile_(guarded).ops
     (guard,) = func.attrs["guards"]
     assert (guard.kind, guard.left, guard.right, guard.text) == ("at_least", N, Dim.const(2), "N >= 2")
-
-

@@ -20,8 +20,11 @@ PAIRS: dict[str, tuple[str, str, str]] = {
     "kronecker_logdet": (GRID, f"logdet({KRON})", "8.0 * slogdet(a)[1] + 6.0 * slogdet(b)[1]"),
     "circulant": (RING.format(n=64), "op.circulant(c) @ x", "irfft(rfft(c) * rfft(x), 64)"),
     "circulant_4096": (RING.format(n=4096), "op.circulant(c) @ x", "irfft(rfft(c) * rfft(x), 4096)"),
-    "toeplitz": (RING.format(n=64), "op.toeplitz(c) @ x",
-                 "irfft(rfft(concat([c, zeros(1), flip(c[1:])])) * rfft(concat([x, zeros(64)])), 128)[:64]"),
+    "toeplitz": (
+        RING.format(n=64),
+        "op.toeplitz(c) @ x",
+        "irfft(rfft(concat([c, zeros(1), flip(c[1:])])) * rfft(concat([x, zeros(64)])), 128)[:64]",
+    ),
     "diagonal": (PLAIN, "op.diag(d) @ v", "d * v"),
     "dense": (PLAIN, "op.dense(a) @ v", "a @ v"),
     "adjoint": (PLAIN, "op.dense(a).H @ v", "a.T @ v"),
@@ -40,8 +43,11 @@ PAIRS: dict[str, tuple[str, str, str]] = {
     "scaled_and_summed": (PLAIN, "sum(a @ diag(d), axis=1)", "a @ d"),
     "outer": (PLAIN, "a @ outer(v, d)", "outer(a @ v, d)"),
     "real_transforms": (RING.format(n=64), "irfft(rfft(x), 64) + c", "x + c"),
-    "batch": ("x: Tensor[B, 8, 8, f32], v: Tensor[B, 8, f32]", 'einsum("bij,bjk,bk->bi", x, x, v)',
-              'einsum("bij,bj->bi", x, einsum("bjk,bk->bj", x, v))'),
+    "batch": (
+        "x: Tensor[B, 8, 8, f32], v: Tensor[B, 8, f32]",
+        'einsum("bij,bjk,bk->bi", x, x, v)',
+        'einsum("bij,bj->bi", x, einsum("bjk,bk->bj", x, v))',
+    ),
     "transforms": ("h: Tensor[8, c64]", "ifft(fft(h))", "h"),
     "naive_kronecker": (GRID, "kron(a, b) @ x", "reshape(a @ reshape(x, (6, 8)) @ b.T, (48,))"),
 }

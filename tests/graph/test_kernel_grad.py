@@ -59,10 +59,13 @@ def cubed(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
     t = tile.load(x, rows=T.m, cols=T.n)
     return t * t * t
 """
-PROGRAM += CUBED + """
+PROGRAM += (
+    CUBED
+    + """
 def value(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
     return vmap(cubed)(x[None])[0]
 """
+)
 DRAWN = """
 def noisy(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
     return dropout(x, 0.5)
@@ -75,10 +78,13 @@ def noisy_tiles(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
 def f(x: Tensor[M, N, f32]) -> (Tensor[f32], Tensor[M, N, f32]):
     return value_and_grad(lambda v: sum(noisy_tiles(v)))(x)
 """
-ALONE = CUBED + """
+ALONE = (
+    CUBED
+    + """
 def f(x: Tensor[M, N, f32]) -> Tensor[M, N, f32]:
     return grad(lambda v: sum(cubed(v)))(x)
 """
+)
 
 
 def run(function: str, *shapes: tuple[int, ...]) -> list[np.ndarray]:

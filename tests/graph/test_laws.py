@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tesserac.graph.algebra.laws import LAWS, Law
+from tesserac.graph.algebra.law import Law
+from tesserac.graph.algebra.laws import LAWS
 from tesserac.graph.algebra.rules import CONSTANTS, Rule, rules_of
 from tesserac.graph.algebra.terms import HEADS, Term, equation_of, make
 from tesserac.ir.core import OPDEFS, Op, Value
 from tesserac.ir.forms import TensorType
 from tesserac.types.dims import Dim
-from tesserac.types.dtype import C64, F32
+from tesserac.types.dtype import C64, F32, I64
 from tests.support.field import Number, random_numbers, root_of_unity
 from tests.support.folding import folded
 
 ATTEMPTS, WANTED = 4000, 3
-KNOWN = ("S", "U")
+KNOWN = ("S", "U", "H")
 """Names of a law that stand for matrices of which the graph knows something."""
 SIZES = (1, 2, 3, 4, 6)
 
@@ -146,6 +147,10 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "ifft": lambda x: np.dot(x, fourier(x.shape[-1], -1)),
     "rfft": lambda x: np.dot(x, fourier(x.shape[-1], 1))[..., : x.shape[-1] // 2 + 1],
     "irfft": mirrored_back,
+    "kept": lambda p, a: scaled(a.T, p % 2, a.shape[0]).T,
+    "chosen": lambda h, a: np.dot(h, a),
+    "spread": lambda h, a: np.dot(h.T, a),
+    "per": lambda s, x, y: averaged(s, len(x) * len(y)),
     "cast": lambda x: x,
     "filled": lambda a: a[:, 0],
     "inverse": lambda s: s.power((2**31 - 1) ** 2 - 2),
@@ -165,6 +170,11 @@ def evaluate(term: Term, values: dict[Value, Any]) -> Any:
     if term.head == "ones":
         return np.array([Number(1)] * shape_of(term)[0], object)
     args = [evaluate(arg, values) for arg in term.args]
+    if term.head == "hot":
+        size = shape_of(term)[-1]
+        return np.array([[Number(int(i == j)) for j in range(size)] for i in args[0].flat], object).reshape(
+            shape_of(term)
+        )
     if term.head == "perm":
         return identity((shape_of(term)[1],) * 2)[args[0]]
     return REFERENCES[term.head](*args)
@@ -180,6 +190,7 @@ class Sample:
         self._transforms = "fft" in law.left
         self._is_real = "irfft(rfft" in law.left
         self._cuts_one = law.when == "last row"
+        self._has_ones = law.when == "batch of ones"
         self.left = self._term(ast.parse(law.left, mode="eval").body)
 
     def _size(self) -> int:
@@ -198,7 +209,17 @@ class Sample:
             return Term("perm", tuple(args), (args[0].shape[0], Dim.const(size)))
         return make(side.func.id, *args)
 
+    def _chosen(self, rank: int) -> Term:
+        """A matrix, or a batch of them, with one 1 in each row, or none."""
+        shape = tuple(self._size() for _ in range(rank))
+        value = Value(TensorType(tuple(map(Dim.const, shape[:-1])), I64), None, 0, "i")  # type: ignore[arg-type]
+        self.values[value] = self._rng.integers(-1, shape[-1] + 1, size=shape[:-1])
+        dims = tuple(map(Dim.const, shape))
+        return Term("hot", (Term("", (), dims[:-1], value),), dims)
+
     def _leaf(self, name: str) -> Term:
+        if name == "H" or (name == "M" and self._has_ones):
+            return self._chosen(2 if name == "H" else 3)
         if name in KNOWN:
             return self._known_leaf(name)
         if self._cuts_one and name == "p":
@@ -348,6 +369,11 @@ FALSE_LAWS = (
     Law("sums before a row for those behind it", "mm(x, below(outer(ones, ones)))", "before(x)"),
     Law("any of running sums", "cut_rows(running(A), p)", "row(column_sums(A))"),
     Law("running sums on the wrong side", "mm(running(A), B)", "mm(A, running(B))"),
+    Law("squares of any product", "sum_all(times(mm(A, B), mm(A, B)))", "sum_all(times(mm(B, A), mm(B, A)))"),
+    Law("elements of products", "times(mm(A, B), mm(C, D))", "mm(times(A, C), times(B, D))"),
+    Law("kept rows for columns", "mm(x, kept(p, A))", "kept(p, mm(x, A))"),
+    Law("rows where ones say, not turned", "mm(t(H), A)", "chosen(H, A)", when="one in each row"),
+    Law("columns of a transform", "mm(fft(eye), A)", "fft(A)", when="square"),
     Law("difference exchanged", "mm(sub(A, B), x)", "sub(mm(B, x), mm(A, x))"),
 )
 
@@ -360,7 +386,7 @@ def test_false_law_is_refuted(law: Law) -> None:
 
 def test_every_head_has_a_meaning_and_every_law_its_own_name() -> None:
     named = {head for head in HEADS if equation_of(head) is None}  # contractions have heads as they are asked for
-    assert named == {*REFERENCES, *CONSTANTS, "perm"}
+    assert named == {*REFERENCES, *CONSTANTS, "perm", "hot"}
     assert len({law.name for law in LAWS}) == len(LAWS)
     assert len({law.left for law in LAWS}) == len(LAWS)
     heads = {law.left.partition("(")[0] for law in LAWS}

@@ -35,8 +35,10 @@ WRITTEN = {
     "by rows": (ROWS, "softmax(where(arange(P)[:, None] >= arange(R)[None, :], q @ k.T * 0.5, -INF)) @ v"),
     "hidden": (ROWS, "softmax(where(arange(R)[None, :] > arange(P)[:, None], -INF, q @ k.T)) @ v"),
     "to the end": (ROWS, "softmax(where(arange(R)[None] <= arange(P)[:, None] + (R - P), q @ k.T, -INF)) @ v"),
-    "to a known end": ("q: Tensor[17, 8, f32], k: Tensor[23, 8, f32], v: Tensor[23, 4, f32]",
-                       "softmax(where(arange(23)[None] <= arange(17)[:, None] + (23 - 17), q @ k.T, -INF)) @ v"),
+    "to a known end": (
+        "q: Tensor[17, 8, f32], k: Tensor[23, 8, f32], v: Tensor[23, 4, f32]",
+        "softmax(where(arange(23)[None] <= arange(17)[:, None] + (23 - 17), q @ k.T, -INF)) @ v",
+    ),
     "triangle": (ROWS, "softmax(where(tril(ones(P, R)) > 0.0, q @ k.T * 0.5, -INF)) @ v"),
     "masked": (HEADS, f"softmax(where({PLACES} < 0.8, q @ k.T * 0.5, -INF)) @ v"),
     "masked sequences": (HEADS, "softmax(where((k[:, :1, :, 0] < 1.0)[:, :, None], q @ k.T * 0.5, -INF)) @ v"),
@@ -96,9 +98,7 @@ def numbers(params: str) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
     sizes = {"N": 3, "P": 17, "R": 23}
     shapes = [text.removesuffix(", f32").split(", ") for text in re.findall(r"\[(.*?)\]", params)]
-    return [
-        rng.standard_normal([sizes.get(dim) or int(dim) for dim in shape]).astype(np.float32) for shape in shapes
-    ]
+    return [rng.standard_normal([sizes.get(dim) or int(dim) for dim in shape]).astype(np.float32) for shape in shapes]
 
 
 def opaque(body: str) -> str:

@@ -65,6 +65,21 @@ SPELLINGS: dict[str, Any] = {
     "cumsum(a @ b, axis=0) @ v": lambda a, b, c, v, w, d: np.cumsum(a @ b, axis=0) @ v,
     "v @ cumsum(a @ b, axis=0)": lambda a, b, c, v, w, d: v @ np.cumsum(a @ b, axis=0),
     "cumsum(a @ b @ v)": lambda a, b, c, v, w, d: np.cumsum(a @ b @ v),
+    "sum(where(d[:, None] > 0.0, a @ b, 0.0), axis=0)": lambda a, b, c, v, w, d: np.sum((a @ b)[d > 0], axis=0),
+    "where(d > 0.0, a @ b, 0.0) @ v": lambda a, b, c, v, w, d: np.where(d > 0, a @ b, 0) @ v,
+    "((a @ b) * c)[1] + slice(c * (a @ b), 2, 1)[0]": lambda a, b, c, v, w, d: ((a @ b) * c)[1] + ((a @ b) * c)[2],
+    "trace(c * -(a @ b))": lambda a, b, c, v, w, d: -np.trace((a @ b) * c),
+    "(a @ b)[argmax(d)]": lambda a, b, c, v, w, d: (a @ b)[np.argmax(d)],
+    "one_hot(argmax(d), N, dtype=f64) @ (a @ b)": lambda a, b, c, v, w, d: (a @ b)[np.argmax(d)],
+    "one_hot(argsort(d) + 6, N, dtype=f64) @ (a @ v)": lambda a, b, c, v, w, d: np.r_[a @ v, [0] * 6][
+        np.argsort(d) + 6
+    ],
+    "one_hot(argsort(d), N, dtype=f64).T @ (a @ v)": lambda a, b, c, v, w, d: (a @ v)[np.argsort(np.argsort(d))],
+    "inv(a) @ a @ v + a.T @ inv(a).T @ w": lambda a, b, c, v, w, d: v + w,
+    "sum((a[:, :2] @ a[:, :2].T) ** 2)": lambda a, b, c, v, w, d: np.sum((a[:, :2] @ a[:, :2].T) ** 2),
+    "mean((a[:, :2] @ b[:2]) * (c[:, :1] @ b[:1]))": lambda a, b, c, v, w, d: np.mean(
+        (a[:, :2] @ b[:2]) * (c[:, :1] @ b[:1])
+    ),
     "eye(N, dtype=f64)[1] @ a + a @ eye(N, dtype=f64)[:, 2]": lambda a, b, c, v, w, d: a[1] + a[:, 2],
 }
 

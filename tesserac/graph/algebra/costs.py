@@ -25,6 +25,17 @@ SLACK = 8
 """Operations that decide nothing: `A @ x + v * (w @ x)` has one more than `(A + outer(v, w)) @ x` of one row."""
 
 
+CALL = 10_000
+"""Operations that take less time than a call does: what is cheaper without bound may be so many dearer where sizes are
+small, as `u.T @ u` is than `u @ u.T` where u has 8 columns and one row."""
+
+
+LARGEST_LOOKED_AT = 7
+"""The power of two of sizes that are looked at one by one."""
+GAIN = 8
+"""How many times cheaper a form is without bound whose cost grows no slower."""
+
+
 @dataclass(frozen=True)
 class Facts:
     """What is known of sizes: each of `above` is at least 0. Sizes themselves are at least 1: of what is empty nothing
@@ -86,7 +97,7 @@ def _surely_beats(new: Dim, old: Dim, facts: Facts) -> bool:
         return False
     if new.constant is not None and old.constant is not None:
         return new.constant < old.constant
-    if never_above(new, old, facts) or (never_above(new, old * TOLERANCE, facts) and _outgrows(old, new)):
+    if never_above(new, old, facts) or (never_above(new, old * TOLERANCE + CALL, facts) and _outgrows(old, new)):
         return True
     return never_above(new, old + SLACK, facts) and not never_above(old, new + SLACK, facts)
 
@@ -101,8 +112,25 @@ def never_above(low: Dim, high: Dim, facts: Facts) -> bool:
         for lower in _orders(facts):
             if all(coefficient >= 0 for coefficient in _shifted(gap, lower, _ranges(lower, facts))):
                 return True
+        return _is_one_known(gap, facts)
     except TooComplex:
         return False
+
+
+def _is_one_known(gap: Dim, facts: Facts) -> bool:
+    """Whether a polynomial of one size is nowhere negative: from some size on it has no negative coefficient, and at
+    the few before it is looked at."""
+    names = gap.symbols()
+    if len(names) != 1 or not is_polynomial(gap):
+        return False
+    [name] = names
+    bounds = [(Dim.sym(name) - above).constant for above in facts.above if above.symbols() == names]
+    least = int(max([bound for bound in bounds if bound is not None], default=1))
+    for beyond in (2**power for power in range(LARGEST_LOOKED_AT)):
+        rest = gap.substitute({name: Dim.sym(name) + Dim.const(least + beyond)})
+        if all(coefficient >= 0 for _, coefficient in rest.terms):
+            sizes = (Dim.const(least + size) for size in range(beyond))
+            return all((gap.substitute({name: size}).constant or 0) >= 0 for size in sizes)
     return False
 
 
@@ -209,8 +237,8 @@ def _one_further(polynomial: Dim) -> Iterable[Coefficient]:
 
 
 def _outgrows(old: Dim, new: Dim) -> bool:
-    """Whether the first has a term that no term of the other is a multiple of."""
-    return any(not any(_divides(m, n) for n, _ in new.terms) for m, _ in old.terms)
+    """Whether the first has a term that no term of the other is a multiple of, unless by a far smaller number."""
+    return any(not any(_divides(m, n) and abs(d) * GAIN > abs(c) for n, d in new.terms) for m, c in old.terms)
 
 
 def _divides(small: Monomial, large: Monomial) -> bool:

@@ -19,6 +19,7 @@ from tesserac.graph.algebra.terms import Term, equation_of, eye, make
 ASSOCIATIVITY = "associativity"
 ORDER = "order of a contraction"
 UNDONE = "orthonormal columns"
+INVERSE = "a matrix and its inverse"
 MIRRORED = "the same from both ends"
 MAX_STEPS = 400
 """Of one expression: more only laws that undo each other could need."""
@@ -180,7 +181,8 @@ class Engine:
                 kept.append(place)
                 continue
             product = make("mm", factors[kept.pop()], factor)
-            self.steps.append(Step(UNDONE, product, eye(product.shape[0])))
+            law = INVERSE if "made" in {part.head for part in product.distinct} else UNDONE
+            self.steps.append(Step(law, product, eye(product.shape[0])))
         if len(kept) == len(factors):
             return tree, factors
         if not kept:

@@ -117,19 +117,38 @@ def _peeled(term: Term) -> tuple[Term, bool, bool]:
 
 def undoes(left: Term, right: Term) -> bool:
     """Whether a product of two matrices is the identity, since it is known of them."""
+    if "made" in (left.head, left.args and left.args[0].head, right.head, right.args and right.args[0].head):
+        return is_inverse(left, right) or is_inverse(right, left)
     if UNITARY in flags_of(left) and left == right and SELF_ADJOINT in flags_of(left):
         return True
     return ISOMETRY in flags_of(right) and is_adjoint(left, right)
 
 
+def is_inverse(one: Term, other: Term) -> bool:
+    """Whether one matrix is written as the inverse of the other, or both are turned."""
+    if one.head == other.head == "t":
+        one, other = one.args[0], other.args[0]
+    made = one.args[0].leaf if one.head == "made" else None
+    op = None if made is None else made.defining_op
+    if op is None or len(op.operands) != 1 or other.leaf is None:
+        return False
+    return _named(op.operands[0]) is _named(other.leaf)
+
+
 # ---------------------------------------------------------------------------------------------------- in the graph
+
+
+def _named(value: Value) -> Value:
+    """A value without what operators say of it."""
+    while value.defining_op is not None and value.defining_op.name == HELD:
+        value = value.defining_op.operands[0]
+    return value
 
 
 def best_known(value: Value, root: Op) -> Value:
     """The same numbers under the name of which most is known where they are needed: what is promised of `op.dense(M)`
     holds of M beside it, too."""
-    while value.defining_op is not None and value.defining_op.name == HELD:
-        value = value.defining_op.operands[0]
+    value = _named(value)
     names = [value, *(name for name in _names(value) if stands_before(name, root))]
     found = max(names, key=lambda name: len(held_flags(name)))
     found.name = found.name or value.name

@@ -13,24 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tesserac.base.dataclass import dataclass
-
-
-@dataclass(frozen=True)
-class Law:
-    """`when` names a condition on what the row's names stand for. A row that takes a sum apart says where it stands: it
-    is not tried where no part of the sum can be cheaper to apply than to form."""
-
-    name: str
-    left: str
-    right: str
-    normal: bool = False
-    when: str = ""
-    sum_at: int | None = None
-
-
-def _normal(name: str, left: str, right: str, when: str = "") -> Law:
-    return Law(name, left, right, True, when)
+from tesserac.graph.algebra.element_laws import ELEMENT_LAWS
+from tesserac.graph.algebra.law import Law, normal
 
 
 def _folds(kind: str, whole: str, rows: str, columns: str) -> Iterator[Law]:
@@ -38,9 +22,9 @@ def _folds(kind: str, whole: str, rows: str, columns: str) -> Iterator[Law]:
     yield Law(f"{kind} of a product", f"{whole}(mm(A, B))", f"mm({columns}(A), {rows}(B))")
     yield Law(f"row {kind}s of a product", f"{rows}(mm(A, B))", f"mm(A, {rows}(B))")
     yield Law(f"column {kind}s of a product", f"{columns}(mm(A, B))", f"mm({columns}(A), B)")
-    yield _normal(f"{kind} of a transpose", f"{whole}(t(A))", f"{whole}(A)")
-    yield _normal(f"row {kind}s of a transpose", f"{rows}(t(A))", f"{columns}(A)")
-    yield _normal(f"column {kind}s of a transpose", f"{columns}(t(A))", f"{rows}(A)")
+    yield normal(f"{kind} of a transpose", f"{whole}(t(A))", f"{whole}(A)")
+    yield normal(f"row {kind}s of a transpose", f"{rows}(t(A))", f"{columns}(A)")
+    yield normal(f"column {kind}s of a transpose", f"{columns}(t(A))", f"{rows}(A)")
     yield Law(f"{kind} of a multiple", f"{whole}(scale(s, A))", f"times(s, {whole}(A))")
     yield Law(f"{kind} of a negative", f"{whole}(neg(A))", f"neg({whole}(A))")
     yield Law(f"row {kind}s of a negative", f"{rows}(neg(A))", f"neg({rows}(A))")
@@ -84,39 +68,39 @@ def _cuts(kind: str, cut: str, across: str) -> Iterator[Law]:
 
 LAWS: tuple[Law, ...] = (
     # ------------------------------------------------------------------------------------------------ transposes
-    _normal("double transpose", "t(t(M))", "M"),
-    _normal("double conjugate", "conj(conj(M))", "M"),
-    _normal("double conjugate of a vector", "conj(conj(x))", "x"),
-    _normal("conjugate transpose", "conj(t(A))", "t(conj(A))"),
-    _normal("transpose of a product", "t(mm(A, B))", "mm(t(B), t(A))"),
-    _normal("transpose of a diagonal", "t(diag(d))", "diag(d)"),
-    _normal("conjugate of a diagonal", "conj(diag(d))", "diag(conj(d))"),
-    _normal("transpose of the identity", "t(eye)", "eye", "square"),
-    _normal("transpose of a Kronecker product", "t(kron(A, B))", "kron(t(A), t(B))"),
-    _normal("conjugate of a Kronecker product", "conj(kron(A, B))", "kron(conj(A), conj(B))"),
-    _normal("transpose of a sum", "t(add(A, B))", "add(t(A), t(B))"),
-    _normal("transpose of a difference", "t(sub(A, B))", "sub(t(A), t(B))"),
-    _normal("transpose of a negative", "t(neg(A))", "neg(t(A))"),
-    _normal("transpose of a multiple", "t(scale(s, A))", "scale(s, t(A))"),
-    _normal("transpose of scaled rows", "t(rows(d, A))", "columns(t(A), d)"),
-    _normal("transpose of scaled columns", "t(columns(A, d))", "rows(d, t(A))"),
-    _normal("transpose of a lower triangle", "t(tril(A))", "triu(t(A))", "square"),
-    _normal("transpose of an upper triangle", "t(triu(A))", "tril(t(A))", "square"),
+    normal("double transpose", "t(t(M))", "M"),
+    normal("double conjugate", "conj(conj(M))", "M"),
+    normal("double conjugate of a vector", "conj(conj(x))", "x"),
+    normal("conjugate transpose", "conj(t(A))", "t(conj(A))"),
+    normal("transpose of a product", "t(mm(A, B))", "mm(t(B), t(A))"),
+    normal("transpose of a diagonal", "t(diag(d))", "diag(d)"),
+    normal("conjugate of a diagonal", "conj(diag(d))", "diag(conj(d))"),
+    normal("transpose of the identity", "t(eye)", "eye", "square"),
+    normal("transpose of a Kronecker product", "t(kron(A, B))", "kron(t(A), t(B))"),
+    normal("conjugate of a Kronecker product", "conj(kron(A, B))", "kron(conj(A), conj(B))"),
+    normal("transpose of a sum", "t(add(A, B))", "add(t(A), t(B))"),
+    normal("transpose of a difference", "t(sub(A, B))", "sub(t(A), t(B))"),
+    normal("transpose of a negative", "t(neg(A))", "neg(t(A))"),
+    normal("transpose of a multiple", "t(scale(s, A))", "scale(s, t(A))"),
+    normal("transpose of scaled rows", "t(rows(d, A))", "columns(t(A), d)"),
+    normal("transpose of scaled columns", "t(columns(A, d))", "rows(d, t(A))"),
+    normal("transpose of a lower triangle", "t(tril(A))", "triu(t(A))", "square"),
+    normal("transpose of an upper triangle", "t(triu(A))", "tril(t(A))", "square"),
     # ------------------------------------------------------------------------------- what is known of a matrix
-    _normal("transpose of a self-adjoint matrix", "t(S)", "S", "real self_adjoint"),
-    _normal("adjoint of a self-adjoint matrix", "t(conj(S))", "S", "self_adjoint"),
-    _normal("orthonormal columns", "mm(t(U), U)", "eye", "undone"),
-    _normal("orthonormal complex columns", "mm(t(conj(U)), U)", "eye", "undone"),
-    _normal("orthonormal rows", "mm(U, t(U))", "eye", "undone"),
-    _normal("orthonormal complex rows", "mm(U, t(conj(U)))", "eye", "undone"),
-    _normal("its own inverse", "mm(U, U)", "eye", "undone"),
+    normal("transpose of a self-adjoint matrix", "t(S)", "S", "real self_adjoint"),
+    normal("adjoint of a self-adjoint matrix", "t(conj(S))", "S", "self_adjoint"),
+    normal("orthonormal columns", "mm(t(U), U)", "eye", "undone"),
+    normal("orthonormal complex columns", "mm(t(conj(U)), U)", "eye", "undone"),
+    normal("orthonormal rows", "mm(U, t(U))", "eye", "undone"),
+    normal("orthonormal complex rows", "mm(U, t(conj(U)))", "eye", "undone"),
+    normal("its own inverse", "mm(U, U)", "eye", "undone"),
     # -------------------------------------------------------------------------------------------------- products
-    _normal("identity on the left", "mm(eye, M)", "M"),
-    _normal("identity on the right", "mm(M, eye)", "M"),
-    _normal("identity applied", "mm(eye, x)", "x"),
-    _normal("identity applied from the right", "mm(x, eye)", "x"),
-    _normal("product of diagonals", "mm(diag(d), diag(e))", "diag(times(d, e))"),
-    _normal("product of permutations", "mm(perm(p), perm(q))", "perm(take(q, p))"),
+    normal("identity on the left", "mm(eye, M)", "M"),
+    normal("identity on the right", "mm(M, eye)", "M"),
+    normal("identity applied", "mm(eye, x)", "x"),
+    normal("identity applied from the right", "mm(x, eye)", "x"),
+    normal("product of diagonals", "mm(diag(d), diag(e))", "diag(times(d, e))"),
+    normal("product of permutations", "mm(perm(p), perm(q))", "perm(take(q, p))"),
     Law("diagonal applied", "mm(diag(d), x)", "times(d, x)"),
     Law("diagonal applied from the right", "mm(x, diag(d))", "times(x, d)"),
     Law("diagonal on the left", "mm(diag(d), M)", "rows(d, M)"),
@@ -139,7 +123,7 @@ LAWS: tuple[Law, ...] = (
     Law("scaled columns on the left", "mm(columns(A, d), B)", "mm(A, rows(d, B))"),
     Law("scaled rows on the right", "mm(A, rows(d, B))", "mm(columns(A, d), B)"),
     Law("scaled columns on the right", "mm(A, columns(B, d))", "columns(mm(A, B), d)"),
-    _normal("a vector times a transpose", "mm(x, t(A))", "mm(A, x)"),
+    normal("a vector times a transpose", "mm(x, t(A))", "mm(A, x)"),
     Law("a row as a column", "mm(mm(B, x), A)", "mm(t(A), mm(B, x))"),
     Law("permuted rows", "mm(perm(p), A)", "take(A, p)"),
     Law("permuted elements", "mm(perm(p), x)", "take(x, p)"),
@@ -168,16 +152,16 @@ LAWS: tuple[Law, ...] = (
     Law("column sums of an inverse", "column_sums(made(A))", "turned_system(A, ones_left(A))"),
     Law("sum of an inverse", "sum_all(made(A))", "total(system(A, ones_right(A)))"),
     # -------------------------------------------------------------------------------------- columns times rows
-    _normal("transpose of an outer product", "t(outer(x, y))", "outer(y, x)"),
-    _normal("conjugate of an outer product", "conj(outer(x, y))", "outer(conj(x), conj(y))"),
-    _normal("elements of an outer product", "times(outer(x, y), A)", "rows(x, columns(A, y))"),
-    _normal("elements times an outer product", "times(A, outer(x, y))", "rows(x, columns(A, y))"),
-    _normal("multiple of an outer product", "scale(s, outer(x, y))", "outer(scale(s, x), y)"),
-    _normal("negative of an outer product", "neg(outer(x, y))", "outer(neg(x), y)"),
-    _normal("scaled rows of an outer product", "rows(d, outer(x, y))", "outer(times(d, x), y)"),
-    _normal("scaled columns of an outer product", "columns(outer(x, y), d)", "outer(x, times(y, d))"),
-    _normal("rows times ones", "rows(ones, A)", "A"),
-    _normal("columns times ones", "columns(A, ones)", "A"),
+    normal("transpose of an outer product", "t(outer(x, y))", "outer(y, x)"),
+    normal("conjugate of an outer product", "conj(outer(x, y))", "outer(conj(x), conj(y))"),
+    normal("elements of an outer product", "times(outer(x, y), A)", "rows(x, columns(A, y))"),
+    normal("elements times an outer product", "times(A, outer(x, y))", "rows(x, columns(A, y))"),
+    normal("multiple of an outer product", "scale(s, outer(x, y))", "outer(scale(s, x), y)"),
+    normal("negative of an outer product", "neg(outer(x, y))", "outer(neg(x), y)"),
+    normal("scaled rows of an outer product", "rows(d, outer(x, y))", "outer(times(d, x), y)"),
+    normal("scaled columns of an outer product", "columns(outer(x, y), d)", "outer(x, times(y, d))"),
+    normal("rows times ones", "rows(ones, A)", "A"),
+    normal("columns times ones", "columns(A, ones)", "A"),
     Law("outer product applied", "mm(outer(x, y), z)", "scale(mm(y, z), x)"),
     Law("outer product applied from the right", "mm(z, outer(x, y))", "scale(mm(z, x), y)"),
     Law("outer product on the left", "mm(outer(x, y), A)", "outer(x, mm(y, A))"),
@@ -187,8 +171,8 @@ LAWS: tuple[Law, ...] = (
     Law("rows of the identity applied", "mm(cut_rows(eye, p), x)", "cut_rows(x, p)"),
     Law("columns of the identity on the right", "mm(A, cut_columns(eye, p))", "cut_columns(A, p)"),
     Law("columns of the identity applied from the right", "mm(x, cut_columns(eye, p))", "cut_rows(x, p)"),
-    _normal("a row applied", "mm(flat(A), B)", "flat(mm(A, B))", "one row"),
-    _normal("a column applied", "mm(B, flat(A))", "flat(mm(B, A))", "one column"),
+    normal("a row applied", "mm(flat(A), B)", "flat(mm(A, B))", "one row"),
+    normal("a column applied", "mm(B, flat(A))", "flat(mm(B, A))", "one column"),
     Law("rows of a product", "cut_rows(mm(A, B), p)", "mm(cut_rows(A, p), B)"),
     Law("columns of a product", "cut_columns(mm(A, B), p)", "mm(A, cut_columns(B, p))"),
     Law("elements of a product", "cut_rows(mm(A, x), p)", "mm(cut_rows(A, p), x)"),
@@ -196,14 +180,14 @@ LAWS: tuple[Law, ...] = (
     Law("taken elements of a product", "take(mm(A, x), p)", "mm(take(A, p), x)"),
     Law("taken rows applied", "mm(take(A, p), x)", "take(mm(A, x), p)"),
     Law("taken rows on the left", "mm(take(A, p), B)", "take(mm(A, B), p)"),
-    _normal("rows of its rows", "cut_rows(cut_rows(mm(A, B), p), q)", "mm(cut_rows(cut_rows(A, p), q), B)"),
-    _normal("columns of its rows", "cut_columns(cut_rows(mm(A, B), p), q)", "mm(cut_rows(A, p), cut_columns(B, q))"),
-    _normal(
+    normal("rows of its rows", "cut_rows(cut_rows(mm(A, B), p), q)", "mm(cut_rows(cut_rows(A, p), q), B)"),
+    normal("columns of its rows", "cut_columns(cut_rows(mm(A, B), p), q)", "mm(cut_rows(A, p), cut_columns(B, q))"),
+    normal(
         "columns of its columns",
         "cut_columns(cut_columns(mm(A, B), p), q)",
         "mm(A, cut_columns(cut_columns(B, p), q))",
     ),
-    _normal("rows of its columns", "cut_rows(cut_columns(mm(A, B), p), q)", "mm(cut_rows(A, q), cut_columns(B, p))"),
+    normal("rows of its columns", "cut_rows(cut_columns(mm(A, B), p), q)", "mm(cut_rows(A, q), cut_columns(B, p))"),
     Law("columns of a product applied", "mm(cut_columns(mm(A, B), p), x)", "mm(A, mm(cut_columns(B, p), x))"),
     Law("diagonal of rows of a product", "diagonal(cut_rows(mm(A, B), p))", "row_products(cut_rows(A, p), B)"),
     Law("trace of rows of a product", "trace(cut_rows(mm(A, B), p))", "sum_products(cut_rows(A, p), B)"),
@@ -217,8 +201,8 @@ LAWS: tuple[Law, ...] = (
     *_cuts("rows", "cut_rows", "cut_columns"),
     *_cuts("columns", "cut_columns", "cut_rows"),
     # ------------------------------------------------------------------ matrices one above the other, side by side
-    _normal("transpose of matrices one above the other", "t(above(A, B))", "beside(t(A), t(B))"),
-    _normal("transpose of matrices side by side", "t(beside(A, B))", "above(t(A), t(B))"),
+    normal("transpose of matrices one above the other", "t(above(A, B))", "beside(t(A), t(B))"),
+    normal("transpose of matrices side by side", "t(beside(A, B))", "above(t(A), t(B))"),
     Law("one above the other applied", "mm(above(A, B), x)", "above(mm(A, x), mm(B, x))"),
     Law("one above the other on the left", "mm(above(A, B), C)", "above(mm(A, C), mm(B, C))"),
     Law("side by side applied from the right", "mm(x, beside(A, B))", "above(mm(x, A), mm(x, B))"),
@@ -264,34 +248,34 @@ LAWS: tuple[Law, ...] = (
     Law("one factor on the left, a difference", "sub(mm(A, B), mm(A, C))", "mm(A, sub(B, C))"),
     Law("one factor on the right", "add(mm(A, C), mm(B, C))", "mm(add(A, B), C)"),
     Law("one factor on the right, a difference", "sub(mm(A, C), mm(B, C))", "mm(sub(A, B), C)"),
-    _normal("sum of diagonals", "add(diag(d), diag(e))", "diag(add(d, e))"),
-    _normal("difference of diagonals", "sub(diag(d), diag(e))", "diag(sub(d, e))"),
-    _normal("diagonal plus identity", "add(diag(d), eye)", "diag(add(d, ones))", "square"),
-    _normal("identity plus diagonal", "add(eye, diag(d))", "diag(add(ones, d))", "square"),
-    _normal("diagonal minus identity", "sub(diag(d), eye)", "diag(sub(d, ones))", "square"),
-    _normal("identity minus diagonal", "sub(eye, diag(d))", "diag(sub(ones, d))", "square"),
-    _normal("negative of a diagonal", "neg(diag(d))", "diag(neg(d))"),
-    _normal("multiple of a diagonal", "scale(s, diag(d))", "diag(scale(s, d))"),
-    _normal("multiple of the identity", "scale(s, eye)", "diag(scale(s, ones))", "square"),
-    _normal("multiple of a Kronecker product", "scale(s, kron(A, B))", "kron(scale(s, A), B)"),
-    _normal("negative of a Kronecker product", "neg(kron(A, B))", "kron(neg(A), B)"),
-    _normal("Kronecker product of diagonals", "kron(diag(d), diag(e))", "diag(outer_kron(d, e))"),
-    _normal("Kronecker product of two identities", "kron(eye, eye)", "eye"),
-    _normal("Kronecker product of identities", "kron(eye, diag(d))", "diag(outer_kron(ones, d))", "square"),
-    _normal("Kronecker product with the identity", "kron(diag(d), eye)", "diag(outer_kron(d, ones))", "square"),
-    _normal("elements on the diagonal", "times(A, eye)", "diag(diagonal(A))", "square"),
-    _normal("elements on a diagonal", "times(eye, A)", "diag(diagonal(A))", "square"),
-    _normal("multiples of a diagonal", "times(A, diag(d))", "diag(times(diagonal(A), d))"),
-    _normal("a diagonal times elements", "times(diag(d), A)", "diag(times(d, diagonal(A)))"),
+    normal("sum of diagonals", "add(diag(d), diag(e))", "diag(add(d, e))"),
+    normal("difference of diagonals", "sub(diag(d), diag(e))", "diag(sub(d, e))"),
+    normal("diagonal plus identity", "add(diag(d), eye)", "diag(add(d, ones))", "square"),
+    normal("identity plus diagonal", "add(eye, diag(d))", "diag(add(ones, d))", "square"),
+    normal("diagonal minus identity", "sub(diag(d), eye)", "diag(sub(d, ones))", "square"),
+    normal("identity minus diagonal", "sub(eye, diag(d))", "diag(sub(ones, d))", "square"),
+    normal("negative of a diagonal", "neg(diag(d))", "diag(neg(d))"),
+    normal("multiple of a diagonal", "scale(s, diag(d))", "diag(scale(s, d))"),
+    normal("multiple of the identity", "scale(s, eye)", "diag(scale(s, ones))", "square"),
+    normal("multiple of a Kronecker product", "scale(s, kron(A, B))", "kron(scale(s, A), B)"),
+    normal("negative of a Kronecker product", "neg(kron(A, B))", "kron(neg(A), B)"),
+    normal("Kronecker product of diagonals", "kron(diag(d), diag(e))", "diag(outer_kron(d, e))"),
+    normal("Kronecker product of two identities", "kron(eye, eye)", "eye"),
+    normal("Kronecker product of identities", "kron(eye, diag(d))", "diag(outer_kron(ones, d))", "square"),
+    normal("Kronecker product with the identity", "kron(diag(d), eye)", "diag(outer_kron(d, ones))", "square"),
+    normal("elements on the diagonal", "times(A, eye)", "diag(diagonal(A))", "square"),
+    normal("elements on a diagonal", "times(eye, A)", "diag(diagonal(A))", "square"),
+    normal("multiples of a diagonal", "times(A, diag(d))", "diag(times(diagonal(A), d))"),
+    normal("a diagonal times elements", "times(diag(d), A)", "diag(times(d, diagonal(A)))"),
     # ------------------------------------------------------------------------------------------------- triangles
-    _normal("lower triangle twice", "tril(tril(A))", "tril(A)"),
-    _normal("upper triangle twice", "triu(triu(A))", "triu(A)"),
-    _normal("lower triangle of an upper one", "tril(triu(A))", "diag(diagonal(A))", "square"),
-    _normal("upper triangle of a lower one", "triu(tril(A))", "diag(diagonal(A))", "square"),
-    _normal("lower triangle of a diagonal", "tril(diag(d))", "diag(d)"),
-    _normal("upper triangle of a diagonal", "triu(diag(d))", "diag(d)"),
-    _normal("transpose of a triangle below the diagonal", "t(below(A))", "over(t(A))", "square"),
-    _normal("transpose of a triangle over the diagonal", "t(over(A))", "below(t(A))", "square"),
+    normal("lower triangle twice", "tril(tril(A))", "tril(A)"),
+    normal("upper triangle twice", "triu(triu(A))", "triu(A)"),
+    normal("lower triangle of an upper one", "tril(triu(A))", "diag(diagonal(A))", "square"),
+    normal("upper triangle of a lower one", "triu(tril(A))", "diag(diagonal(A))", "square"),
+    normal("lower triangle of a diagonal", "tril(diag(d))", "diag(d)"),
+    normal("upper triangle of a diagonal", "triu(diag(d))", "diag(d)"),
+    normal("transpose of a triangle below the diagonal", "t(below(A))", "over(t(A))", "square"),
+    normal("transpose of a triangle over the diagonal", "t(over(A))", "below(t(A))", "square"),
     # --------------------------------------------------------------------------- triangles of ones: running sums
     *_sums_on_the_way("running sums", ("tril", "running"), ("triu", "running_back")),
     *_sums_on_the_way("sums before", ("below", "before"), ("over", "after")),
@@ -303,11 +287,11 @@ LAWS: tuple[Law, ...] = (
     Law("running sums applied from the right", "mm(x, running(A))", "mm(running_back(x), A)"),
     Law("running sums on the right", "mm(B, running(A))", "mm(t(running_back(t(B))), A)"),
     # -------------------------------------------------------------------------------------- diagonals and traces
-    _normal("diagonal of a diagonal matrix", "diagonal(diag(d))", "d"),
-    _normal("diagonal of the identity", "diagonal(eye)", "ones", "square"),
-    _normal("diagonal of a transpose", "diagonal(t(A))", "diagonal(A)"),
-    _normal("diagonal of a lower triangle", "diagonal(tril(A))", "diagonal(A)"),
-    _normal("diagonal of an upper triangle", "diagonal(triu(A))", "diagonal(A)"),
+    normal("diagonal of a diagonal matrix", "diagonal(diag(d))", "d"),
+    normal("diagonal of the identity", "diagonal(eye)", "ones", "square"),
+    normal("diagonal of a transpose", "diagonal(t(A))", "diagonal(A)"),
+    normal("diagonal of a lower triangle", "diagonal(tril(A))", "diagonal(A)"),
+    normal("diagonal of an upper triangle", "diagonal(triu(A))", "diagonal(A)"),
     Law("diagonal of a sum", "diagonal(add(A, B))", "add(diagonal(A), diagonal(B))"),
     Law("diagonal of a difference", "diagonal(sub(A, B))", "sub(diagonal(A), diagonal(B))"),
     Law("diagonal of a multiple", "diagonal(scale(s, A))", "scale(s, diagonal(A))"),
@@ -321,11 +305,11 @@ LAWS: tuple[Law, ...] = (
         when="squares",
     ),
     Law("diagonal of a product", "diagonal(mm(A, B))", "row_products(A, B)"),
-    _normal("diagonal of an outer product", "diagonal(outer(x, y))", "times(x, y)", "square outer"),
-    _normal("trace of an outer product", "trace(outer(x, y))", "mm(x, y)", "square outer"),
-    _normal("sum of a diagonal", "total(diagonal(A))", "trace(A)"),
-    _normal("trace of a transpose", "trace(t(A))", "trace(A)"),
-    _normal("trace of a diagonal", "trace(diag(d))", "total(d)"),
+    normal("diagonal of an outer product", "diagonal(outer(x, y))", "times(x, y)", "square outer"),
+    normal("trace of an outer product", "trace(outer(x, y))", "mm(x, y)", "square outer"),
+    normal("sum of a diagonal", "total(diagonal(A))", "trace(A)"),
+    normal("trace of a transpose", "trace(t(A))", "trace(A)"),
+    normal("trace of a diagonal", "trace(diag(d))", "total(d)"),
     Law("trace of a multiple", "trace(scale(s, A))", "times(s, trace(A))"),
     Law("trace of a negative", "trace(neg(A))", "neg(trace(A))"),
     Law("trace of a Kronecker product", "trace(kron(A, B))", "times(trace(A), trace(B))", when="squares"),
@@ -337,32 +321,33 @@ LAWS: tuple[Law, ...] = (
     # --------------------------------------------------------------------------------- sums and means of elements
     *_folds("sum", "sum_all", "row_sums", "column_sums"),
     *_folds("mean", "mean_all", "row_means", "column_means"),
-    _normal("row sums of a diagonal", "row_sums(diag(d))", "d"),
-    _normal("column sums of a diagonal", "column_sums(diag(d))", "d"),
-    _normal("sum of a diagonal matrix", "sum_all(diag(d))", "total(d)"),
-    _normal("row sums of the identity", "row_sums(eye)", "ones", "square"),
-    _normal("column sums of the identity", "column_sums(eye)", "ones", "square"),
-    _normal("row sums of an outer product", "row_sums(outer(x, y))", "scale(total(y), x)"),
-    _normal("column sums of an outer product", "column_sums(outer(x, y))", "scale(total(x), y)"),
-    _normal("sum of an outer product", "sum_all(outer(x, y))", "times(total(x), total(y))"),
-    _normal("row sums of a Kronecker product", "row_sums(kron(A, B))", "outer_kron(row_sums(A), row_sums(B))"),
-    _normal(
+    normal("row sums of a diagonal", "row_sums(diag(d))", "d"),
+    normal("column sums of a diagonal", "column_sums(diag(d))", "d"),
+    normal("sum of a diagonal matrix", "sum_all(diag(d))", "total(d)"),
+    normal("row sums of the identity", "row_sums(eye)", "ones", "square"),
+    normal("column sums of the identity", "column_sums(eye)", "ones", "square"),
+    normal("row sums of an outer product", "row_sums(outer(x, y))", "scale(total(y), x)"),
+    normal("column sums of an outer product", "column_sums(outer(x, y))", "scale(total(x), y)"),
+    normal("sum of an outer product", "sum_all(outer(x, y))", "times(total(x), total(y))"),
+    normal("row sums of a Kronecker product", "row_sums(kron(A, B))", "outer_kron(row_sums(A), row_sums(B))"),
+    normal(
         "column sums of a Kronecker product", "column_sums(kron(A, B))", "outer_kron(column_sums(A), column_sums(B))"
     ),
-    _normal("sum of a Kronecker product", "sum_all(kron(A, B))", "times(sum_all(A), sum_all(B))"),
+    normal("sum of a Kronecker product", "sum_all(kron(A, B))", "times(sum_all(A), sum_all(B))"),
     Law("sum of scaled rows", "sum_all(rows(d, A))", "mm(d, row_sums(A))"),
     Law("sum of scaled columns", "sum_all(columns(A, d))", "mm(column_sums(A), d)"),
     Law("row sums of scaled columns", "row_sums(columns(A, d))", "mm(A, d)"),
     Law("column sums of scaled rows", "column_sums(rows(d, A))", "mm(d, A)"),
     # ------------------------------------------------------------------------------------------------ transforms
-    _normal("inverse transform of a transform", "ifft(fft(x))", "x"),
-    _normal("transform of an inverse transform", "fft(ifft(x))", "x"),
-    _normal("inverse transform of transformed rows", "ifft(fft(M))", "M"),
-    _normal("transform of inversely transformed rows", "fft(ifft(M))", "M"),
+    normal("inverse transform of a transform", "ifft(fft(x))", "x"),
+    normal("transform of an inverse transform", "fft(ifft(x))", "x"),
+    normal("inverse transform of transformed rows", "ifft(fft(M))", "M"),
+    normal("transform of inversely transformed rows", "fft(ifft(M))", "M"),
     Law("transforms along two dims", "ifft(t(fft(t(M))))", "t(fft(t(ifft(M))))"),
     Law("inverse transforms along two dims", "fft(t(ifft(t(M))))", "t(ifft(t(fft(M))))"),
-    _normal("inverse transform of a real transform", "irfft(rfft(x))", "x"),
-    _normal("inverse transform of real transformed rows", "irfft(rfft(M))", "M"),
+    normal("inverse transform of a real transform", "irfft(rfft(x))", "x"),
+    normal("inverse transform of real transformed rows", "irfft(rfft(M))", "M"),
     Law("sum of transforms", "add(fft(x), fft(y))", "fft(add(x, y))"),
     Law("sum of inverse transforms", "add(ifft(x), ifft(y))", "ifft(add(x, y))"),
+    *ELEMENT_LAWS,
 )

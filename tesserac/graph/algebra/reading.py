@@ -13,17 +13,16 @@ from functools import lru_cache
 from tesserac.check.model.library_annotations import APPLIED
 from tesserac.graph.algebra.applied import uses_of
 from tesserac.graph.algebra.known import best_known, flags_of, held_flags
-from tesserac.graph.algebra.masks import mask_of
-from tesserac.graph.algebra.reading_elements import ELEMENTS, is_factor, is_structure, is_zero
+from tesserac.graph.algebra.reading_elements import ELEMENTS, is_structure, says_more
 from tesserac.graph.algebra.reading_folds import FOLDS, NOT_NARROW, same_element
-from tesserac.graph.algebra.terms import Term, contracted, eye, leaf, make, ones, permutation
+from tesserac.graph.algebra.reading_rows import ROWS
+from tesserac.graph.algebra.terms import Term, contracted, eye, leaf, make, ones
 from tesserac.graph.dialect import NUMERICS, PREFIX, forms_of, operator_of
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.create import Eye
 from tesserac.ops.einsum import Einsum
 from tesserac.ops.held import ISOMETRY, UNITARY, Held
-from tesserac.ops.index import Gather, Lookup
 from tesserac.ops.shape import Permute
 from tesserac.types.dims import ONE
 from tesserac.types.ty import TensorType
@@ -243,22 +242,6 @@ def _expand(reader: Reader, op: Op, depth: int) -> Term | None:
     return ones(dims[0]) if is_one and len(dims) == 1 else None
 
 
-def _where(reader: Reader, op: Op, depth: int) -> Term | None:
-    """What a mask over places keeps: `where(i == j, d, 0)` is a diagonal, `where(j <= i, a, 0)` a triangle."""
-    kept, other = op.operands[1:]
-    ty, result = tensor_type(kept), tensor_type(op.result)
-    if result.rank != 2 or not same_element(op, kept, other) or not is_zero(other):
-        return None
-    mask = mask_of(op.operands[0])
-    if mask == "diag" and ty.dims == (result.dims[1],) and result.dims[0] == result.dims[1]:
-        return make("diag", reader.term(kept, depth))
-    if mask is None or ty.dims != result.dims:
-        return None
-    if mask == "diag":
-        return make("diag", make("diagonal", reader.term(kept, depth))) if result.dims[0] == result.dims[1] else None
-    return make(mask, reader.term(kept, depth))
-
-
 def _permute(reader: Reader, op: Op, depth: int) -> Term | None:
     operator = operator_of(op)
     assert isinstance(operator, Permute)
@@ -306,22 +289,6 @@ def _held(reader: Reader, op: Op, depth: int) -> Term | None:
 _OF_COLUMNS = {UNITARY, ISOMETRY}
 
 
-def _gather(reader: Reader, op: Op, depth: int) -> Term | None:
-    """Rows of the identity: a permutation, or any choice of rows; rows of what products make."""
-    operator = operator_of(op)
-    assert isinstance(operator, Gather | Lookup)
-    axes = (operator.axis,) if isinstance(operator, Gather) else operator.axes
-    table, index = op.operands[:2]
-    if axes != (0,) or tensor_type(index).rank != 1:
-        return None
-    found = reader.term(table, depth)
-    if found.head == "eye":
-        return permutation(reader.atom(index), found.shape[1])
-    counts = found.rank in (1, 2) and any(part.head == "mm" for part in found.distinct)
-    counts |= found.rank == 2 and is_factor(op)
-    return make("take", found, reader.atom(index)) if counts else None
-
-
 def _call(reader: Reader, op: Op, depth: int) -> Term | None:
     """An inverse, or solutions side by side, of which those are computed that are needed."""
     if len(op.results) != 1 or tensor_type(op.result).rank != 2 or APPLIED not in forms_of(op):
@@ -343,7 +310,13 @@ def _same(reader: Reader, op: Op, depth: int) -> Term | None:
 
 
 def _power(reader: Reader, op: Op, depth: int) -> Term | None:
-    return _same(reader, op, depth) if op.attrs["exponent"] == 1 else None
+    """Of a matrix that has more to say than its numbers, a product of elements."""
+    if op.attrs["exponent"] == 1:
+        return _same(reader, op, depth)
+    if op.attrs["exponent"] != 2 or tensor_type(op.result).rank != 2 or not same_element(op, op.operands[0]):
+        return None
+    found = reader.operand(op, 0, depth)
+    return make("times", found, found) if says_more(found) else None
 
 
 _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
@@ -355,13 +328,11 @@ _READERS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
         "full": _full,
         "ones": _full,
         "expand": _expand,
-        "where": _where,
         "permute": _permute,
         "reshape": _reshape,
-        "gather": _gather,
-        "lookup": _gather,
         **ELEMENTS,
         **FOLDS,
+        **ROWS,
         "conj": _conj,
         "wide": _same,
         "cast": _same,
@@ -383,6 +354,7 @@ _INSIDE = {
     PREFIX + "add": (all, _TRANSFORMS | _PRODUCTS | _SUMS | _TURNS),
     PREFIX + "sub": (all, _PRODUCTS | _SUMS | _TURNS),
     PREFIX + "mul": (any, frozenset((PREFIX + Eye.name,))),
+    PREFIX + "slice": (any, _PRODUCTS | _SUMS),
     PREFIX + "cut": (all, _PRODUCTS | _SUMS | _TURNS | {PREFIX + n for n in ("mul", "div", "neg", "call", "cumsum")}),
 }
 """What is read from an operation only where all or any of its operands are made by one of these: what else it adds,

@@ -13,7 +13,7 @@ from tesserac.graph.algebra.terms import HEADS, Term, make
 from tesserac.graph.dialect import PREFIX
 from tesserac.ir.core import Op, Value
 from tesserac.ir.forms import tensor_type
-from tesserac.ops.create import Eye, Full
+from tesserac.ops.create import Full
 from tesserac.types.dims import ONE, Dim
 
 if TYPE_CHECKING:
@@ -81,11 +81,11 @@ def _div(reader: Reader, op: Op, depth: int) -> Term | None:
 
 def _multiple(reader: Reader, op: Op, number: Term, other: Value, depth: int) -> Term | None:
     found = reader.term(other, depth)
-    counts = _counts(op, found) if found.rank == 2 else is_structure(found) or _innermost(found).head == "mm"
-    return make("scale", number, found) if counts else None
+    is_any = counts(op, found) if found.rank == 2 else is_structure(found) or _innermost(found).head == "mm"
+    return make("scale", number, found) if is_any else None
 
 
-def _counts(op: Op, matrix: Term) -> bool:
+def counts(op: Op, matrix: Term) -> bool:
     """Whether what is done to each element of a matrix is of any meaning: this has a known structure, or linear algebra
     makes it, or products are all that need the result."""
     return matrix.head not in ("", "t") or is_factor(op)
@@ -102,7 +102,7 @@ def _scaled_lines(reader: Reader, op: Op, depth: int) -> Term | None:
     if len(dims) != 2 or not same_element(op, *op.operands):
         return None
     for line, matrix in (op.operands, op.operands[::-1]):
-        row, column = _line(line, (ONE, dims[1])), _line(line, (dims[0], ONE))
+        row, column = vector_of(line, (ONE, dims[1])), vector_of(line, (dims[0], ONE))
         vector = column if row is None else row
         if tensor_type(matrix).dims != dims or vector is None:
             continue
@@ -110,13 +110,13 @@ def _scaled_lines(reader: Reader, op: Op, depth: int) -> Term | None:
         if found.head in ("eye", "diag"):
             d = reader.term(vector, depth)
             return make("diag", make("times", found.args[0], d) if found.args else d)
-        if _counts(op, found):
+        if counts(op, found):
             d = reader.term(vector, depth)
             return make("rows", d, found) if row is None else make("columns", found, d)
     return None
 
 
-def _line(value: Value, dims: tuple[Dim, ...]) -> Value | None:
+def vector_of(value: Value, dims: tuple[Dim, ...]) -> Value | None:
     """The vector that a column or a row of a matrix is."""
     while value.defining_op is not None and value.defining_op.name == PREFIX + "expand":
         value = value.defining_op.operands[0]
@@ -147,19 +147,36 @@ def _outer(reader: Reader, op: Op, depth: int) -> Term | None:
 
 
 def _by_elements(reader: Reader, op: Op, depth: int) -> Term | None:
-    """A matrix times a diagonal one or an outer product, element by element."""
+    """Two matrices, element by element, where one is a diagonal or an outer product, or products or Kronecker products
+    made one."""
     dims = tensor_type(op.result).dims
-    if any(tensor_type(value).dims != dims for value in op.operands) or not any(map(_may_be_structure, op.operands)):
+    if any(tensor_type(value).dims != dims for value in op.operands) or not any(map(_may_say_more, op.operands)):
         return None
     terms = [reader.term(value, depth) for value in op.operands]
-    known = ("eye", "diag", "outer") if same_element(op, *op.operands) else ("eye", "diag")
-    return make("times", *terms) if any(term.head in known for term in terms) else None
+    is_any = says_more if same_element(op, *op.operands) else _is_diagonal
+    return make("times", *terms) if any(map(is_any, terms)) else None
 
 
-def _may_be_structure(value: Value) -> bool:
+def says_more(term: Term) -> bool:
+    """Whether laws know what is left of a matrix of which each element is multiplied."""
+    while term.head in ("t", "neg", "scale", "rows", "columns"):
+        term = term.args[0 if term.head in ("t", "neg", "columns") else 1]
+    return term.head in ("eye", "diag", "outer", "kron", "mm", "times")
+
+
+def _is_diagonal(term: Term) -> bool:
+    return term.head in ("eye", "diag")
+
+
+def _may_say_more(value: Value) -> bool:
     """As far as is seen without reading what leads to it."""
     op = value.defining_op
-    return op is not None and op.name in (PREFIX + Eye.name, PREFIX + "where", PREFIX + "mul", PREFIX + "einsum")
+    return op is not None and op.name in _SAY_MORE
+
+
+_SAY_MORE = {
+    PREFIX + name for name in ("eye", "where", "mul", "div", "neg", "einsum", "matmul", "power", "reshape", "permute")
+}
 
 
 def _number(value: Value) -> Value | None:
@@ -179,7 +196,7 @@ def _innermost(term: Term) -> Term:
 
 def _neg(reader: Reader, op: Op, depth: int) -> Term | None:
     found = reader.operand(op, 0, depth)
-    return make("neg", found) if found.rank == 2 and _counts(op, found) else None
+    return make("neg", found) if found.rank == 2 and counts(op, found) else None
 
 
 ELEMENTS: dict[str, Callable[[Reader, Op, int], Term | None]] = {

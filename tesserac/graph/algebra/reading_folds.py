@@ -79,7 +79,7 @@ def _cut(reader: Reader, op: Op, depth: int) -> Term | None:
     found, dims = reader.operand(op, 0, depth), tensor_type(op.result).dims
     if op.result.type == op.operands[0].type and set(operator.steps) <= {1}:
         return found  # all of it: what `trace` takes of a square matrix
-    if not _is_cut(found):
+    if not is_cut(found):
         return None
     for axis, head in enumerate(("cut_rows", "cut_columns")[: found.rank]):
         if (operator.starts[axis], operator.steps[axis], dims[axis]) != (ZERO, 1, found.shape[axis]):
@@ -88,7 +88,7 @@ def _cut(reader: Reader, op: Op, depth: int) -> Term | None:
     return found
 
 
-def _is_cut(found: Term) -> bool:
+def is_cut(found: Term) -> bool:
     """Whether it matters what is taken of something: it is computed."""
     return found.rank in (1, 2) and any(part.head in ("mm", "made", "eye") for part in found.distinct)
 
@@ -98,7 +98,7 @@ def _flip(reader: Reader, op: Op, depth: int) -> Term | None:
     operator, dims = operator_of(op), tensor_type(op.result).dims
     assert isinstance(operator, Flip | Roll)
     found = reader.operand(op, 0, depth)
-    if not _is_cut(found):
+    if not is_cut(found):
         return None
     for axis in operator.axes if isinstance(operator, Flip) else (operator.axis,):
         found = make(("cut_rows", "cut_columns")[axis], found, leaf(op.result, dims[axis : axis + 1]))
@@ -108,7 +108,7 @@ def _flip(reader: Reader, op: Op, depth: int) -> Term | None:
 def _cumsum(reader: Reader, op: Op, depth: int) -> Term | None:
     """Running sums of what products make."""
     found, axis = reader.operand(op, 0, depth), op.attrs["axis"]
-    if found.rank not in (1, 2) or tensor_type(op.result).dtype.bits < NOT_NARROW or not _is_cut(found):
+    if found.rank not in (1, 2) or tensor_type(op.result).dtype.bits < NOT_NARROW or not is_cut(found):
         return None
     if found.rank == 1 or axis == 0:
         return make("running", found)

@@ -16,7 +16,8 @@ from tesserac.base.dataclass import dataclass
 from tesserac.base.once import once
 from tesserac.graph.algebra.chains import pays_apart
 from tesserac.graph.algebra.known import flags_of, is_real, undoes
-from tesserac.graph.algebra.laws import LAWS, Law
+from tesserac.graph.algebra.law import Law
+from tesserac.graph.algebra.laws import LAWS
 from tesserac.graph.algebra.reading_folds import NOT_NARROW
 from tesserac.graph.algebra.terms import Term, eye, make, ones
 from tesserac.graph.dialect import PREFIX, operator_of
@@ -132,6 +133,11 @@ CONDITIONS: dict[str, Callable[[Mapping[str, Term], Term], bool]] = {
     "self_adjoint": _self_adjoint,
     "real self_adjoint": lambda bound, term: _self_adjoint(bound, term) and is_real(term),
     "undone": _undone,
+    "alike": lambda bound, term: term.args[0].args[0].shape == term.args[1].args[0].shape,
+    "real": lambda bound, term: is_real(term),
+    "not squares": lambda bound, term: term.args[0].args[0] != term.args[0].args[1],
+    "one in each row": lambda bound, term: bound["H"].head == "hot",
+    "batch of ones": lambda bound, term: bound["M"].head == "hot" and bound["M"].rank > 2,
 }
 
 

@@ -131,6 +131,15 @@ def _real_transform_cost(term: Term) -> Dim:
     return _FFT * _size(term)
 
 
+def _places(term: Term) -> Dim:
+    """Of a matrix that is not made: it has a number for each row."""
+    return counted_all(term.shape[:-1])
+
+
+def _spread_cost(term: Term) -> Dim:
+    return _size(term) + counted_all(term.args[1].shape)
+
+
 def _pair_cost(term: Term) -> Dim:
     """Every element of the first operand meets one of the second."""
     return counted_all(term.args[0].shape)
@@ -273,6 +282,10 @@ HEADS: dict[str, Head] = _Heads({
     "cut_rows": Head(lambda a, p: (p.shape[0], *a.shape[1:]), _free, "rows of {}"),
     "cut_columns": Head(lambda a, p: (a.shape[0], p.shape[0]), _free, "columns of {}"),
     "by_columns": Head(lambda p: p.shape, _free, "{}"),
+    "kept": Head(lambda p, a: a.shape, _size, "where({}, {}, 0)"),
+    "hot": Head(lambda p: (), _places, "one_hot({})", structured=True),
+    "chosen": Head(lambda h, a: (*h.shape[:-1], *a.shape[1:]), _size, "{} @ {}, row by row"),
+    "spread": Head(lambda h, a: (h.shape[1], *a.shape[1:]), _spread_cost, "{}.T @ {}, row by row"),
     "running": Head(lambda x: x.shape, _size, "cumsum({}, axis=0)"),
     "running_back": Head(lambda x: x.shape, _size, "cumsum({}, axis=0, reverse=True)"),
     "before": Head(lambda x: x.shape, _size, "sums before {}"),
@@ -302,6 +315,7 @@ HEADS: dict[str, Head] = _Heads({
     "ones": Head(lambda: (), _size, "ones"),
     "filled": Head(lambda a: a.shape[:1], _size, "{}"),
     "inverse": Head(lambda s: (), lambda term: ONE, "1 / {}"),
+    "per": Head(lambda s, x, y: (), lambda term: ONE, "{} / number of elements"),
 })  # fmt: skip
 
 

@@ -9,11 +9,13 @@ from collections.abc import Callable
 
 from tesserac.graph.algebra.reading_folds import NOT_NARROW
 from tesserac.graph.algebra.terms import Term, equation_of
+from tesserac.graph.algebra.writing_rows import ASKED_FOR, ROWS
 from tesserac.graph.dialect import operator_of
 from tesserac.ir.core import Value
 from tesserac.ir.forms import tensor_type
 from tesserac.ops.calculus import Writer
 from tesserac.ops.create import Full
+from tesserac.ops.index import SliceAt
 from tesserac.ops.join import Roll
 from tesserac.ops.rearrange import Flip
 from tesserac.ops.shape import Slice
@@ -31,7 +33,7 @@ class TermWriter:
 
     def value(self, term: Term) -> Value:
         for part in term.parts():
-            if part not in self._known and (part.head != "inverse" or part is term):
+            if part not in self._known and (part.head not in _NOT_WRITTEN or part is term):
                 self._known[part] = part.leaf if part.leaf is not None else self._written(part)
         return self._known[term]
 
@@ -39,7 +41,8 @@ class TermWriter:
         if term.head in _MULTIPLES and (quotient := self._quotient(term)) is not None:
             return quotient
         writer = _WRITERS.get(term.head)
-        args = [self.value(arg) for arg in term.args]
+        asked_for = ASKED_FOR.get(term.head, ())
+        args = [self.value(arg) for place, arg in enumerate(term.args) if place not in asked_for]
         if (equation := equation_of(term.head)) is not None:
             return self.write("einsum", *args, equation=equation)
         return self.write(_OPERATORS[term.head], *args) if writer is None else writer(self, term, *args)
@@ -63,6 +66,8 @@ class TermWriter:
 
 
 _MULTIPLES = ("scale", "times")
+_NOT_WRITTEN = ("inverse", "hot", "ones")
+"""Heads whose value is written where something needs it: there are writers that need what it is made of."""
 _OPERATORS = {
     "conj": "conj",
     "neg": "neg",
@@ -98,12 +103,6 @@ def _filled(w: TermWriter, term: Term, matrix: Value) -> Value:
 
 def _diag(w: TermWriter, term: Term, d: Value) -> Value:
     return w.write.on_diagonal(w.write.expand(w.write.reshape(d, (ONE, term.shape[1])), term.shape), (0, 1))
-
-
-def _perm(w: TermWriter, term: Term, index: Value) -> Value:
-    size = term.shape[1]
-    whole = w.write("eye", size=size, dtype=w.like.dtype, policy=w.like.policy)
-    return w.write("gather", whole, index, axis=0)
 
 
 def _kron(w: TermWriter, term: Term, a: Value, b: Value) -> Value:
@@ -174,10 +173,6 @@ def _outer_kron(w: TermWriter, term: Term, x: Value, y: Value) -> Value:
     return w.write.reshape(w.write("mul", w.column(x), w.row(y)), term.shape)
 
 
-def _take(w: TermWriter, term: Term, a: Value, index: Value) -> Value:
-    return w.write("gather", a, index, axis=0)
-
-
 def _outer(w: TermWriter, term: Term, x: Value, y: Value) -> Value:
     return w.write("mul", w.column(x), w.row(y))
 
@@ -192,6 +187,8 @@ def _part(axis: int) -> Callable[[TermWriter, Term, Value, Value], Value]:
             return w.write("flip", a, axes=(axis,))
         if isinstance(operator, Roll):
             return w.write("roll", a, axis=axis, shift=operator.shift)
+        if isinstance(operator, SliceAt):
+            return w.write.apply(SliceAt(operator.size, axis), (a, cut.defining_op.operands[1]))
         assert isinstance(operator, Slice)
         starts, steps = [ZERO] * term.rank, [1] * term.rank
         of = int(term.args[1].head == "by_columns")
@@ -289,7 +286,6 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "ones": _ones,
     "filled": _filled,
     "diag": _diag,
-    "perm": _perm,
     "kron": _kron,
     "tril": _triangle(True),
     "triu": _triangle(False),
@@ -304,7 +300,6 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "turned_system": _turned_system,
     "less_diagonal": _less_diagonal,
     "outer_kron": _outer_kron,
-    "take": _take,
     "outer": _outer,
     "cut_rows": _part(0),
     "cut_columns": _part(1),
@@ -330,4 +325,5 @@ _WRITERS: dict[str, Callable[..., Value]] = {
     "row_products": _row_products,
     "cast": _cast,
     "inverse": _inverse,
+    **ROWS,
 }

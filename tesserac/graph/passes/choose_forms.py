@@ -126,13 +126,24 @@ def by_structure(module: Module, observe: Observe | None) -> Module:
         return module
     kernels = kernels_of(module)
     for function in functions:
-        if function.symbol not in kernels and any(_is_applied(op) for op in function.walk()):
+        needed = [op for op in function.walk() if _is_applied(op) and op.results[0].uses]
+        if function.symbol not in kernels and needed:
             rewrite_function(function, observe)
+            _erase_undone(module, needed)
         _Chooser(module, function, observe).run()
     erase_unreached(module)
     while erase_dead(module):
         pass
     return module
+
+
+def _erase_undone(module: Module, needed: Sequence[Op]) -> None:
+    """Inverses that were needed until a law had none of them: nobody looks whether these matrices have one."""
+    unused = [op for op in needed if op.parent is not None and not op.results[0].uses]
+    asserting = asserting_symbols(module) if unused else ()
+    for op in unused:
+        if op.attrs["callee"] in asserting:
+            op.erase()
 
 
 def _is_applied(op: Op) -> bool:
