@@ -172,7 +172,21 @@ HOLD = [
 ]
 
 
-REFUTED = ["A + 2.0 * I == A", "I == 2.0 * I", "A + I == A", "A + b - A == b + I", "op.dense(U).psd", "I != I"]
+REFUTED = [
+    "A + 2.0 * I == A",
+    "I == 2.0 * I",
+    "A + I == A",
+    "A + b - A == b + I",
+    "op.dense(U).psd",
+    "I != I",
+    "op.fft(4) == op.ifft(4)",
+    "op.fft(4).unitary",
+    "(op.fft(4) / 2.0) ∘ (op.fft(4) / 2.0) == op.eye(4)",
+    "op.kronecker(op.fft(2), op.eye(2)) == op.kronecker(op.eye(2), op.fft(2))",
+    "op.direct_sum(op.eye(2), op.fft(3)).diagonal",
+    "(op.fft(4) - op.eye(4)).self_adjoint",
+    "(op.fft(2) - 2.0 * op.eye(2)).psd",
+]
 UNKNOWN = [
     "A.unitary",
     "A.triangular",

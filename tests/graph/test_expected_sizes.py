@@ -107,7 +107,8 @@ def test_costs_that_cross_are_decided_where_all_is_told() -> None:
     new, old = parse_dim("K*N"), parse_dim("N*N")
     assert is_open(new, old, Facts()) and not beats(new, old, Facts())
     assert beats(new, old, Facts((), (("K", 8), ("N", 64)))) and beats(old, new, Facts((), (("K", 64), ("N", 8))))
-    assert is_open(new, old, Facts((), (("K", 8),)))
+    assert is_open(new, old, Facts((), (("K", 512),)))
+    assert beats(new, old, Facts((), (("K", 8),)))  # what it costs more where N is below K is less than a call
     known = Facts((parse_dim("N - K"),), (("K", 64), ("N", 8)))  # what is sure is not asked
     assert beats(new, old, known) and not beats(old, new, known)
 

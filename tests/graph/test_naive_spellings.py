@@ -76,7 +76,7 @@ SPELLINGS: dict[str, Any] = {
     ],
     "one_hot(argsort(d), N, dtype=f64).T @ (a @ v)": lambda a, b, c, v, w, d: (a @ v)[np.argsort(np.argsort(d))],
     "inv(a) @ a @ v + a.T @ inv(a).T @ w": lambda a, b, c, v, w, d: v + w,
-    "sum((a[:, :2] @ a[:, :2].T) ** 2)": lambda a, b, c, v, w, d: np.sum((a[:, :2] @ a[:, :2].T) ** 2),
+    "(lambda u: sum((u @ u.T) ** 2))(a[:, :2])": lambda a, b, c, v, w, d: np.sum((a[:, :2] @ a[:, :2].T) ** 2),
     "mean((a[:, :2] @ b[:2]) * (c[:, :1] @ b[:1]))": lambda a, b, c, v, w, d: np.mean(
         (a[:, :2] @ b[:2]) * (c[:, :1] @ b[:1])
     ),

@@ -1,6 +1,6 @@
 """What is known of an operator: flags that follow from its kind and the laws.
 
-Enters: a tree. Leaves: proven flags. What is not proven is unknown, unless the sizes refute it.
+Enters: a tree. Leaves: proven flags. What is not proven is unknown, unless sizes or known numbers refute it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 
+from tesserac.check.algebra import closed
 from tesserac.check.algebra.base import Kind
 from tesserac.check.algebra.combined import Compose, Eye, Inverse, Scaled, Sum, Zero, canonical, composed, scaled
 from tesserac.check.algebra.elements import numbers_in
@@ -32,11 +33,13 @@ def proven(pool: Pool, tree: Kind, flag: str) -> bool:
 
 
 def refuted(pool: Pool, tree: Kind, flag: str) -> bool:
-    """Whether an operator certainly is not so: what is not square for any sizes is none of these."""
+    """Whether an operator certainly is not so: what is not square for any sizes is none of these but a triangle, and a
+    matrix of known numbers tells."""
     domain, codomain = tree.shape(pool.types)
-    if flag in _OF_TRIANGLES or domain is None or codomain is None:
+    if domain is None or codomain is None:
         return False
-    return pool.body.facts.refutes("equal", domain, codomain)
+    is_uneven = flag not in _OF_TRIANGLES and pool.body.facts.refutes("equal", domain, codomain)
+    return is_uneven or closed.refutes(pool, tree, flag)
 
 
 def flags_of(pool: Pool, tree: Kind) -> tuple[str, ...]:

@@ -228,9 +228,7 @@ def _terms(tree: Kind) -> dict[Kind, Number]:
     return found
 
 
-def _leaf_value(
-    body: Body, type_: Type, source: Source, items: Sequence[typed.Expr], at: typed.Expr
-) -> typed.Expr:
+def _leaf_value(body: Body, type_: Type, source: Source, items: Sequence[typed.Expr], at: typed.Expr) -> typed.Expr:
     if is_static(type_):
         return typed.Static(type_, at.span)
     if isinstance(source, Leaf):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from tesserac.check.algebra import measures
+from tesserac.check.algebra import closed, measures
 from tesserac.check.algebra.applying import Application
 from tesserac.check.algebra.base import Kind, Use
 from tesserac.check.algebra.combined import Eye, Scaled, Zero, added, canonical, inverse, scaled
@@ -96,8 +96,8 @@ def solve(body: Body, callee: Callee, given: Given) -> typed.Expr:
 
 
 def equal(body: Body, left: typed.Expr, right: typed.Expr, callee: Callee) -> typed.Expr:
-    """Proven where the laws make both the same, refuted where they differ by a multiple of the identity; otherwise the
-    matrices are compared when the program runs."""
+    """Proven where the laws make both the same, refuted where they differ by a multiple of the identity or have
+    other known numbers; otherwise the matrices are compared when the program runs."""
     if isinstance(left.type, ErrorType) or isinstance(right.type, ErrorType):
         return body.error(callee.span)
     pool = Pool(body)
@@ -126,7 +126,8 @@ def _known_equal(pool: Pool, left: Kind, right: Kind) -> bool | None:
     rest = added(pool, [left, scaled(pool, -1.0, (), right)])
     if isinstance(rest, Zero):
         return True
-    return False if _is_number(rest) and _has_entries(pool, rest) else None
+    is_refuted = (_is_number(rest) and _has_entries(pool, rest)) or closed.differ(pool, left, right)
+    return False if is_refuted else None
 
 
 def _is_number(tree: Kind) -> bool:

@@ -238,7 +238,7 @@ def _one_further(polynomial: Dim) -> Iterable[Coefficient]:
 
 def _outgrows(old: Dim, new: Dim) -> bool:
     """Whether the first has a term that no term of the other is a multiple of, unless by a far smaller number."""
-    return any(not any(_divides(m, n) and abs(d) * GAIN > abs(c) for n, d in new.terms) for m, c in old.terms)
+    return any(not any(_divides(m, n) and d * d * GAIN * GAIN > c * c for n, d in new.terms) for m, c in old.terms)
 
 
 def _divides(small: Monomial, large: Monomial) -> bool:

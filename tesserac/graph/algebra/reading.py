@@ -348,14 +348,15 @@ _ROOTS = _TRANSFORMS | _PRODUCTS
 _ROOTS |= {PREFIX + name for name in ("diagonal", "sum", "mean", "irfft", "permute", "conj")}
 _SUMS = frozenset((PREFIX + "add", PREFIX + "sub"))
 _TURNS = frozenset(PREFIX + name for name in ("permute", "flip", "roll"))
+_CUT = _PRODUCTS | _SUMS | _TURNS | {PREFIX + n for n in ("mul", "div", "neg", "call", "cumsum", "slice")}
 _INSIDE = {
     PREFIX + "gather": (any, _PRODUCTS),
     PREFIX + "lookup": (any, _PRODUCTS),
     PREFIX + "add": (all, _TRANSFORMS | _PRODUCTS | _SUMS | _TURNS),
     PREFIX + "sub": (all, _PRODUCTS | _SUMS | _TURNS),
     PREFIX + "mul": (any, frozenset((PREFIX + Eye.name,))),
-    PREFIX + "slice": (any, _PRODUCTS | _SUMS),
-    PREFIX + "cut": (all, _PRODUCTS | _SUMS | _TURNS | {PREFIX + n for n in ("mul", "div", "neg", "call", "cumsum")}),
+    PREFIX + "slice": (any, _CUT),
+    PREFIX + "cut": (all, _CUT),
 }
 """What is read from an operation only where all or any of its operands are made by one of these: what else it adds,
 multiplies or cuts is read for itself."""

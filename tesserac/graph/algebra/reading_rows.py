@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tesserac.graph.algebra.masks import mask_of
-from tesserac.graph.algebra.reading_elements import counts, is_factor, is_zero, vector_of
+from tesserac.graph.algebra.reading_elements import counts, is_factor, is_zero
 from tesserac.graph.algebra.reading_folds import is_cut, same_element
 from tesserac.graph.algebra.terms import Term, leaf, make, permutation
 from tesserac.graph.dialect import PREFIX, operator_of
@@ -54,7 +54,7 @@ def _slice(reader: Reader, op: Op, depth: int) -> Term | None:
 
 
 def _one_hot(reader: Reader, op: Op, depth: int) -> Term:
-    """A matrix with one 1 in each row, or none; of one number, a row of it, or a column where products have it right."""
+    """A matrix with one 1 in each row, or none; of one number, a row of it, or a column to the right of products."""
     dims, index = tensor_type(op.result).dims, op.operands[0]
     if len(dims) == 1:
         row = Term("hot", (leaf(index, (ONE,)),), (ONE, *dims))
@@ -83,17 +83,17 @@ def _where(reader: Reader, op: Op, depth: int) -> Term | None:
 
 
 def _kept_lines(reader: Reader, op: Op, depth: int) -> Term | None:
-    dims = tensor_type(op.result).dims
-    row, column = (vector_of(op.operands[0], each) for each in ((ONE, dims[1]), (dims[0], ONE)))
-    if row is None and column is None:
+    dims, mask = tensor_type(op.result).dims, op.operands[0]
+    own = tensor_type(mask).dims
+    if own not in ((dims[1],), (ONE, dims[1]), (dims[0], ONE)):
         return None
     found = reader.operand(op, 1, depth)
     if not counts(op, found):
         return None
-    if row is None:
-        assert column is not None
-        return make("kept", reader.atom(column), found)
-    return make("t", make("kept", reader.atom(row), make("t", found)))
+    lines = reader.atom(mask) if len(own) == 1 else make("flat", reader.atom(mask))
+    if own == (dims[0], ONE):
+        return make("kept", lines, found)
+    return make("t", make("kept", lines, make("t", found)))
 
 
 ROWS: dict[str, Callable[[Reader, Op, int], Term | None]] = {
