@@ -36,6 +36,18 @@ def exclusive(x: Array, first: float) -> Array:
     return np.concatenate([np.full_like(x[:, :1], first), x[:, :-1]], 1)
 
 
+def moment(x: Array, power: int, axis: int | None = None) -> Array:
+    """In standard deviations."""
+    c = x.astype(float) - x.mean(axis, dtype=float, keepdims=True)
+    return np.asarray((c**power).mean(axis) / (c**2).mean(axis) ** (power / 2))
+
+
+def grouped_slope(x: Array) -> Array:
+    first, second = (np.where([[place in own] for place in range(7)], x.T @ x, 0) for own in ((0, 1), (2, 3, 4)))
+    both = 2 * (first + second)
+    return np.asarray(x @ both.T + x @ both)
+
+
 def last_extreme(x: Array, pick: Callable[[Array], float]) -> Array:
     def places(row: Array) -> list[int]:
         return [max(i for i in range(j + 1) if row[i] == pick(row[: j + 1])) for j in range(len(row))]
@@ -44,9 +56,7 @@ def last_extreme(x: Array, pick: Callable[[Array], float]) -> Array:
 
 
 def unique_rows(x: Array) -> tuple[Array, ...]:
-    values, index, inverse, counts = np.unique(
-        x, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
+    values, index, inverse, counts = np.unique(x, axis=0, return_index=True, return_inverse=True, return_counts=True)
     return values, index, inverse.ravel(), counts
 
 
@@ -91,6 +101,22 @@ MATRIX: list[Case] = [
     ("cummax(x, axis=1, return_indices=True)[1], cummin(x, axis=0, return_indices=True)[1]",
      lambda x: (last_extreme(x, np.max), last_extreme(x.T, np.min).T)),
     ("diff(x), diff(x, 2, axis=0), diff(x, prepend=0.0)", lambda x: (np.diff(x), np.diff(x, 2, axis=0), np.diff(x, prepend=0))),
+    ("simpson(x), simpson(x[:, :6], dx=0.5), simpson(x[:3], axis=0)",
+     lambda x: (x @ np.array([1, 4, 2, 4, 2, 4, 1]) / 3, x[:, :6] @ np.array([4, 16, 8, 15, 12, 5]) / 24,
+                (x[0] + 4 * x[1] + x[2]) / 3)),
+    ("(lambda t: (simpson(t * t + t, t), simpson((t * t + t)[:6], t[:6])))(square(arange(N, dtype=f64)))",  # parabolas
+     lambda x: (36**3 / 3 + 36**2 / 2, 25**3 / 3 + 25**2 / 2)),
+    ("skew(x, axis=1), kurtosis(x), skew(x, axis=0, bias=False), kurtosis(x, axis=1, fisher=False, bias=False)",
+     lambda x: (moment(x, 3, 1), moment(x, 4) - 3, moment(x, 3, 0) * 12**0.5 / 2, 3 + 6 / 20 * (8 * moment(x, 4, 1) - 18))),
+    ("leggauss(5)[0], leggauss(5)[1], leggauss(30)[1]",
+     lambda x: (*np.polynomial.legendre.leggauss(5), np.polynomial.legendre.leggauss(30)[1])),
+    ("grad(lambda t: sum(exprel(t)))(array([0.0, 1e-9, -1.5, 3.0, 100.0, -INF]))",
+     lambda x: np.array([0.5, 0.5, 0.19652204, 4.57456376, np.inf, 0])),
+    ("segment_ids(array([0, 2, 2, 5]), 7), segment_ids(array([1, 9, -1]), 3)", lambda x: (np.array([0, 0, 2, 2, 2, 3, 3]), np.array([0, 1, 1]))),
+    ("grouped_mm(x.T, stack([x, 2.0 * x, -x]), array([2, 2, 5])), grouped_mm(x, x.T, array([0, 3, 7]))",
+     lambda x: (np.r_[x.T[:2] @ x, -x.T[2:5] @ x, x.T[:2] * 0 @ x], np.stack([x[:, :0] @ x.T[:0], x[:, :3] @ x.T[:3], x[:, 3:] @ x.T[3:]]))),
+    ("grad(lambda t: sum(square(grouped_mm(t.T, stack([t, 2.0 * t, -t]), array([2, 2, 5])))))(x)",
+     lambda x: grouped_slope(x)),
     ("trapezoid(x, dx=0.5), trapezoid(x, x[0]), gradient(x, 0.5, axis=1), gradient(x, axis=0)",
      lambda x: (np.trapezoid(x, dx=0.5), np.trapezoid(x, x[0]), np.gradient(x, 0.5, axis=1), np.gradient(x, axis=0))),
     *((f'pad(x, ((2, 3), (1, 9)), mode="{m}"), pad(x, 1, 2, axis=(-1, 0), mode="{m}")',
@@ -135,6 +161,8 @@ SETS: list[Case] = [
                    np.lexsort((y, x[:, 0])))),
     ("reverse_sequence(x, full(N, 2, dtype=i64))", lambda x, y: x[:, ::-1]),
 ]  # fmt: skip
+
+
 def of_zeros(chosen: Array, x: Array, y: Array, negative: Any) -> Array:
     """-0 is less than +0; which of the two NumPy gives depends on the machine."""
     zero = np.copysign(np.float32(0), np.where(negative(np.signbit(x), np.signbit(y)), -1, 1)).astype(chosen.dtype)

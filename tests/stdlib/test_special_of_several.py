@@ -81,11 +81,13 @@ CASES: dict[str, Case] = {
     "airy(x)[3]": ((WAVES,), lambda x: mp.airybi(x, derivative=1), 32, (lambda x: x * mp.airybi(x),), 64),
     "iv(x, y)": ((ORDERS, SIZES), mp.besseli, 256, (None, rise_of_i), 256),
     "ive(x, y)": ((ORDERS, SIZES), lambda v, x: mp.besseli(v, x) * mp.exp(-x), 256, (by(0, lambda v, x: mp.besseli(v, x) * mp.exp(-x)), None), 1e4),
+    "kv(x, y)": ((ORDERS, SIZES), mp.besselk, 512, (None, lambda v, x: -(mp.besselk(v - 1, x) + mp.besselk(v + 1, x)) / 2), 512),
+    "kve(x + 0.25, y)": ((ORDERS, SIZES), lambda v, x: mp.besselk(v + 0.25, x) * mp.exp(x), 512, (by(0, lambda v, x: mp.besselk(v + 0.25, x) * mp.exp(x)), None), 1e4),
     "voigt_profile(x, y, z)": ((RNG.uniform(-5, 5, 24), SPREAD, SPREAD[::-1]), voigt, 8, (by(0, voigt), by(1, voigt), by(2, voigt)), 1e4),
     "hyp1f1(x, y, z)": ((PARAMETERS[0], PARAMETERS[2], ALONG), mp.hyp1f1, 512, (by(0, mp.hyp1f1), by(1, mp.hyp1f1), by(2, mp.hyp1f1)), 4096),
     "hyp2f1(x, y, z, w)": ((*PARAMETERS, HERE), mp.hyp2f1, 512, (by(0, mp.hyp2f1), by(1, mp.hyp2f1), by(2, mp.hyp2f1), by(3, mp.hyp2f1)), 4096),
 }  # fmt: skip
-RELATIVE = ("ellip", "iv", "voigt")
+RELATIVE = ("ellip", "iv", "kv", "voigt")
 """Of those that have no zero inside the range; of others units are those of the number or of 1."""
 CROSSING = ("ive", "voigt")
 """Of those whose slopes have."""
