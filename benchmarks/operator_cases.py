@@ -268,6 +268,7 @@ CASES: tuple[Case, ...] = (
 SLOW: dict[str, str] = {
     "scatter_add": "elements of one place are folded by the aligned tree in their order",
     "spmm_csr": "rows are sums of scattered terms, folded by the aligned tree",
+    "grouped_mm": "a block of rows is multiplied whole with the matrix of each group that it has rows of",
     "qr complete": "the reflections of a matrix with the identity beside it",
     "unique": "one row is sorted by one thread",
 }

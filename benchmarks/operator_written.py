@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import scipy.fft
+import scipy.integrate
 import scipy.special
+import scipy.stats
 import torch
 
 TRIANGLE = torch.ones(256, 256).tril() > 0.0
@@ -143,6 +146,24 @@ def iv(p: Any, q: Any) -> Any:
 
 def beta(p: Any, q: Any) -> Any:
     return scipy.special.beta(p.numpy(), q.numpy())
+
+
+def kv(p: Any, q: Any) -> Any:
+    return scipy.special.kv(p.numpy(), q.numpy())
+
+
+def simpson(x: Any) -> Any:
+    return scipy.integrate.simpson(x.numpy())
+
+
+def kurtosis(x: Any) -> Any:
+    return scipy.stats.kurtosis(x.numpy(), axis=1)
+
+
+def grouped_mm(x: Any, g: Any, ends: Sequence[int]) -> Any:
+    """As a loop, which CPUs have for f32."""
+    starts = (0, *ends[:-1])
+    return torch.cat([x[a:b] @ w for w, a, b in zip(g, starts, ends, strict=True)])
 
 
 def hyp2f1(p: Any, q: Any) -> Any:

@@ -47,8 +47,24 @@ def unroll_unit_loops(module: Module) -> Module:
 
 def unroll_short_loops(block: Block) -> None:
     """Writes out the loops of a tile program that have few iterations and go over no blocks: what they carry is tiles
-    then that are made of each other, as everything else in it."""
-    _unroll_all(reversed([op for outer in block.ops for op in outer.walk() if block_loop(op) is None]), MOST_ITERATIONS)
+    then that are made of each other, as everything else in it. One whose steps may change nothing stays a loop, so that
+    a program passes over these."""
+    loops = [op for outer in block.ops for op in outer.walk() if block_loop(op) is None and not _may_be_idle(op)]
+    _unroll_all(reversed(loops), MOST_ITERATIONS)
+
+
+def _may_be_idle(op: Op) -> bool:
+    """Whether a loop has products in it, and its steps keep what it carries where one condition does not hold."""
+    if op.name != "form.loop" or not any(block_loop(inner) is not None for inner in op.walk()):
+        return False
+    pairs = zip(op.body.args[1:], op.body.terminator.operands, strict=True)
+    conditions = {_condition(arg, value) for arg, value in pairs if value is not arg}
+    return len(conditions) == 1 and None not in conditions
+
+
+def _condition(carried: Value, value: Value) -> Value | None:
+    op = value.defining_op
+    return op.operands[0] if op is not None and op.name == "graph.where" and op.operands[2] is carried else None
 
 
 def _unroll_all(ops: Iterable[Op], most: int) -> None:
