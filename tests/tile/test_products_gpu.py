@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 from itertools import product
+from math import gcd
 
 import pytest
 
@@ -16,9 +17,11 @@ from tesserac.target.compile import emit_object, host_machine
 from tesserac.target.emit import Function
 from tesserac.target.llvm_types import Value, const_i64
 from tesserac.target.nvptx.build import PLATFORMS, gpu_pass
-from tesserac.target.nvptx.kernel import emit_kernel, grouped_place
+from tesserac.target.nvptx.kernel import emit_kernel
+from tesserac.target.nvptx.positions import Prepared, Together, grouped_place
 from tesserac.target.nvptx.ptx import assemble, emit_ptx, find_ptxas
-from tesserac.tile.gpu.model.values import fragment, integer, matrix_unit_of
+from tesserac.tile.gpu.model.types import WAITING
+from tesserac.tile.gpu.model.values import fragment, integer, matrix_unit_of, memory
 from tesserac.tile.gpu.products.finish import CONSUMER_REGISTERS, OTHER_REGISTERS
 from tests.support.gpu_kernels import count, tile_of, variants_of
 from tests.target.test_emit import integers
@@ -182,6 +185,13 @@ def test_finishers_assemble_without_spills(variant: str) -> None:
     assert (assembled.spilled_bytes, assembled.notes) == (0, ())
 
 
+@pytest.mark.parametrize(("name", "accesses"), [("rows", [20]), ("short_bell", [])])
+def test_what_copies_leave_of_shared_memory_has_sums_that_wait(name: str, accesses: list[int]) -> None:
+    """Of 128 sums of a thread 80 beside three copies of 48 KiB; none where one segment is known to be all."""
+    waiting = [op for op in kernels(name)["$0"].walk() if op.name == "gpu.alloc" and WAITING in op.attrs]
+    assert [memory(op.result).dims[0].constant for op in waiting] == accesses
+
+
 # --- the order of programs --------------------------------------------------------------------------------------------
 
 
@@ -189,16 +199,45 @@ def test_finishers_assemble_without_spills(variant: str) -> None:
 def test_every_program_has_its_place(rows: int, columns: int) -> None:
     def place(which: int) -> object:
         def build(f: Function) -> Value:
-            (row, column), before = grouped_place(f.builder, f.args[0], const_i64(rows), const_i64(columns), 8)
-            return (row, column, before)[which]
+            return grouped_place(f.builder, f.args[0], const_i64(rows), const_i64(columns), 8)[which]
 
         return integers(build, 1)
 
-    parts = [place(which) for which in range(3)]
-    found = [tuple(part(number) for part in parts) for number in range(2 * rows * columns)]  # type: ignore[operator]
-    assert sorted((b, r, c) for r, c, b in found) == list(product(range(2), range(rows), range(columns)))
-    first = [row for row, _, _ in found[: min(rows, 8)]]
+    parts = [place(which) for which in range(2)]
+    found = [tuple(part(number) for part in parts) for number in range(rows * columns)]  # type: ignore[operator]
+    assert sorted(found) == list(product(range(rows), range(columns)))
+    first = [row for row, _ in found[: min(rows, 8)]]
     assert first == list(range(min(rows, 8))), "rows side by side"
+
+
+@pytest.mark.parametrize(("others", "places", "blocks"), [(10, 4, 6), (7, 8, 6), (25, 3, 2), (1, 5, 132)])
+def test_groups_of_ordered_programs_share_out_all_work(others: int, places: int, blocks: int) -> None:
+    def found(which: int) -> object:
+        def build(f: Function) -> Value:
+            sizes = const_i64(others), const_i64(places)
+            return Together(f.builder, lambda: const_i64(blocks), *sizes).divide(f.args[0])[which]
+
+        return integers(build, 1)
+
+    parts = [found(which) for which in range(2)]
+    programs = [tuple(part(number) for part in parts) for number in range(others * places)]  # type: ignore[operator]
+    assert sorted(programs) == list(product(range(places), range(others)))
+    work, busy = [places - place for place, _ in programs], [0] * blocks
+    for number, own in enumerate(work):
+        wave, place = divmod(number, blocks)
+        busy[blocks - 1 - place if wave % 2 else place] += own
+    assert max(busy) <= sum(work) / blocks + places, "more than the last wave leaves undone"
+    group = 2 * blocks // gcd(2 * blocks, places & -places)
+    assert {other for _, other in programs[: group * places]} == set(range(min(group, others))), "one group first"
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_prepared_divisor_divides_exactly(which: int) -> None:
+    divided = integers(lambda f: Prepared(f.builder, f.args[1]).divide(f.args[0])[which], 2)
+    sizes = [1, 2, 3, 7, 2**31 - 1, 2**32 + 1, 2**62, 2**63 - 1]
+    numbers = {n for size in sizes for n in (0, 1, size - 1, size, 3 * size - 1, 2**63 - 1) if n < 2**63}
+    for size, number in product(sizes, numbers):
+        assert divided(number, size) == divmod(number, size)[which]
 
 
 # --- i8 ---------------------------------------------------------------------------------------------------------------

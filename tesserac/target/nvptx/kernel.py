@@ -17,10 +17,9 @@ from tesserac.ir.core import Value as IRValue
 from tesserac.ir.types import MemRefType
 from tesserac.schedule.machine import NVPTX
 from tesserac.target import flow
-from tesserac.target.dims import emit_dim, modulo
 from tesserac.target.emit import Function, Module
-from tesserac.target.instructions import Builder
 from tesserac.target.llvm_types import I8, I32, I64, PTR, VOID, LType, Value, array, const_i64, const_int, pointer
+from tesserac.target.nvptx import positions
 from tesserac.target.nvptx.blocks import (
     NEWEST,
     allocation_bytes,
@@ -48,6 +47,7 @@ from tesserac.target.nvptx.products import dots as products  # fmt: skip
 from tesserac.target.nvptx.registers import (
     control,  # fmt: skip
     fragments,  # fmt: skip
+    trees,  # fmt: skip
 )
 from tesserac.target.nvptx.rows import (
     exchange,  # fmt: skip
@@ -61,9 +61,9 @@ from tesserac.tile.gpu.layouts.pairs import is_paired
 from tesserac.tile.gpu.model.errors import LoweringError
 from tesserac.tile.gpu.model.shared import ATOM_BYTES
 from tesserac.tile.gpu.model.touched import written_memory
-from tesserac.tile.gpu.model.types import BESIDE, FALLS, RISES, VARIES, WORK, BarriersType, StagesType, TensorMapType
-from tesserac.tile.gpu.model.values import integer, is_persistent, kernel_grid, kernel_parameters, kernel_threads
-from tesserac.types.dims import Dim, product
+from tesserac.tile.gpu.model.types import VARIES, WORK, BarriersType, StagesType, TensorMapType
+from tesserac.tile.gpu.model.values import is_persistent, kernel_grid, kernel_parameters, kernel_threads, text
+from tesserac.types.dims import Dim
 
 DATA_LAYOUT = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
 
@@ -113,7 +113,8 @@ def emit_kernel(kernel: Op, early: bool = False, arch: str = NEWEST[0]) -> Kerne
     given, own = _row(function, tensors, types) if tensors else (function.args, None)
     ctx = Context(module, function, kernel, dict(zip(symbols, given[len(parameters) :], strict=True)))
     _bind_parameters(ctx, parameters, given, early)
-    bind_position(ctx, _first_program(ctx) if own is None else own)
+    if not is_persistent(kernel):
+        positions.Grid(ctx).bind(_first_program(ctx) if own is None else own)
     shared = _place_shared(ctx)
     if programs_beside(kernel) > 1 and programs(kernel).constant is None:
         some = ctx.b.icmp("ult", ctx.program, ctx.dim(programs(kernel)))
@@ -186,53 +187,7 @@ def _first_program(ctx: Context) -> Value:
         ctx.count = beside
     if ctx.kernel.attrs.get(WORK) != VARIES:
         return number
-    last = ctx.b.sub(ctx.dim(product(kernel_grid(ctx.kernel))), const_i64(1))
-    return ctx.b.sub(last, number)
-
-
-def bind_position(ctx: Context, number: Value) -> None:
-    """The grid is launched flat, so that no axis has a limit of its own; the last axis varies fastest, or that before
-    it in groups: see Note [Programs near each other]."""
-    grid, rest = kernel_grid(ctx.kernel), number
-    ctx.program = number
-    positions = ctx.kernel.body.args[: len(grid)]
-    if BESIDE in ctx.kernel.attrs:
-        rows, columns = (ctx.dim(size) for size in grid[-2:])
-        inside, rest = grouped_place(ctx.b, number, rows, columns, integer(ctx.kernel, BESIDE))
-        ctx.indices.update(zip(positions[-2:], inside, strict=True))
-        positions, grid = positions[:-2], grid[:-2]
-    if ctx.kernel.attrs.get(WORK) in (RISES, FALLS):
-        place, rest = _longest_first(ctx, number)
-        ctx.indices[positions[-1]] = place
-        positions, grid = positions[:-1], grid[:-1]
-    for value, size in reversed(list(zip(positions[1:], grid[1:], strict=True))):
-        extent = emit_dim(ctx.b, size, ctx.symbols)
-        ctx.indices[value] = modulo(ctx.b, rest, extent)
-        rest = ctx.b.binary("udiv", rest, extent)
-    if positions:
-        ctx.indices[positions[0]] = rest
-
-
-def _longest_first(ctx: Context, number: Value) -> tuple[Value, Value]:
-    """The place of a program along the last dim, which varies slowest, from that with most work on, and the number of
-    what is before."""
-    b, grid = ctx.b, kernel_grid(ctx.kernel)
-    last, others = ctx.dim(grid[-1]), ctx.dim(product(grid[:-1]))
-    place = b.binary("udiv", number, others)
-    if ctx.kernel.attrs[WORK] == RISES:
-        place = b.sub(b.sub(last, const_i64(1)), place)
-    return place, modulo(b, number, others)
-
-
-def grouped_place(b: Builder, number: Value, rows: Value, columns: Value, height: int) -> tuple[list[Value], Value]:
-    """Row and column of a program, where `height` rows are walked side by side, and the number of what is before."""
-    whole = b.mul(rows, columns)
-    own, before = modulo(b, number, whole), b.binary("udiv", number, whole)
-    size = b.mul(columns, const_i64(height))
-    first = b.mul(b.binary("udiv", own, size), const_i64(height))
-    own = modulo(b, own, size)
-    high = b.minimum_int(b.sub(rows, first), const_i64(height))
-    return [b.add(first, modulo(b, own, high)), b.binary("udiv", own, high)], before
+    return positions.last_first(ctx, number)
 
 
 def _place_shared(ctx: Context) -> Dim:
@@ -272,40 +227,13 @@ def _emit_view(ctx: Context, op: Op) -> None:
 
 
 def _emit_role(ctx: Context, op: Op, emit_block: control.EmitBlock) -> None:
-    """What warps of a role do, for one program or for one after the other: see Note [Persistent kernels]."""
+    """What warps of a role do, for one program or for one after the other."""
     if not is_persistent(ctx.kernel):
         control.emit_role(ctx, op, lambda: control.ignore(emit_block(ctx, op.body)))
         return
-    b, total = ctx.b, ctx.dim(product(kernel_grid(ctx.kernel)))
-    block, blocks = (b.cast("zext", ctx.sreg(name), I64) for name in ("ctaid.x", "nctaid.x"))
-
-    def wave(start: Value, carried: list[Value]) -> list[Value]:
-        number = b.add(start, _place_in_wave(ctx, block, blocks, carried[0]))
-
-        def one() -> None:
-            bind_position(ctx, number)
-            emit_block(ctx, op.body)
-
-        flow.if_then(b, b.icmp("slt", number, total), one)
-        return [b.add(carried[0], const_i64(1))]
-
-    waves = lambda: control.ignore(flow.for_loop(b, const_i64(0), total, blocks, [const_i64(0)], wave))  # noqa: E731
-    control.emit_role(ctx, op, waves)
-
-
-WAVE_SHIFT = 37
-"""By how much blocks of threads move on from one wave of programs to the next."""
-
-
-def _place_in_wave(ctx: Context, block: Value, blocks: Value, wave: Value) -> Value:
-    """Which program of a wave a block of threads runs. Where work is ordered, the one with most of a wave has least of
-    the next."""
-    b = ctx.b
-    if WORK not in ctx.kernel.attrs:
-        return b.binary("urem", b.add(block, b.mul(wave, const_i64(WAVE_SHIFT))), blocks)
-    back = b.sub(b.sub(blocks, const_i64(1)), block)
-    odd = b.icmp("ne", b.binary("and", wave, const_i64(1)), const_i64(0))
-    return b.select(odd, back, block)
+    prepared = text(op, "name") != "producer"
+    run = lambda: control.ignore(emit_block(ctx, op.body))  # noqa: E731
+    control.emit_role(ctx, op, lambda: positions.run_programs(ctx, prepared, run))
 
 
 def _emit_block(ctx: Context, block: Block) -> Sequence[IRValue]:
@@ -330,8 +258,8 @@ def _emit_op(ctx: Context, op: Op) -> None:
 
 _STRUCTURED: dict[str, Callable[[Context, Op, control.EmitBlock], None]] = {
     "gpu.for": turned.emit_for,
-    "gpu.tree": control.emit_tree,
-    "gpu.running": control.emit_running,
+    "gpu.tree": trees.emit_tree,
+    "gpu.running": trees.emit_running,
     "gpu.unless": control.emit_unless,
     "gpu.role": _emit_role,
 }
@@ -401,17 +329,3 @@ _EMIT: dict[str, Emit] = {
     "gpu.add_columns": products.emit_add_columns,
     "gpu.wait_mma": products.emit_wait_mma,
 }
-
-
-# Note [Programs near each other]
-# Programs that run at once share what they read through the second cache. A wave of a product that were a few rows of
-# blocks would read all of the right operand; as many rows as columns of blocks read the least of both.
-
-# Note [Persistent kernels]
-# As many blocks of threads start as run at once; each runs a program of every wave, so that the first copies of one are
-# made while the one before it ends. Programs have numbers in the order of memory. Were block b given numbers b, b + n,
-# b + 2n ..., it could have those with the most work every time, where that goes by rows: so blocks move on by a few
-# places from wave to wave. Of the last wave some have nothing to do. Where it is known that work rises or falls along
-# the last dim, programs are numbered with that dim slowest and the longest first, and block b has the b-th of one wave
-# and the b-th from the end of the next: of 32 heads of 4096 keys under a causal mask the busiest of 132 blocks has
-# 1.001 times the mean, where in the order of memory it had 1.335 times as much.

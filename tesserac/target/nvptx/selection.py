@@ -14,16 +14,19 @@ from tesserac.tile.gpu.model.errors import NotSelectableError
 
 WHOLE = ("i1", "i8", "i16", "i32", "i64")
 NUMBERS = WHOLE[1:]
+DOUBLED = "i128"
+"""That of a product of two numbers, of which the high half is taken."""
 FLOATS = ("float", "double")
 NARROW = ("half", "bfloat")
 
 INSTRUCTIONS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("add", "sub", "mul", "shl", "lshr", "ashr", "sdiv", "udiv", "srem", "urem"), NUMBERS),
+    **dict.fromkeys(("add", "sub", "shl", "ashr", "sdiv", "udiv", "srem", "urem"), NUMBERS),
+    **dict.fromkeys(("mul", "lshr"), (*NUMBERS, DOUBLED)),
     **dict.fromkeys(("and", "or", "xor", "icmp"), WHOLE),
     **dict.fromkeys(("fadd", "fsub", "fdiv", "fneg", "fcmp"), FLOATS),
     "fmul": (*FLOATS, "<2 x bfloat>"),
     **dict.fromkeys(("zext", "sext", "uitofp", "sitofp"), WHOLE),
-    "trunc": NUMBERS,
+    "trunc": (*NUMBERS, DOUBLED),
     "atomicrmw": ("ptr",),
     "fpext": ("float", *NARROW),
     "fptrunc": (*FLOATS, "<2 x float>"),

@@ -23,7 +23,7 @@ from tesserac.tile.dialect import APART
 from tesserac.tile.gpu.kernels.scratch import exchanged_rooms
 from tesserac.tile.gpu.model.errors import NoRolesError
 from tesserac.tile.gpu.model.touched import viewed, written_memory
-from tesserac.tile.gpu.model.types import HANDED
+from tesserac.tile.gpu.model.types import HANDED, WAITING
 from tesserac.tile.gpu.model.values import fragment, integer, kernel_parameters
 
 
@@ -112,7 +112,8 @@ def _seen(kernel: Op) -> set[Value]:
     workspaces = set(kernel_parameters(kernel)[integer(kernel, "takes") :])
     found = {value for value in workspaces if value.index in exchanged_rooms(kernel)}
     for op in kernel.walk():
-        if op.name == "gpu.alloc" and isinstance(op.result.type, MemRefType) and HANDED not in op.attrs:
+        shared = op.name == "gpu.alloc" and isinstance(op.result.type, MemRefType)
+        if shared and op.attrs.keys().isdisjoint((HANDED, WAITING)):
             found.add(op.result)
         elif op.name == "gpu.scan_rows" or (op.name == "gpu.store" and _has_copies(op)):
             found |= set(written_memory(op)) & workspaces

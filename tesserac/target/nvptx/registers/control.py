@@ -1,10 +1,8 @@
-"""Loops, the tree of segments, warp roles, and indices."""
+"""Loops, warp roles, and indices."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
 
 from tesserac.ir.core import Block, Op, attr
 from tesserac.ir.core import Value as IRValue
@@ -13,11 +11,10 @@ from tesserac.ir.types import IndexType, TokenType
 from tesserac.target import flow
 from tesserac.target.dims import INDEX_OPS
 from tesserac.target.llvm_types import I1, I32, I64, VOID, LType, Value, const_i64, const_int, vector
-from tesserac.target.nvptx.context import Axis, Beside, Context, register_type
-from tesserac.target.nvptx.registers.rooms import Room
+from tesserac.target.nvptx.context import Axis, Beside, Context
 from tesserac.tile.gpu.model.matrix import WARPGROUP, MatrixUnit
 from tesserac.tile.gpu.model.types import FragmentType
-from tesserac.tile.gpu.model.values import axis_block, fragment, integer, kernel_grid, text
+from tesserac.tile.gpu.model.values import axis_block, integer, kernel_grid, text
 from tesserac.types.dims import Dim
 
 EmitBlock = Callable[[Context, Block], Sequence[IRValue]]
@@ -88,6 +85,10 @@ def assign(ctx: Context, values: Sequence[IRValue], flat: Sequence[Value]) -> No
     assert not rest
 
 
+MANY = 16
+"""Registers that a loop carries from which on it shows how often they are written before it begins."""
+
+
 def emit_for(ctx: Context, op: Op, emit_block: EmitBlock, beside: Beside | None = None) -> None:
     """Numbers of 16 bits travel in pairs, as products read them."""
     beside = beside or Beside(())
@@ -108,8 +109,15 @@ def emit_for(ctx: Context, op: Op, emit_block: EmitBlock, beside: Beside | None 
     step = const_i64(integer(op, "step"))
     start = [*paired(ctx, flatten(ctx, inits)), *beside.values]
     first = _unknown(ctx, ctx.indices[low]) if _is_short(op) else ctx.indices[low]
-    results = flow.for_loop(ctx.b, first, ctx.indices[high], step, start, body)
+    apart = len(start) >= MANY and not _ends_under_way(op)
+    results = flow.for_loop(ctx.b, first, ctx.indices[high], step, start, body, rarely_empty=apart)
     assign(ctx, op.results, taken(results))
+
+
+def _ends_under_way(op: Op) -> bool:
+    """Whether a product is still under way behind a loop: the assembler would wait for each if what it adds to could
+    come from elsewhere."""
+    return any(user.name == "gpu.wait_mma" for result in op.results for user, _ in result.uses)
 
 
 def _is_short(op: Op) -> bool:
@@ -170,192 +178,6 @@ def emit_unless(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
     anywhere = b.intrinsic("llvm.nvvm.vote.any.sync", I1, [const_int(I32, -1), missing])
     anew = lambda: flatten(ctx, emit_block(ctx, op.body))  # noqa: E731
     ctx.fragments[op.result] = flow.choose(b, anywhere, anew, lambda: kept, rare=True)
-
-
-# --- the tree -----------------------------------------------------------------------------------------------------
-
-
-AT_ONCE = 64
-"""Registers of all blocks of a tree up to which all are read before two are combined: memory is waited for once."""
-
-
-MOST_TOGETHER = 16
-"""Of these at most: the rest of them is read one by one."""
-
-
-HELD = 96
-"""Sums of a thread beside which as many of another segment have registers."""
-
-
-def emit_tree(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
-    """A binary counter: slot l waits with a full subtree of 2**l blocks. See Note [The last block stays]."""
-    count = ctx.indices[op.operands[0]]
-    empty = flatten(ctx, op.operands[1:])
-    counter = _Counter(ctx, op, emit_block)
-    known = constant_index(op.operands[0])
-    few = known and known * len(empty) <= AT_ONCE and _only_reads(op.regions[0].block)
-    if few or (known == 2 and len(empty) <= HELD and _only_multiplies(op.regions[0].block)):
-        assert known is not None
-        assign(ctx, op.results, counter.run_at_once(known))
-        return
-    together = _blocks_together(op, len(empty))
-    run = partial(counter.run_together, together) if together > 1 else partial(counter.run, const_i64(0))
-    some = ctx.b.icmp("sgt", count, const_i64(0))
-    results = flow.choose(ctx.b, some, lambda: run(count), lambda: empty)
-    assign(ctx, op.results, results)
-
-
-def _blocks_together(tree: Op, registers: int) -> int:
-    """How many blocks are read before two of them are combined, where a run knows how many there are."""
-    if registers > AT_ONCE // 2 or not _only_reads(tree.regions[0].block):
-        return 1
-    return min(MOST_TOGETHER, 1 << (AT_ONCE // registers).bit_length() - 1)
-
-
-def _only_reads(block: Block) -> bool:
-    return all(op.opdef.dialect == "index" or op.name in ("gpu.load", "gpu.axis", "gpu.yield") for op in block.ops)
-
-
-def _only_multiplies(block: Block) -> bool:
-    """Whether nothing but the sums of one product needs registers."""
-    ops = [inner for op in block.ops for inner in op.walk()]
-    alone = all(op.opdef.dialect == "index" or op.name in MULTIPLYING for op in ops)
-    return alone and sum(op.name == "gpu.multiply" for op in ops) == 1
-
-
-MULTIPLYING = (
-    "gpu.for", "gpu.axis", "gpu.full", "gpu.next", "gpu.await", "gpu.multiply", "gpu.no_product", "gpu.wait_mma",
-    "gpu.arrive", "gpu.yield",
-)  # fmt: skip
-
-
-def emit_running(ctx: Context, op: Op, emit_block: EmitBlock) -> None:
-    """Blocks in order; what stands before one is what the counter holds, smallest first."""
-    count, empty = ctx.indices[op.operands[0]], flatten(ctx, op.operands[1:])
-    counter = _Counter(ctx, op, emit_block)
-
-    def one(number: Value, _: list[Value]) -> list[Value]:
-        index, *before = counter.block.args
-        ctx.indices[index] = number
-        assign(ctx, before, counter.close(number, empty))
-        counter.push(number, flatten(ctx, emit_block(ctx, counter.block)))
-        return []
-
-    flow.for_loop(ctx.b, const_i64(0), count, const_i64(1), [], one)
-
-
-class _Counter:
-    def __init__(self, ctx: Context, op: Op, emit_block: EmitBlock) -> None:
-        self.ctx = ctx
-        self.emit_block = emit_block
-        self.block, self.combine_block = (r.block for r in op.regions)
-        self.registers = [
-            register_type(fragment(v).dtype) for v in op.operands[1:] for _ in range(fragment(v).layout.count)
-        ]
-        self.levels = integer(op, "levels")
-
-    @cached_property
-    def slots(self) -> dict[LType, Room]:
-        """One for the registers of each type, with a row for each level."""
-        counts = Counter(self.registers)
-        return {ty: Room(self.ctx.b, ty, count, self.levels) for ty, count in counts.items()}
-
-    def run_at_once(self, count: int) -> list[Value]:
-        """The same for a number of blocks that is known, in registers."""
-        return self._at_once(const_i64(0), count)
-
-    def _at_once(self, first: Value, count: int) -> list[Value]:
-        blocks, slots = list[list[Value]](), dict[int, list[Value]]()
-        for number in range(count):
-            self.ctx.indices[self.block.args[0]] = self.ctx.b.add(first, const_i64(number))
-            blocks.append(flatten(self.ctx, self.emit_block(self.ctx, self.block)))
-        for number, values in enumerate(blocks[:-1]):
-            level = 0
-            while number >> level & 1:
-                values, level = self.combine(slots[level], values), level + 1
-            slots[level] = values
-        last = blocks[-1]
-        for level in range((count - 1).bit_length()):
-            last = self.combine(slots[level], last) if count - 1 >> level & 1 else last
-        return last
-
-    def run_together(self, size: int, count: Value) -> list[Value]:
-        """Subtrees of so many blocks, a power of two, each read at once, and what is left one by one."""
-        b = self.ctx.b
-        whole = b.binary("and", count, const_i64(-size))
-
-        def subtree(number: Value, _: list[Value]) -> list[Value]:
-            more = b.icmp("slt", b.add(number, const_i64(size)), count)
-            ones = self._ones(b.binary("or", number, const_i64(size - 1)))
-            values = self._at_once(number, size)
-            met = self._met(number, b.select(more, ones, self._levels(number)), values)
-            flow.if_then(b, more, lambda: self._fill(ones, met))
-            return met
-
-        found = flow.for_loop(b, const_i64(0), whole, const_i64(size), self._nothing(), subtree)
-        return flow.choose(b, b.icmp("slt", whole, count), lambda: self.run(whole, count), lambda: found)
-
-    def _nothing(self) -> list[Value]:
-        return [Value(ty, "poison") for ty in self.registers]
-
-    def run(self, first: Value, count: Value) -> list[Value]:
-        """Blocks from `first` on, behind those that slots have. The last one meets the slots in the same code as those
-        before it, which stands in the kernel once: it is long, and of most sums there is one block."""
-        b = self.ctx.b
-
-        def one(carried: list[Value]) -> tuple[Value, list[Value]]:
-            number = carried[0]
-            self.ctx.indices[self.block.args[0]] = number
-            values = flatten(self.ctx, self.emit_block(self.ctx, self.block))
-            following = b.add(number, const_i64(1))
-            more = b.icmp("slt", following, count)
-            ones = self._ones(number)
-            met = self._met(number, b.select(more, ones, self._levels(number)), values)
-            flow.if_then(b, more, lambda: self._fill(ones, met))
-            return more, [following, *met]
-
-        _, *last = flow.do_while(b, [first, *self._nothing()], one)
-        return last
-
-    def push(self, number: Value, values: list[Value]) -> None:
-        """Block `number` carries through as many full slots as its number has ones at the end."""
-        ones = self._ones(number)
-        self._fill(ones, self._met(number, ones, values))
-
-    def close(self, number: Value, values: list[Value]) -> list[Value]:
-        """The last block, behind `number` others, meets every slot that is still full, the smallest first."""
-        return self._met(number, self._levels(number), values)
-
-    def _ones(self, number: Value) -> Value:
-        flipped = self.ctx.b.binary("xor", number, const_i64(-1))
-        return self.ctx.b.intrinsic("llvm.cttz", I64, [flipped, const_int(I1, 0)], [I64])
-
-    def _levels(self, number: Value) -> Value:
-        zeros = self.ctx.b.intrinsic("llvm.ctlz", I64, [number, const_int(I1, 0)], [I64])
-        return self.ctx.b.sub(const_i64(64), zeros)
-
-    def _met(self, number: Value, levels: Value, values: list[Value]) -> list[Value]:
-        """What becomes of a block behind `number` others that meets the full ones among the lowest slots."""
-        b = self.ctx.b
-
-        def meet(level: Value, carried: list[Value]) -> list[Value]:
-            bit = b.binary("and", b.binary("lshr", number, level), const_i64(1))
-            full = b.icmp("ne", bit, const_i64(0))
-            return flow.choose(b, full, lambda: self.combine(self.read(level), carried), lambda: carried)
-
-        return flow.for_loop(b, const_i64(0), levels, const_i64(1), values, meet)
-
-    def _fill(self, level: Value, values: list[Value]) -> None:
-        for ty, room in self.slots.items():
-            room.store([value for value in values if value.type == ty], level)
-
-    def read(self, level: Value) -> list[Value]:
-        found = {ty: iter(room.load(level)) for ty, room in self.slots.items()}
-        return [next(found[ty]) for ty in self.registers]
-
-    def combine(self, left: list[Value], right: list[Value]) -> list[Value]:
-        assign(self.ctx, self.combine_block.args, [*left, *right])
-        return flatten(self.ctx, self.emit_block(self.ctx, self.combine_block))
 
 
 # --- roles --------------------------------------------------------------------------------------------------------
@@ -429,9 +251,3 @@ def _turn(ctx: Context, ahead: int) -> Value:
 
 def ignore(_: object) -> None:
     """A block that yields nothing."""
-
-
-# Note [The last block stays]
-# A value is pushed only when another block follows, so a tree of one block, by far the most frequent, touches no slot:
-# its registers go straight on. The last block meets the full slots exactly as a push and the final sweep would
-# do: the slots that its number's ones name, smallest first.

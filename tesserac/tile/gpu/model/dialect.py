@@ -41,7 +41,8 @@ Several blocks at once
                                                 place per element
 Loops
     gpu.for(low, high, init...) {step}          as tile.for
-    gpu.tree(n, empty...) { block } { combine } as tile.tree: a binary counter in the thread's own memory, `levels` deep
+    gpu.tree(n, empty...) { block } { combine } as tile.tree: a binary counter in the memory of a thread, `levels` deep;
+                                                what there is room for of its first level is in shared memory, `waiting`
     gpu.running(n, empty...) { block } { combine } {levels}
                                                 as tile.running, with such a counter
     gpu.yield(...)

@@ -24,9 +24,10 @@ COPY = TokenType("copy")
 GROUP = TokenType("group")
 MATRIX = TokenType("matrix")
 
-FIRST, HANDED, BESIDE = "first", "handed", "beside"
+FIRST, HANDED, BESIDE, WAITING = "first", "handed", "beside", "waiting"
 """Attributes: the first of some columns; of shared memory that barriers of its own order, between roles; of a kernel of
-whose grid so many rows are walked side by side."""
+whose grid so many rows are walked side by side; of shared memory in which each thread has sums of a tree that wait for
+others."""
 WORK, RISES, FALLS, VARIES = "work", "rises", "falls", "varies"
 """Of a kernel: whether programs have more or less to do the later they come along the last dim of its grid; of one
 whose programs do not all do as much, and of which no more is known, the last come first."""
