@@ -48,7 +48,8 @@ def test_nothing_abstract_is_left(name: str, arch: str) -> None:
 def test_policies_survive(name: str, arch: str) -> None:
     elements = set(re.findall(r"memref<\[[^\]]*\], ([^,>]*)", neutral_text(name, arch)))
     for kernel in lowered(name, arch).values():
-        assert set(re.findall(r"memref<\[[^\]]*\], ([^,>]*)", print_op(kernel))) == elements
+        text = re.sub(r".*gpu\.alloc\(\) \{waiting = true\}.*", "", print_op(kernel))  # sums, in f32
+        assert set(re.findall(r"memref<\[[^\]]*\], ([^,>]*)", text)) == elements
 
 
 @pytest.mark.parametrize(("name", "arch"), KERNELS)
