@@ -13,6 +13,7 @@ TERMS = "\n".join(
 def term_{t}(x: Tensor[M, N, {t}], m: Tensor[M, {t}]): return exp_term(x, m[:, None])
 def lifted_{t}(x: Tensor[M, N, {t}], m: Tensor[M, {t}]): return exp_lifted(x * 0.5, m[:, None])
 def scaled_{t}(x: Tensor[M, N, {t}], m: Tensor[M, {t}]): return ldexp(x, m[:, None]), ldexp(m[:, None], x)
+def number_{t}(x: Tensor[M, N, {t}], m: Tensor[M, {t}]): return ldexp(max(x, axis=1), m), ldexp(m, 0.5 * min(x, axis=1))
 """
     for t in ("f32", "f64")
 )
@@ -38,6 +39,9 @@ def test_terms_of_rows_of_all_sizes(dtype: type) -> None:
     run(f"term_{name}", given, m)
     run(f"lifted_{name}", given, m)
     run(f"scaled_{name}", given, m)
+    run(f"number_{name}", given, m)
+    exponents = np.array([-150.5, 301.0, 127.5, -2.0], dtype)
+    run(f"number_{name}", np.array([[1e-3], [-0.0], [7.0], [np.inf]], dtype), exponents)
 
 
 @pytest.mark.one_in(12)
