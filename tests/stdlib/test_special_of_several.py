@@ -122,6 +122,7 @@ def test_values_and_slopes(text: str, dtype: str) -> None:
 ORDERS_FAR = np.array([0.0, 0.5, 1, 3, 20, 23, 30, 40, 100, 250.5, 0, 7.5, 3, 2, -2, 25, -26])
 PLACES_FAR = np.array([1e4, 1e8, 1e12, 1e5, 1e4, 300, 2, 500, 1e3, 30, 31, 30, -1e5, -1e3, 1e3, -700, -3])
 
+
 def test_slopes_of_the_scaled_function_far_out() -> None:
     """Relative to themselves, where the function less its neighbour would leave few digits."""
     _, _, rises = results("ive(x, y)", "f64", (ORDERS_FAR, PLACES_FAR), 2)
