@@ -49,6 +49,12 @@ PAIRS: dict[str, tuple[str, str, str]] = {
         'einsum("bij,bj->bi", x, einsum("bjk,bk->bj", x, v))',
     ),
     "transforms": ("h: Tensor[8, c64]", "ifft(fft(h))", "h"),
+    "gram_squares": (PLAIN, "(lambda u: sum((u @ u.T) ** 2))(a[:, :4])",
+                     "(lambda g: sum(g * g))(a[:, :4].T @ a[:, :4])"),
+    "masked_rows": (PLAIN, "where(v[:, None] > 0.0, a @ b, 0.0) @ d",
+                    "where((v[:, None] > 0.0).flatten(), a @ (b @ d), 0.0)"),
+    "kronecker_squares": (GRID, "sum(kron(a, b) * kron(a, b))", "sum(a * a) * sum(b * b)"),
+    "transform_by_its_matrix": ("h: Tensor[8, c64]", "fft(eye(8)) @ h", "fft(h)"),
     "naive_kronecker": (GRID, "kron(a, b) @ x", "reshape(a @ reshape(x, (6, 8)) @ b.T, (48,))"),
 }
 

@@ -81,6 +81,9 @@ one_hot(i, num_classes=7) = one_hot(i, 7)
 segment_sum(x, i, num_segments=5) = segment_sum(x, i, 5)
 dropout(x, 0.5, training=False) = x
 solve_triangular(s, s, upper=True) = triangular_solve(s, s, lower=False)
+solve_triangular(s, s, trans=1, lower=False) = triangular_solve(s, s, lower=False, transpose=True)
+solve_triangular(s, s, trans="C") = triangular_solve(s, s, trans=2)
+solve_triangular(s, s, trans="N") = triangular_solve(s, s, trans=0)
 cg(s @ s.T, t, rtol=1e-9, maxiter=50)[0] = cg(s @ s.T, t, 1e-9, 50)[0]
 gmres(s, t, tol=1e-9, restart=4, maxiter=50)[0] = gmres(s, t, 1e-9, 4, 50)[0]
 lsqr(s, t, iter_lim=60)[0] = lsqr(s, t, max_steps=60)[0]
