@@ -252,6 +252,25 @@ def _solved(call: ast.Call) -> str:
     return _written("cholesky_solve", ast.unparse(factor.elts[0]), _given(call, ("c_and_lower", "b"))["b"], upper=upper)
 
 
+def _solved_first(call: ast.Call) -> str:
+    """`torch.cholesky_solve(b, l)`, whose factor is the second."""
+    given = _given(call, ("B", "L", "upper"))
+    return _written("cholesky_solve", given["L"], given["B"], upper=given.get("upper"))
+
+
+def _derivative(function: str) -> Form:
+    """`torch.autograd.functional.jacobian(f, x)`: a function of a function here."""
+
+    def write(call: ast.Call) -> str:
+        values = arguments(call, ["func", "inputs"])
+        by = values["inputs"]
+        several = by.elts if isinstance(by, ast.Tuple) else None
+        wrt = "" if several is None else f", wrt=({', '.join(map(str, range(len(several))))},)"
+        return f"{function}({ast.unparse(values['func'])}{wrt})({', '.join(map(ast.unparse, several or [by]))})"
+
+    return write
+
+
 def _bell(call: ast.Call) -> str:
     """JAX's `nn.gelu`, an approximation unless that is said."""
     given = _given(call, ("x", "approximate"))
@@ -326,6 +345,9 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("torch", "adjoint"): _behind(".H"),
     ("torch", "block_diag"): _listed("block_diag"),
     ("torch", "cartesian_prod"): _listed("cartesian_prod"),
+    ("torch", "cholesky_solve"): _solved_first,
+    ("F", "jacobian"): _derivative("jacrev"),
+    ("F", "hessian"): _derivative("hessian"),
     ("torch", "chain_matmul"): _chain,
     ("linalg", "multi_dot"): _chain,
     ("linalg", "block_diag"): _listed("block_diag"),

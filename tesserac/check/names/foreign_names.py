@@ -93,6 +93,7 @@ OTHERWISE = {
         "select": "`x[i]`, `x[:, i]`",
         "split": "`split(x, count)`, into so many equal parts, where PyTorch says how large they are",
         "std": f"`std(x, ddof=1)`: {_DIVIDES}",
+        "svd": "`u, s, vh = svd(x)`; what is the third in PyTorch is `vh.H` here",
         "var": f"`var(x, ddof=1)`: {_DIVIDES}",
     },
     "F": {"pad": "`pad(x, (1, 2), axis=-1)`: a pair is of the last axis in PyTorch, of all axes here"},
@@ -262,7 +263,8 @@ def called_here(name: str) -> str | None:
 
 def meant_otherwise(name: str, modules: set[str]) -> str | None:
     """What to say of a name that the library has too, but not for what it means in one of these modules."""
-    meant = [OTHERWISE[module][name] for module in OTHERWISE if module in modules and name in OTHERWISE[module]]
+    inner = modules - {"torch"} or modules  # `torch.linalg.svd` is not `torch.svd`
+    meant = [OTHERWISE[module][name] for module in OTHERWISE if module in inner and name in OTHERWISE[module]]
     return f"here it is {meant[0]}" if meant else None
 
 
