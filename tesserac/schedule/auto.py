@@ -74,8 +74,10 @@ FOLD_COLUMNS = 64
 WIDE_COLUMNS, NARROWEST = 1024, 64
 """Rows side by side where parts of them are programs: memory is read in long runs, shorter ones where many cores would
 have nothing to do."""
-COLUMNS_OF_ALL = 2048
-"""Those that all cores together take at once: with twice as many a core of sixteen that comes late is waited for."""
+COLUMNS_OF_ALL = 1024
+"""Those that all cores together take at once. With more, a core of sixteen that comes late is waited for: with twice as
+many sums of 1024 x 4096 took 1.09 to 1.30 times as long in three runs, maxima of 8192 x 1024 1.14 to 1.23 times; on two
+cores they take as long."""
 SHORT_ROW = 1024
 """Elements of a row up to which one warp has its maximum before several have told each other of theirs."""
 
