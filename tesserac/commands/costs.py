@@ -13,17 +13,16 @@ from math import floor
 from tesserac.commands.levels import FunctionLevels
 from tesserac.commands.machines import rate, size
 from tesserac.commands.outcome import UsageMistake
-from tesserac.commands.targets import GpuTarget
+from tesserac.commands.targets import GpuTarget, kernel_ptx
 from tesserac.ir.core import Module, Op
 from tesserac.ir.forms import tensor_type
 from tesserac.schedule.costs.estimate import launch_work
 from tesserac.schedule.dialect import KEPT, LENGTH, launch_kind
 from tesserac.schedule.machine import Machine, Residency
 from tesserac.schedule.traffic import chosen_region, launch_bytes
-from tesserac.target.nvptx.blocks import block_bytes, block_threads, may_begin_early
+from tesserac.target.nvptx.blocks import block_bytes, block_threads
 from tesserac.target.nvptx.build import kernels_of
-from tesserac.target.nvptx.kernel import emit_kernel
-from tesserac.target.nvptx.ptx import Assembled, AssemblerError, assemble, emit_ptx, find_ptxas
+from tesserac.target.nvptx.ptx import Assembled, AssemblerError, assemble, find_ptxas
 from tesserac.tile.gpu.model.banks import accesses
 from tesserac.tile.gpu.model.types import FALLS, RISES, VARIES, WORK, StagesType
 from tesserac.tile.gpu.model.values import is_persistent, kernel_conditions, kernel_threads, matrix_unit_of
@@ -180,8 +179,7 @@ def _assembled(kernel: Op, machine: Machine) -> Assembled | str:
     if find_ptxas() is None:
         return "ptxas is not installed; it comes with the package nvidia-cuda-nvcc"
     try:
-        text = emit_kernel(kernel, may_begin_early(kernel, machine.arch), machine.arch).llvm
-        return assemble(emit_ptx(text, machine.arch), machine.arch)
+        return assemble(kernel_ptx(kernel, machine.arch), machine.arch)
     except AssemblerError as problem:
         return str(problem).strip().splitlines()[-1]
 

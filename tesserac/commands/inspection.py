@@ -35,16 +35,22 @@ def inspect(
 ) -> Outcome:
     """`place` is FILE:FUNCTION. All levels of the target, or one; costs are those at `sizes`. Raises ProgramError,
     UsageMistake."""
-    path, function = _parts(place)
-    source = read(session, path)
-    chosen = find_target(target or names.default_target(level or ""))
-    selected = select_one(session, source, function)
-    levels = FunctionLevels(session, source, selected.function, chosen)
-    shown = wanted_levels((*chosen.levels, names.COSTS), level)
-    reached = list(session.check(source).result.reach(selected.function).values())
-    head = [] if level else [_section("source", path, _about(session, levels, reached))]
+    levels = _levels_of(session, place, target or names.default_target(level or ""))
+    shown = wanted_levels((*levels.target.levels, names.COSTS), level)
+    head = [] if level else [_section("source", levels.source.path, _about(levels))]
     texts = [describe_costs(levels, sizes) if v == names.COSTS else level_text(levels, v) for v in shown]
     return Outcome("\n".join([*head, *(_section(v.name, v.title, t) for v, t in zip(shown, texts, strict=True))]))
+
+
+def about(session: Session, place: str, target: str) -> str:
+    """What `inspect` says before the levels, for which no code is made."""
+    return _about(_levels_of(session, place, target))
+
+
+def _levels_of(session: Session, place: str, target: str) -> FunctionLevels:
+    path, function = _parts(place)
+    source = read(session, path)
+    return FunctionLevels(session, source, select_one(session, source, function).function, find_target(target))
 
 
 def rewrites(session: Session, place: str) -> Outcome:
@@ -63,9 +69,10 @@ def _parts(place: str) -> tuple[str, str]:
     return path, function
 
 
-def _about(session: Session, levels: FunctionLevels, reached: Iterable[TypedFunction]) -> str:
+def _about(levels: FunctionLevels) -> str:
     """The function as it is written and typed, what of it is not taken, and how its kernels run."""
-    function, told = levels.function, levels.kernels()
+    session, function, told = levels.session, levels.function, levels.kernels()
+    reached = list(session.check(levels.source).result.reach(function).values())
     tiled = {symbol for symbol, why in told if not why}
     about = source_lines(levels.source, function.name) + signature(function)
     about += f"numerics: {levels.numerics()}\n" if levels.numerics() else ""

@@ -5,11 +5,12 @@ Enters: a name such as `cuda:sm_80`. Leaves: a `Target` that lowers a module of 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Protocol
 
 from tesserac.base.dataclass import dataclass
 from tesserac.commands.names import CPU_LEVELS, GPU_LEVELS, LevelName
-from tesserac.ir.core import Module
+from tesserac.ir.core import Module, Op
 from tesserac.ir.passes import run_passes
 from tesserac.pipeline import target_passes
 from tesserac.schedule.machine import Machine
@@ -91,8 +92,17 @@ class GpuTarget:
         kernels = gpu.kernels_of(lowered)
         for func in (op for op in lowered.ops if op.name == "schedule.func"):
             plan(func, kernels, self.platform.schedule.arch)
-        arch = self.platform.schedule.arch
-        return gpu.join_ptx([emit_ptx(emit_kernel(op, may_begin_early(op, arch), arch).llvm, arch) for op in kernels])
+        return gpu.join_ptx([kernel_ptx(op, self.platform.schedule.arch) for op in kernels])
+
+
+def kernel_ptx(kernel: Op, arch: str) -> str:
+    return _ptx(emit_kernel(kernel, may_begin_early(kernel, arch), arch).llvm, arch)
+
+
+@lru_cache(64)
+def _ptx(text: str, arch: str) -> str:
+    """Remembered: the code is shown, and assembled to see what it holds."""
+    return emit_ptx(text, arch)
 
 
 def find_target(name: str) -> CpuTarget | GpuTarget:

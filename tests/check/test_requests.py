@@ -7,7 +7,7 @@ import pytest
 import tessera
 from docs.where import ASKS, MESH, Row
 from tesserac.base.source import SourceFile
-from tesserac.commands.inspection import inspect
+from tesserac.commands.inspection import about
 from tesserac.driver.refusals import ProgramError
 from tesserac.driver.session import Session
 from tesserac.target.cpu.build import AARCH64
@@ -37,7 +37,7 @@ def test_what_is_asked_has_its_effect_or_is_told(row: Row, tmp_path) -> None:  #
     if row.what in REFUSED:
         assert compiled(row.program + "\n", gpu=False) == REFUSED[row.what]
         return
-    text = inspect(Session(), f"{path}:f", None, "cpu:aarch64").output
+    text = about(Session(), f"{path}:f", "cpu:aarch64")
     assert ("not taken: " in text) == (row.what not in TAKEN)
 
 
@@ -143,13 +143,13 @@ def test_a_mapped_dim_of_any_size_is_asked_on_entry() -> None:
 def test_what_nothing_follows_from_is_told(text: str, told: str, tmp_path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "f.tess"
     path.write_text(text)
-    assert told in inspect(Session(), f"{path}:f", None, "cpu:aarch64").output
+    assert told in about(Session(), f"{path}:f", "cpu:aarch64")
 
 
 def test_the_name_of_a_graph_is_shown(tmp_path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "f.tess"
     path.write_text('@graph.module("attention")\ndef f(x: Tensor[N, f32]): return x + x\n')
-    assert "graph: attention\n" in inspect(Session(), f"{path}:f", None, "cpu:aarch64").output
+    assert "graph: attention\n" in about(Session(), f"{path}:f", "cpu:aarch64")
 
 
 @pytest.mark.parametrize("code", ["E0906", "E0907"])

@@ -9,7 +9,7 @@ import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
-from tesserac.commands.inspection import inspect
+from tesserac.commands.inspection import about
 from tesserac.driver.session import Session
 from tesserac.graph.build import build_module
 from tesserac.graph.interp import run_function
@@ -51,8 +51,8 @@ def told(text: str, tmp_path: Path, function: str = "f", target: str = "cpu:aarc
     """What `inspect` says of kernels."""
     path = tmp_path / "m.tess"
     path.write_text(text)
-    about = inspect(Session(), f"{path}:{function}", None, target).output.split("== ast")[0]
-    return [line for line in about.splitlines() if "kernel `" in line or "beside a kernel" in line]
+    lines = about(Session(), f"{path}:{function}", target).splitlines()
+    return [line for line in lines if "kernel `" in line or "beside a kernel" in line]
 
 
 def interpreted(text: str, function: str, *args: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 
 import tessera
 from tesserac.base.source import SourceFile
-from tesserac.commands.inspection import inspect
+from tesserac.commands.inspection import about
 from tesserac.driver.session import Session
 from tesserac.graph.interp import run_function
 from tesserac.ir.printer import print_module
@@ -82,8 +82,8 @@ def test_it_shows_in_every_level_and_in_the_signature(tmp_path: Path) -> None:
     path = tmp_path / "m.tess"
     path.write_text(FAST)
     session, source = Session(), SourceFile(str(path), FAST)
-    about = inspect(session, f"{path}:f", None, "cpu:aarch64").output.split("== ast")[0]
-    assert "numerics: fast (exp_fast 1; exp_term_fast 1; tanh_fast 1)" in about and "not taken" not in about
+    said = about(session, f"{path}:f", "cpu:aarch64")
+    assert "numerics: fast (exp_fast 1; exp_term_fast 1; tanh_fast 1)" in said and "not taken" not in said
     function = session.function(source, "f")
     levels = session.levels(source, function, host_platform().schedule)
     for module in (levels.forms, levels.schedule, levels.tile):
