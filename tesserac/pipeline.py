@@ -49,7 +49,7 @@ from tesserac.ir.core import Module
 from tesserac.ir.passes import Pass, run_passes
 from tesserac.schedule.auto import launch_pass
 from tesserac.schedule.build import host_pass
-from tesserac.schedule.costs.approximate_functions import near_functions
+from tesserac.schedule.costs.approximate_functions import approximate_functions
 from tesserac.schedule.forms.branch_maps import branch_maps
 from tesserac.schedule.forms.normal import normal_pass
 from tesserac.schedule.forms.place_folds import sort_folds
@@ -116,7 +116,7 @@ def schedule_passes(machine: Machine) -> tuple[Pass, ...]:
     """Forms become a host program with launches."""
     return (
         *(() if machine.calls else (write_out_calls,)),  # for whoever has one host program per function
-        *((near_functions,) if machine.kind == "gpu" else ()),  # while every function has a map of its own
+        *((approximate_functions,) if machine.kind == "gpu" else ()),  # while every function has a map of its own
         *((sum_iterations,) if machine.carries_sums else ()),  # a loop that only adds products is one launch
         *(() if machine.folds_places else (sort_folds, fold_views)),  # folds into places by a sort, and its views
         sorted_elements,  # what is only put in order needs no places

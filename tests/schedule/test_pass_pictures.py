@@ -13,7 +13,7 @@ from tesserac.ir.parser import parse_module
 from tesserac.ir.passes import Pass, chosen, run_passes
 from tesserac.ir.printer import print_module
 from tesserac.pipeline import schedule_passes, target_passes, tile_passes
-from tesserac.schedule.costs.approximate_functions import near_functions
+from tesserac.schedule.costs.approximate_functions import approximate_functions
 from tesserac.schedule.forms.place_folds import sort_folds
 from tesserac.schedule.machine import AARCH64
 from tesserac.target.cpu import build as cpu
@@ -131,7 +131,7 @@ def test_every_pass_has_a_picture() -> None:
     on_a_gpu = [step.name for step in (*schedule_passes(SM_80.schedule), *target_passes(SM_80))]
     of_a_cpu = ("invariant_packs", "sequential", "stepped", "row_loops", "column_loops", "ahead", "pairs")
     shared = [name for name in list(SHOWN)[1:19] if name not in of_a_cpu]
-    own = ["write_out_calls", "near_functions", "sort_folds", "fold_views"]
+    own = ["write_out_calls", "approximate_functions", "sort_folds", "fold_views"]
     assert on_a_gpu == [*own, *shared, "lower to sm_80"], "of what a GPU adds, tests/tile has the pictures"
 
 
@@ -156,8 +156,8 @@ def test_the_picture_of_a_fold_into_places_on_a_gpu(golden: Golden) -> None:
 def test_the_picture_of_functions_of_narrow_numbers_on_a_gpu(golden: Golden) -> None:
     before = compile_to_forms(NARROW)
     earlier = print_module(before)
-    after = run_passes(before, chosen(schedule_passes(SM_80.schedule), near_functions), verify=True)
-    check_picture("near_functions", NARROW, parse_module(earlier), after, golden)
+    after = run_passes(before, chosen(schedule_passes(SM_80.schedule), approximate_functions), verify=True)
+    check_picture("approximate_functions", NARROW, parse_module(earlier), after, golden)
 
 
 def check_picture(name: str, program: str, before: Module, after: Module, golden: Golden) -> None:

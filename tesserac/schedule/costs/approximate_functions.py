@@ -32,8 +32,8 @@ STEPS = tuple(f"scalar.{name}" for name in ("add", "sub", "mul", "div", "fma", "
 """What an approximate number may pass on its way: a small error stays one, beside what it is added to."""
 
 
-@pass_(FORMS, FORMS, "near_functions")
-def near_functions(module: Module) -> Module:
+@pass_(FORMS, FORMS, "approximate_functions")
+def approximate_functions(module: Module) -> Module:
     for function in module.ops:
         ops = list(function.walk())
         _Marks(ops).set()

@@ -54,7 +54,7 @@ from tesserac.tile.gpu.products.split_maps import split_maps
 from tesserac.tile.gpu.products.spread import spread_loads
 from tesserac.tile.gpu.rows.held_rows import hold_rows
 from tesserac.tile.gpu.rows.loads_first import load_first
-from tesserac.tile.gpu.rows.prefetch import ask_ahead
+from tesserac.tile.gpu.rows.prefetch import prefetch
 from tesserac.tile.gpu.rows.reduce import expand_reductions
 from tesserac.tile.gpu.rows.teams import deal_to_teams, turn_round
 from tesserac.tile.gpu.rows.words import turn_rows
@@ -148,7 +148,7 @@ def lower_variant(kernel: Op, variant: Variant, machine: Machine) -> Op:
     # Last: only now is all traffic through shared memory visible.
     insert_barriers(lowered)
     load_first(lowered)
-    ask_ahead(lowered, machine)
+    prefetch(lowered, machine)
     turn_rows(lowered, machine)
     module = Module([lowered])
     while erase_dead(module):

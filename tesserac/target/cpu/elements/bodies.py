@@ -73,7 +73,7 @@ def _stands_in(block: Block, value: IRValue) -> bool:
     return value in block.args if made is None else made.parent is block
 
 
-def ask_ahead(frame: Frame, block: Block, arguments: Sequence[Value]) -> None:
+def prefetch(frame: Frame, block: Block, arguments: Sequence[Value]) -> None:
     """Asks for what a body would read at an element that is still to come, which may lie behind the end of memory."""
     saved = frame.mode, frame.memo
     frame.mode, frame.memo = SINGLE, {}

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tesserac.ir.core import Op
 from tesserac.target.cpu.elements.accesses import prepare_addresses
-from tesserac.target.cpu.elements.bodies import ask_ahead, emit_body
+from tesserac.target.cpu.elements.bodies import emit_body, prefetch
 from tesserac.target.cpu.elements.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.flow import choose, for_loop
 from tesserac.target.instructions import Builder
@@ -76,7 +76,7 @@ class _Turn:
         b = self.b
         columns = Lanes(tuple(b.add(column, const_i64(c)) for c in range(count)))
         for c in range(count):
-            ask_ahead(self.frame, self.body, [row, b.add(column, const_i64(AHEAD + c))])
+            prefetch(self.frame, self.body, [row, b.add(column, const_i64(AHEAD + c))])
         values = self._evaluate([Run(row, (0,) * count), columns], Mode(count, count))
         for lane, vector in enumerate(exchanged(b, values)):
             b.store(vector, self._place(b.add(row, const_i64(lane)), column), self.align)

@@ -12,7 +12,7 @@ from functools import partial
 from tesserac.ir.core import Op
 from tesserac.ir.types import ScalarType
 from tesserac.target.cpu.elements.accesses import prepare_addresses
-from tesserac.target.cpu.elements.bodies import ask_ahead, emit_body
+from tesserac.target.cpu.elements.bodies import emit_body, prefetch
 from tesserac.target.cpu.elements.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.elements.registers import register_type, shorten_to_tf32
 from tesserac.target.cpu.elements.transpose import exchanged
@@ -100,7 +100,7 @@ class _Pack:
                 def block(column: Value, target: list[Value]) -> Sequence[Value]:
                     b.prefetch_for_store(b.gep(self.element, target[0], ROWS_AHEAD * self.width))
                     for place in range(0, self.width, LINE_BYTES // self.align):
-                        ask_ahead(self.frame, self.body, [later, b.add(column, const_i64(place))])
+                        prefetch(self.frame, self.body, [later, b.add(column, const_i64(place))])
                     values = self._evaluate([k, Run(column, offsets)], mode)
                     for offset, value in zip(offsets, values, strict=True):
                         b.store(value, b.gep(self.element, target[0], offset), self.align)
@@ -128,7 +128,7 @@ class _Pack:
             def rows(lanes: int, k: Value, _: list[Value]) -> Sequence[Value]:
                 if lanes * self.align >= LINE_BYTES:
                     for c in range(self.width):
-                        ask_ahead(self.frame, self.body, [k, b.add(column, const_i64(self.width + c))])
+                        prefetch(self.frame, self.body, [k, b.add(column, const_i64(self.width + c))])
                 self._rows_across(b.add(first, p), k, columns, lanes)
                 return []
 

@@ -223,7 +223,7 @@ class _RowProduct:
             read = [[self._widened(b.load(vector(stored, width), place, _bytes(stored))) for place in parts]
                     for parts in places]  # fmt: skip
             if len(starts) == STEPS:
-                self._ask_ahead(starts, column, strip)
+                self._prefetch(starts, column, strip)
 
             def row(i: Value, _: list[Value]) -> Sequence[Value]:
                 self._row(i, k, column, read)
@@ -237,7 +237,7 @@ class _RowProduct:
     def _widened(self, value: Value) -> Value:
         return widen(self.b, value, self.right)
 
-    def _ask_ahead(self, starts: Sequence[Value], column: Value, strip: tuple[Value, Value]) -> None:
+    def _prefetch(self, starts: Sequence[Value], column: Value, strip: tuple[Value, Value]) -> None:
         """For what is read AHEAD columns later, which may be in the next rows; behind the end of the matrix that does
         no harm."""
         b, stored = self.b, memory_type(self.right)

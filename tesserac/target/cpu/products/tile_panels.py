@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from tesserac.ir.core import Op
 from tesserac.schedule.machine import AMX
 from tesserac.target.cpu.elements.accesses import prepare_addresses
-from tesserac.target.cpu.elements.bodies import ask_ahead, emit_body
+from tesserac.target.cpu.elements.bodies import emit_body, prefetch
 from tesserac.target.cpu.elements.frame import REST, Entry, Frame, Lanes, Mode, Run
 from tesserac.target.cpu.elements.registers import narrow
 from tesserac.target.dims import ceil_div
@@ -88,7 +88,7 @@ class _TilePack:
         terms = [b.add(k, const_i64(number)) for number in range(self.inside)]
         words = self._flipped(self._words([self._vectors([term, Run(column, (0,))], mode)[0] for term in terms]))
         for ahead in range(self.inside):
-            ask_ahead(self.frame, self.body, [b.add(k, const_i64(READ_AHEAD + ahead)), column])
+            prefetch(self.frame, self.body, [b.add(k, const_i64(READ_AHEAD + ahead)), column])
         place = self._word(target, const_i64(0), k)
         if self.left:
             for c in range(COLUMNS):

@@ -95,11 +95,11 @@ class _Scan:
             b.intrinsic(name, VOID, [self.room.address(self._in_room(*place)), source])
 
         self._each(self.source, wide, single)
-        self._ask_ahead()
+        self._prefetch()
         wait_for_copies(self.ctx)
         barrier(self.ctx)
 
-    def _ask_ahead(self) -> None:
+    def _prefetch(self) -> None:
         """For the blocks of a later program, where all of them are there: while programs fold, and wait for each other,
         memory would have nothing to do."""
         if self.source.step.number != 1:

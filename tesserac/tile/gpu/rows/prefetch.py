@@ -1,4 +1,4 @@
-"""Pass `ask_ahead`: programs that write rows ask the second cache for rows that later programs read.
+"""Pass `prefetch`: programs that write rows ask the second cache for rows that later programs read.
 
     %x = gpu.load(%mem, %p0, %axis)  becomes  %x = gpu.load(%mem, %p0, %axis) {ahead = 2376}
 
@@ -27,7 +27,7 @@ ROOM = 4
 """Times what is asked for ahead that the second cache must have: what is written goes through it too."""
 
 
-def ask_ahead(kernel: Op, machine: Machine) -> None:
+def prefetch(kernel: Op, machine: Machine) -> None:
     """Changes the kernel in place."""
     if len(kernel_grid(kernel)) != 1 or not _writes_rows(kernel) or len(row_parts(kernel)) > 1:
         return
