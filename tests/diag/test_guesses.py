@@ -43,7 +43,7 @@ def test_what_cannot_stand_there_is_not_proposed(statement: str, guess: str) -> 
     ("y = jnp.std(x)", "fix: std"), ("y = nn.Linear(3, 4)(x)", "fix: Linear"),
     ("y = torch.optim.Adam(x)", "`adam_init(params)`"),
     ("y = x[np.newaxis, :]", "fix: None"), ("y = torch.nosuch(x)", "needs no module"),
-    ("y = expit(x)", "fix: sigmoid"), ("y = x.t()", "fix: T"), ("y = x.item()", "fix: "),
+    ("y = expit(x)", "fix: sigmoid"), ("y = x.t()", "fix: x.T"), ("y = x.item()", "fix: "),
     ("y = x.numpy()", "fix: "), ("y = Tensor([1.0])", "`array("), ("y = rand(3)", "fix: uniform"),
     ("y = masked_scatter(x, x, 0.0)", "`where` with `gather`"), ("y = lobpcg(x)", "the library has no"),
     ("y = x.dot(x)", "fix: x @ x"), ("y = 2.0 * dot(x, y + x)", "fix: (x @ (y + x))"),

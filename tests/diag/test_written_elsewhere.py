@@ -127,7 +127,7 @@ def test_a_vector_that_is_transposed_is_itself(product: str) -> None:
 RESULTS = {
     "x.max(dim=1).values": "x.max(dim=1)",
     "x.max(1).indices": "x.argmax(1)",
-    "torch.min(x, 0).values": "min(x, 0)",
+    "torch.min(x, 0).values": "min(x, axis=0)",
     "x.sort(dim=-1).indices": "x.argsort(dim=-1)",
     "x.topk(2).values": "x.topk(2)[0]",
     "topk(x, 2).indices": "topk(x, 2)[1]",

@@ -95,7 +95,7 @@ def call_function(
     if given is None:
         return body.error(callee.span)
     if own:
-        tell_of_statistics(body, ref.name, args)
+        tell_of_statistics(body, ref.name, callee, args)
         tell_of_norm(body, ref.name, callee, args)
         tell_of_windows(body, ref.name, callee, args)
     values = _fill_in(body, ref, signature, {**_stored(body, signature, callee), **given})

@@ -27,7 +27,7 @@ from tesserac.check.names.refs import (
     NamespaceRef,
 )
 from tesserac.check.operators.apply import apply_operator
-from tesserac.check.operators.ported_meaning import scattered
+from tesserac.check.operators.ported_meaning import lower_median, scattered
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.dicts import tell_of_attribute, what_has
@@ -202,7 +202,7 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
         return
     if isinstance(type_, TensorType) and call is not None and _is_written(body, draft, type_, node, call):
         return
-    if _is_of_python(body, draft, type_, node, call) or _is_of_two_results(draft, type_, node):
+    if _is_of_python(body, draft, type_, node, call) or _is_of_two_results(body, draft, type_, node):
         return
     here = attribute_here(node.name) if isinstance(type_, TensorType | TupleType) else None
     here = operator_attribute_here(node.name) if isinstance(type_, OperatorType) else here
@@ -235,7 +235,7 @@ def unknown_attribute(body: Body, type_: Type, node: ast.Attribute, call: ast.Ca
     draft.did_you_mean(node.name, known, node.name_span)
 
 
-def _is_of_two_results(draft: Draft, type_: Type, node: ast.Attribute) -> bool:
+def _is_of_two_results(body: Body, draft: Draft, type_: Type, node: ast.Attribute) -> bool:
     """Whether it is `x.max(1).values`, of what gives only these, or `x.topk(3).indices`, of what gives a pair; or one
     of the factors of a matrix."""
     behind = node.span._replace(start=node.value.span.end)
@@ -253,9 +253,16 @@ def _is_of_two_results(draft: Draft, type_: Type, node: ast.Attribute) -> bool:
     if isinstance(type_, TupleType) and len(type_.items) == len(_RESULTS):
         draft.replace("a tuple is taken apart by place", behind, f"[{_RESULTS.index(node.name)}]")
         return True
+    if isinstance(type_, TensorType) and name in ("quantile", "nanquantile") and node.name == "values":
+        draft.replace(f"`{name}` gives nothing else", behind, "")
+        return True
     if not isinstance(type_, TensorType) or name not in PLACES_OF or (name, node.name) == ("median", "indices"):
         return False
-    if node.name == "values":
+    if name == "median":
+        lower = lower_median(body, node.value)
+        if lower is not None:
+            draft.replace("all values, the lower of two", node.span, lower)
+    elif node.name == "values":
         draft.replace(f"`{name}` gives nothing else", behind, "")
     else:
         draft.fix(f"the places are `{PLACES_OF[name]}`", Edit(at, PLACES_OF[name]), Edit(behind, ""))

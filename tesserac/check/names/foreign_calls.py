@@ -134,7 +134,7 @@ def call_here(path: tuple[str, ...], call: str) -> str | None:
             return None
         if len(path) == 1 and path[0] in OF_PYTHON_ITSELF:
             return OF_PYTHON_ITSELF[path[0]](node)
-        form = form_of(path) or WRITTEN.get(path[-2:])
+        form = form_of(path if len(path) > 1 else ("torch", *path)) or WRITTEN.get(path[-2:])
         if form is not None:
             return form(node)
         if path[-3:-1] == ("stats", "norm") and path[-1] in _OF_NORMAL:
@@ -294,8 +294,11 @@ def _of_the_table(name: str, node: ast.Call) -> str | None:
     if row is None or row.note or row.ours.isidentifier():
         return None
     expression = ast.parse(row.ours, mode="eval").body
-    used = {part.id for part in ast.walk(expression) if isinstance(part, ast.Name)}
+    used = [part.id for part in ast.walk(expression) if isinstance(part, ast.Name)]
     places = [place for place in PLACEHOLDERS if place in used]
+    called = [part.func.id for part in ast.walk(expression) if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)]
+    if any(name not in places and name not in called and not name.isupper() for name in used):
+        return None  # of something that is not given
     given = [] if node.keywords else [value for value in node.args if not isinstance(value, ast.Starred)]
     if not places or len(given) != len(node.args) or len(given) != len(places):
         return None

@@ -52,6 +52,12 @@ def class_here(name: str) -> str | None:
     return None if row is None else f"here it is the function `{row.ours}`; options and weights are its arguments"
 
 
+def layer_here(name: str) -> str | None:
+    """What to say of a layer whose name might be that of a constant, alone: `nn.GELU`."""
+    row = _functions().get(name.lower()) if name.isupper() else None
+    return None if row is None else f"here it is the function `{row.ours}`; options and weights are its arguments"
+
+
 def loss_here(name: str) -> str | None:
     """The function that a class of losses calls; None for what is no loss, or not of two arguments."""
     row = _layer(name) if name.endswith("Loss") else None

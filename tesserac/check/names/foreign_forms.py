@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tesserac.porting.layers import NoCounterpart, arguments
 
 Form = Callable[[ast.Call], str]
+Part = Callable[[ast.Call, int], str | None]
 
 
 def form_of(path: tuple[str, ...]) -> Form | None:
@@ -21,8 +22,25 @@ def form_of(path: tuple[str, ...]) -> Form | None:
     return next((FORMS[same[-n:]] for n in (3, 2) if len(same) >= n and same[-n:] in FORMS), None)
 
 
+def is_only_so(path: tuple[str, ...]) -> bool:
+    """Whether a function means another thing here in all calls but those that `form_of` writes, or may do so."""
+    return len(path) > 1 and (path[-1] in _OF_UFUNCS or (form_of(path) is not None and path[-2:] not in _OR_THE_SAME))
+
+
+def words_on_item(path: tuple[str, ...]) -> str | None:
+    """What to say where one of several results is asked for, and `item_of` has none."""
+    if path[-1] == "nonzero":
+        return "`nonzero(x, size=K)` gives the places in a vector alone, and of a matrix a tuple of rows and columns"
+    if path[0] == "torch" and len(path) == 2 and (path[-1] in _WITH_PLACES or path[-1] in PARTS):
+        return f"what is picked of the results of `{path[-1]}` has no form here that is known"
+    return None
+
+
 def item_of(path: tuple[str, ...], call: ast.Call, item: int) -> str | None:
-    """What one of the two results is that a function has in PyTorch, values and their places."""
+    """What one of several results is that a function has in PyTorch, most often values and their places."""
+    part = PARTS.get(path[-1]) if path[0] == "torch" and len(path) == 2 else None
+    if part is not None:
+        return part(call, item)
     names = _WITH_PLACES.get(path[-1]) if path[0] == "torch" and len(path) == 2 else None
     if names is None or not names[item] or len(call.args) + len(call.keywords) < (1 if path[-1] == "sort" else 2):
         return None
@@ -76,10 +94,114 @@ def _spread(function: str) -> Form:
     return write
 
 
-def _median(call: ast.Call) -> str:
-    """`torch.median(x)`, the lower of two in the middle."""
-    given = _given(call, ("input",))
-    return f'quantile({given["input"]}, 0.5, method="lower")'
+def _median(function: str) -> Form:
+    """`torch.median(x)`, the lower of two in the middle; along a dim it has places, too."""
+    return lambda call: f'{function}({_given(call, ("input",))["input"]}, 0.5, method="lower")'
+
+
+def _medians(function: str) -> Part:
+    """`torch.median(x, dim)[0]`."""
+
+    def write(call: ast.Call, item: int) -> str | None:
+        given = _given(call, ("input", "dim", "keepdim"))
+        if item or "dim" not in given:
+            return None
+        named = {"axis": given["dim"], "keep": given.get("keepdim"), "method": '"lower"'}
+        return _written(function, given["input"], "0.5", **named)
+
+    return write
+
+
+def _along(call: ast.Call, item: int) -> str:
+    """`torch.gradient(x)[1]`: the slopes along one axis."""
+    given = _given(call, ("input", "spacing"))
+    return _written("gradient", given["input"], given.get("spacing"), axis=str(item))
+
+
+def _solution(call: ast.Call, item: int = 0) -> str | None:
+    """`torch.triangular_solve(b, a)[0]`, of an upper triangle unless that is said."""
+    given = _given(call, ("b", "A", "upper"))
+    return _written("solve_triangular", given["A"], given["b"], upper=given.get("upper", "True")) if not item else None
+
+
+def _running(function: str, *more: str) -> Form:
+    """`np.cumsum(x)`, which is of all elements in a row unless an axis is said."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("a", "axis", *more))
+        said = {name: given[name] for name in more if name in given}
+        if given.get("axis", "None") == "None":
+            return _written(function, f"ravel({given['a']})", **said)
+        return _written(function, given["a"], axis=given["axis"], **said)
+
+    return write
+
+
+def _along_first(function: str) -> Form:
+    """`lax.cumsum(x)`, `np.add.accumulate(x)`: along the first axis unless one is said."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("operand", "axis", "reverse"))
+        return _written(function, given["operand"], axis=given.get("axis", "0"), reverse=given.get("reverse"))
+
+    return write
+
+
+def _of_all(function: str) -> Form:
+    """`scipy.special.softmax(x)`, of all elements unless an axis is said."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("x", "axis"))
+        if given.get("axis", "None") != "None":
+            return _written(function, given["x"], axis=given["axis"])
+        return f"reshape({function}(ravel({given['x']})), {_within(given['x'])}.shape)"
+
+    return write
+
+
+def _divergence(call: ast.Call) -> str:
+    """SciPy's `kl_div`, of each element."""
+    x, y = (_within(text) for text in _given(call, ("x", "y")).values())
+    return f"xlogy({x}, {x} / {y}) - {x} + {y}"
+
+
+def _correlation(call: ast.Call) -> str:
+    """SciPy's `correlate`, whole unless that is said."""
+    given = _given(call, ("in1", "in2", "mode"))
+    return _written("correlate", given["in1"], given["in2"], mode=given.get("mode", '"full"'))
+
+
+def _thin(call: ast.Call) -> str:
+    """SciPy's `qr`, whose factors are square unless that is said."""
+    given = _given(call, ("a", "mode"))
+    if given.get("mode") != "'economic'":
+        raise NoCounterpart
+    return f"qr({given['a']})"
+
+
+def _flat_diagonal(call: ast.Call) -> str:
+    """`np.diagflat(x, k)`: all elements on a diagonal."""
+    x, *offset = map(ast.unparse, call.args)
+    named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    if len(offset) + len(named) > 1 or set(named) - {"k", "offset"}:
+        raise NoCounterpart
+    return _written("diag", f"ravel({x})", *offset, *named.values())
+
+
+def _powers(call: ast.Call) -> str:
+    """`torch.linalg.vander(x)`, whose powers increase."""
+    given = _given(call, ("x", "N"))
+    return _written("vander", given["x"], given.get("N"), increasing="True")
+
+
+def _places(function: str) -> Form:
+    """`torch.triu_indices(row, col, offset)`: rows and columns in one tensor."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("row", "col", "offset"))
+        return f"stack({_written(function, given['row'], given['col'], given.get('offset'))})"
+
+    return write
 
 
 def _grid(call: ast.Call) -> str:
@@ -135,12 +257,14 @@ def _factor(call: ast.Call) -> str:
 def _triangular(call: ast.Call) -> str:
     """SciPy's solution of a triangular system, the upper one unless that is said."""
     given = _given(call, ("a", "b", "trans", "lower", "unit_diagonal"))
+    turned = {"0": "", "'N'": "", "1": ".T", "'T'": ".T", "2": ".H", "'C'": ".H"}.get(given.get("trans", "0"))
     flags = {"True": "False", "False": "True"}
-    if given.get("trans", "0") not in ("0", "'N'") or given.get("lower", "False") not in flags:
+    if turned is None or given.get("lower", "False") not in flags or "unit_diagonal" in given:
         raise NoCounterpart
-    if "unit_diagonal" in given:
-        raise NoCounterpart
-    return _written("solve_triangular", given["a"], given["b"], upper=flags[given.get("lower", "False")])
+    upper = flags[given.get("lower", "False")]
+    if turned:
+        return _written("solve_triangular", f"{_within(given['a'])}{turned}", given["b"], upper=flags[upper])
+    return _written("solve_triangular", given["a"], given["b"], upper=upper)
 
 
 def _quotient(call: ast.Call) -> str:
@@ -319,6 +443,17 @@ _WITH_PLACES = {
     "cummax": ("cummax", ""),
     "cummin": ("cummin", ""),
 }
+_OF_UFUNCS = ("accumulate", "at", "outer", "reduceat")
+"""Methods of NumPy's functions of elements, which are not of this library's functions with their names."""
+_OR_THE_SAME = frozenset({("linalg", "svd"), ("np", "divide")})
+"""What means the same here in calls that no form writes."""
+PARTS: Mapping[str, Part] = {
+    "gradient": _along,
+    "median": _medians("quantile"),
+    "nanmedian": _medians("nanquantile"),
+    "triangular_solve": _solution,
+}
+"""Functions of PyTorch with several results, and what writes one of them."""
 _WINDOWS = {
     **dict.fromkeys(("hann", "hamming", "blackman", "bartlett", "boxcar", "triang", "parzen", "bohman"), ""),
     **dict.fromkeys(("barthann", "blackmanharris", "cosine", "flattop", "lanczos", "nuttall"), ""),
@@ -332,7 +467,13 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("F", "linear"): _linear,
     ("torch", "std"): _spread("std"),
     ("torch", "var"): _spread("var"),
-    ("torch", "median"): _median,
+    ("torch", "median"): _median("quantile"),
+    ("torch", "nanmedian"): _median("nanquantile"),
+    ("torch", "tril_indices"): _places("tril_indices"),
+    ("torch", "triu_indices"): _places("triu_indices"),
+    ("torch", "triangular_solve"): _solution,
+    ("torch", "diagflat"): _flat_diagonal,
+    ("linalg", "vander"): _powers,
     ("torch", "meshgrid"): _grid,
     ("torch", "norm"): _norm,
     ("torch", "dist"): _distance,
@@ -361,6 +502,9 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("np", "triu_indices"): _triangle("triu_indices"),
     ("np", "tril_indices"): _triangle("tril_indices"),
     ("np", "append"): _appended,
+    ("np", "diagflat"): _flat_diagonal,
+    **{("np", name): _running(name) for name in ("cumsum", "cumprod", "nancumsum", "nancumprod")},
+    ("np", "packbits"): _running("packbits", "bitorder"),
     ("np", "divide"): _quotient,
     ("np", "hanning"): _window("hann_window"),
     **{("np", name): _window(f"{name}_window") for name in ("hamming", "blackman", "bartlett")},
@@ -372,6 +516,19 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("minimum", "reduce"): _folded("min"),
     ("logical_and", "reduce"): _folded("all"),
     ("logical_or", "reduce"): _folded("any"),
+    **{("lax", name): _along_first(name) for name in ("cumsum", "cumprod", "cummax", "cummin")},
+    ("lax", "cumlogsumexp"): _along_first("logcumsumexp"),
+    ("logaddexp", "accumulate"): _along_first("logcumsumexp"),
+    ("add", "accumulate"): _along_first("cumsum"),
+    ("multiply", "accumulate"): _along_first("cumprod"),
+    ("maximum", "accumulate"): _along_first("cummax"),
+    ("minimum", "accumulate"): _along_first("cummin"),
+    ("special", "softmax"): _of_all("softmax"),
+    ("special", "log_softmax"): _of_all("log_softmax"),
+    ("special", "kl_div"): _divergence,
+    ("signal", "correlate"): _correlation,
+    **{("stats", name): _along_first(name) for name in ("mode", "skew", "kurtosis")},
+    ("scipy", "linalg", "qr"): _thin,
     ("linalg", "svd"): _singular_values,
     ("nn", "gelu"): _bell,
     ("scipy", "linalg", "cholesky"): _factor,

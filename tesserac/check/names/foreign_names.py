@@ -68,6 +68,8 @@ TILES = "tl"
 """What a program of Triton calls that of tiles, whose words are for kernels."""
 NO_MODULE = "functions need no module before them"
 _DIVIDES = "it divides by the number of elements unless that is said"
+_SIGNS = {"add": "+", "subtract": "-", "divide": "/", "power": "**"}
+"""Operators by what NumPy calls them."""
 OTHERWISE = {
     "math": {"e": "`exp(1.0)`"},
     "np": {"e": "`exp(1.0)`"},
@@ -76,8 +78,10 @@ OTHERWISE = {
         "cond": "`f(x) if p else g(x)`",
         "gather": "`x[i]`, or `take_along_axis(x, i, axis)`",
         "scatter_add": "`x.at[i].add(v)`",
+        "round": "`round(x)`, of two whole numbers as near the even one; that of `lax` is the one farther from 0",
         "select": "`where(p, x, y)`",
     },
+    **{name: {"outer": f"`x[:, None] {sign} y[None, :]` of two vectors"} for name, sign in _SIGNS.items()},
     "utils": {
         "clip_grad_norm_": "`g = clip_by_global_norm(g, 1.0)`, of the gradients that `grad` gave",
         "clip_grad_value_": "`g = clip_by_value(g, 0.5)`, of the gradients that `grad` gave",
@@ -87,6 +91,8 @@ OTHERWISE = {
         "e": "`exp(1.0)`",
         "equal": "`array_equal(x, y)`, one bool; `equal` compares each element",
         "gather": "`take_along_axis(x, i, axis)`; `gather` takes whole slices",
+        "median": "`quantile(x, 0.5, axis=i, method=\"lower\")`, without places",
+        "nanmedian": "`nanquantile(x, 0.5, axis=i, method=\"lower\")`, without places",
         "load": "`param w: Tensor[N, M, f32]`, which `m.load(\"w.safetensors\")` sets from Python",
         "save": "what Python does with what a call gives: arrays, and structs of them",
         "scatter_add": "`x.at[i].add(v)`",

@@ -15,11 +15,13 @@ three numbers, may be either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, type_text
+from tesserac.check.names.foreign_calls import item_here
 from tesserac.check.names.foreign_methods import method_here
 from tesserac.check.names.foreign_names import AXIS_FIRST, COUNTS, MODULES
 from tesserac.check.state.arguments import Arg, Callee
@@ -32,28 +34,42 @@ from tesserac.types.ty import FloatType, IntType, TensorType, Type
 
 OF_PYTORCH = "dim"
 SPREADS = ("std", "var")
+KEPT = "keepdim"
 MEDIAN = "median"
+_LOWER = {"dim": "axis", "keepdim": "keep", "keepdims": "keep"}
+"""What parameters of `median` are called by `quantile`."""
 WITH_PLACES = ("max", "min", "median", "sort", "cummax", "cummin")
 """What has two results in PyTorch: values and their places."""
 DIVISORS = ("ddof", "correction")
 _MOST_PARTS = 16
+_PICKED = re.compile(r"\[[01]\]|\.values|\.indices")
 
 
-def tell_of_statistics(body: Body, name: str, args: Sequence[Arg]) -> None:
+def tell_of_statistics(body: Body, name: str, callee: Callee, args: Sequence[Arg]) -> None:
     """Of `std` and `var`, unless the call says what they divide by, and of `median`."""
-    word = _word_of_pytorch(args)
+    word = _word_of_pytorch(args) or (next((arg for arg in args if arg.name == KEPT), None) if name in SPREADS else None)
     if word is None or any(arg.name in DIVISORS for arg in args):
         return
     if name in SPREADS:
         draft = body.sink.warning(W0215, at=word.span, difference=f"`{name}` divides by N, in PyTorch by N - 1")
         behind = Span(word.value.span.file, word.value.span.end, word.value.span.end)
         draft.fix("divide by N - 1, as PyTorch does", Edit(behind, ", correction=1"))
-        draft.fix("divide by N: `axis` is NumPy's word", Edit(word.span, "axis"))
-    elif name == MEDIAN and not _is_odd(_size_along(args[0].value, word.value)):
+        theirs = "keepdims" if word.name == KEPT else "axis"
+        draft.fix(f"divide by N: `{theirs}` is NumPy's word", Edit(word.span, theirs))
+    elif name == MEDIAN and not _is_picked(body, callee) and not _is_odd(_size_along(args[0].value, word.value)):
         text = "`median` is between two elements, in PyTorch the lower"
         draft = body.sink.warning(W0215, at=word.span, difference=text)
-        draft.fix('the lower is `quantile(x, 0.5, axis=, method="lower")`')
+        x, *said = (body.rules.text(arg.value.span) for arg in args)
+        named = [f"{_LOWER.get(arg.name or '', 'axis')}={text}" for arg, text in zip(args[1:], said, strict=True)]
+        lower = f'quantile({", ".join([x, "0.5", *named])}, method="lower")'
+        draft.replace(f"the lower is `{lower}`", callee.span, lower)
         draft.fix("between the two: `axis` is NumPy's word", Edit(word.span, "axis"))
+
+
+def _is_picked(body: Body, callee: Callee) -> bool:
+    """Whether one of two results is taken of a call, which is told where it is taken."""
+    end = callee.span.end
+    return _PICKED.match(body.rules.text(Span(callee.span.file, end, end + len(".indices")))) is not None
 
 
 def tell_of_norm(body: Body, name: str, callee: Callee, args: Sequence[Arg]) -> None:
@@ -126,8 +142,9 @@ def tell_of_repeats(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
         return
     text = f"`repeat` has each element {numbers[0]} times, in PyTorch the whole"
     draft = body.sink.warning(W0215, at=callee.at, difference=text)
-    draft.fix(f"the whole, as in PyTorch, is `tile(x, {tuple(numbers)})`")
-    last = args[-1].value.span
+    x, last = args[0].value.span, args[-1].value.span
+    tiled = f"tile({body.rules.text(x)}, ({', '.join(map(str, numbers))}{',' * (len(numbers) == 1)}))"
+    draft.replace(f"the whole, as in PyTorch, is `{tiled}`", callee.span, tiled)
     if len(numbers) == 1:
         draft.fix("each element, as in NumPy", Edit(Span(last.file, last.end, last.end), ", axis=0"))
     else:
@@ -231,12 +248,30 @@ def tell_of_results(body: Body, node: ast.Subscript, rank: int) -> None:
     text = f"`{name}` gives values, in PyTorch values and places"
     draft = body.sink.warning(W0215, at=node.span, difference=text)
     behind = Edit(Span(node.span.file, called.span.end, node.span.end), "")
-    if entry.value == 0:
+    if name == MEDIAN:
+        lower = lower_median(body, called) if entry.value == 0 else None
+        if lower is None:
+            draft.remark('values are `quantile(x, 0.5, axis=, method="lower")`; their places have no form here')
+            return
+        draft.replace("all values, the lower of two", node.span, lower)
+    elif entry.value == 0:
         draft.fix("all values", behind)
     elif name in ("max", "min", "sort"):
         draft.fix(f"their places are `arg{name}`", Edit(_name_span(called.function), f"arg{name}"), behind)
+    else:
+        draft.remark(f"places of `{name}` have no form here; a row of its values is `{name}(x, axis=i)[1]`")
+        return
     if axis is not None:
         draft.fix("one row of the values: `axis` is NumPy's word", axis)
+
+
+def lower_median(body: Body, called: ast.Call) -> str | None:
+    """`x.median(1)` as PyTorch has it, in the words of this library."""
+    text, first = body.rules.text, called.function
+    given = [text(argument.span) for argument in called.arguments]
+    if isinstance(first, ast.Attribute) and not _is_module(first.value):
+        given.insert(0, text(first.value.span))
+    return item_here(("torch", MEDIAN), f"{MEDIAN}({', '.join(given)})", 0)
 
 
 def _axis_of_pytorch(called: ast.Call) -> Edit | None:

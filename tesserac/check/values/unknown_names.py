@@ -20,7 +20,8 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_calls import COPIES, call_here, item_here, within
-from tesserac.check.names.foreign_classes import OPTIMIZERS
+from tesserac.check.names.foreign_forms import is_only_so, words_on_item
+from tesserac.check.names.foreign_classes import OPTIMIZERS, layer_here
 from tesserac.check.names.foreign_names import (
     DTYPE_WORDS,
     LOADED,
@@ -76,6 +77,9 @@ def tell_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None 
     if (meant := meant_otherwise(node.name, set(path[:-1]))) is not None:
         draft.remark(meant)
         return Told()
+    if call is not None and is_only_so(path):
+        draft.remark(f"`{path[-2]}.{path[-1]}` with these arguments has no form here that is known")
+        return Told()
     here = DTYPE_WORDS.get(node.name) or _other_name(body, node.name)
     if here is None and body.rules.resolve(node.name) is not None:
         draft.replace(NO_MODULE, node.span, node.name, advice=f"{NO_MODULE}: `{node.name}`")
@@ -84,7 +88,8 @@ def tell_of_other_module(body: Body, node: ast.Attribute, call: ast.Call | None 
     if here is not None:
         draft.replace(f"here it is `{here}`", node.span, here, advice=f"here it is `{here}`")
         return _renamed(body, node, here, call)
-    known = called_here(node.name) or constructor_here(node.name)
+    layer = layer_here(node.name) if path[-2] == "nn" else None
+    known = called_here(node.name) or constructor_here(node.name) or layer
     draft.remark(known or f"the library has no `{node.name}`; what it has needs no module before it")
     return Told()
 
@@ -109,12 +114,22 @@ def _renamed(body: Body, node: ast.Attribute | ast.Name, name: str, call: ast.Ca
     return Told(function if call is None else ast.Call(call.span, function, call.arguments))
 
 
+_ITEMS = ("[0]", "[1]", ".values", ".indices")
+"""What picks one of two results of a function of PyTorch."""
+_LONGEST = max(map(len, _ITEMS)) + 1
+_PICKED = re.compile(r"\[[01]\]|\.(?:values|indices)\b(?!\()")
+
+
 def _mended(body: Body, draft: Draft, path: tuple[str, ...], call: ast.Call) -> Told | None:
     """A fix that writes what a call of another module is here; None where that is not known."""
-    picked = re.match(r"\[([01])\]", body.rules.text(Span(call.span.file, call.span.end, call.span.end + 3)))
-    part = None if picked is None else item_here(path, body.rules.text(call.span), int(picked[1]))
-    if part is not None:
-        write_instead(body, draft, part, call.span._replace(end=call.span.end + 3))
+    picked = _PICKED.match(body.rules.text(Span(call.span.file, call.span.end, call.span.end + _LONGEST)))
+    item = -1 if picked is None else _ITEMS.index(picked[0]) % 2
+    part = None if picked is None else item_here(path, body.rules.text(call.span), item)
+    if picked is not None and part is not None:
+        write_instead(body, draft, part, call.span._replace(end=call.span.end + picked.end()))
+        return Told()
+    if picked is not None and (words := words_on_item(path)) is not None:
+        draft.remark(words)
         return Told()
     in_place = body.kernel is not None or path[0] != TILES
     written = call_here(path, body.rules.text(call.span)) if in_place else None
