@@ -155,6 +155,12 @@ def test_a_vector_that_is_transposed_in_a_sum_is_a_column(sum_: str) -> None:
 Y = np.linspace(-2.0, 3.0, 12, dtype="f4").reshape(4, 3)
 SQUARE = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.2], [0.5, 0.2, 5.0]], dtype="f4")
 V = np.array([0.5, -1.0, 2.0], dtype="f4")
+def _skew(x: np.ndarray) -> np.ndarray:
+    """Along the first axis."""
+    d = x - x.mean(axis=0)
+    return (d**3).mean(axis=0) / (d**2).mean(axis=0) ** 1.5
+
+
 OTHERWISE: dict[str, Callable[[], object]] = {
     "F.pad(x, (1, 2))": lambda: np.pad(X, ((0, 0), (1, 2))),
     "F.pad(x, (1, 2, 0, 1), value=3.0)": lambda: np.pad(X, ((0, 1), (1, 2)), constant_values=3),
@@ -200,6 +206,41 @@ OTHERWISE: dict[str, Callable[[], object]] = {
     "torch.linalg.slogdet(s).logabsdet": lambda: np.linalg.slogdet(SQUARE)[1],
     "torch.linalg.eigh(s).eigenvalues": lambda: np.linalg.eigvalsh(SQUARE),
     "torch.linalg.lstsq(s, v).solution": lambda: np.linalg.solve(SQUARE, V),
+    "torch.median(x, 0).values": lambda: np.sort(X, axis=0)[1],
+    "x.median(0)[0]": lambda: np.sort(X, axis=0)[1],
+    "x.median(dim=0).values": lambda: np.sort(X, axis=0)[1],
+    "torch.nanmedian(x)": lambda: np.sort(X.ravel())[5],
+    "x.var(1, keepdim=True)": lambda: X.var(axis=1, ddof=1, keepdims=True),
+    "x.repeat(2, 1)": lambda: np.tile(X, (2, 1)),
+    "v.repeat(2)": lambda: np.tile(V, 2),
+    "x.addcdiv(x, y)": lambda: X + X / Y,
+    "x.addcmul(x, y, value=0.5)": lambda: X + 0.5 * X * Y,
+    "x.dist(y, 1)": lambda: np.abs(X - Y).sum(),
+    "x.narrow(1, 1, 2)": lambda: X[:, 1:],
+    "x.select(1, 2)": lambda: X[:, 2],
+    "torch.sub(x, y, alpha=2.0)": lambda: X - 2 * Y,
+    "torch.gradient(v)[0]": lambda: np.gradient(V),
+    "torch.gradient(x, spacing=2.0)[1]": lambda: np.gradient(X, 2.0, axis=1),
+    "torch.triangular_solve(x.T, s)[0]": lambda: np.linalg.solve(np.triu(SQUARE), X.T),
+    "torch.triu_indices(3, 4, 1)": lambda: np.stack(np.triu_indices(3, 1, 4)),
+    "torch.linalg.vander(v)": lambda: np.vander(V, increasing=True),
+    "torch.diagflat(v + v, 1)": lambda: np.diagflat(2 * V, 1),
+    "np.diagflat(x, k=1)": lambda: np.diagflat(X, 1),
+    "np.cumsum(x)": lambda: np.cumsum(X),
+    "np.cumprod(y, axis=0)": lambda: np.cumprod(Y, axis=0),
+    "np.packbits(x > 0.0)": lambda: np.packbits(X > 0),
+    "np.add.accumulate(x)": lambda: np.add.accumulate(X),
+    "np.maximum.accumulate(x, axis=1)": lambda: np.maximum.accumulate(X, axis=1),
+    "jax.lax.cumsum(x)": lambda: np.cumsum(X, axis=0),
+    "jax.lax.cummax(x)": lambda: np.maximum.accumulate(X, axis=0),
+    "x.cummin(1)[1]": lambda: np.zeros((4, 3)),
+    "torch.cummax(x, 0)[1]": lambda: np.arange(4)[:, None] + np.zeros((1, 3)),
+    "scipy.special.kl_div(y * y, x * x + 1.0)": lambda: Y * Y * np.log(Y * Y / (X * X + 1)) - Y * Y + X * X + 1,
+    "scipy.special.softmax(x)": lambda: np.exp(X - X.max()) / np.exp(X - X.max()).sum(),
+    "scipy.signal.correlate(v, v)": lambda: np.correlate(V, V, "full"),
+    "scipy.stats.skew(x * x)": lambda: _skew(X * X),
+    "scipy.linalg.solve_triangular(s, v, trans=1)": lambda: np.linalg.solve(np.triu(SQUARE).T, V),
+    "scipy.linalg.qr(s, mode='economic')[1]": lambda: np.linalg.qr(SQUARE)[1],
     "x.to(y.dtype) + x.new_ones(4, 3)": lambda: X + 1,
     "torch.stack([row * 2.0 + v for row in x])": lambda: X * 2 + V,
 }
@@ -218,10 +259,25 @@ def test_a_name_that_means_something_else_here(written: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("written", ["torch.svd(x)", "F.pad(x, w)", "torch.split(v, 2)", "torch.std(x, 1, unbiased=u)"])
+ONLY_A_RUN_TELLS = [
+    "torch.svd(x)", "F.pad(x, w)", "torch.split(v, 2)", "torch.std(x, 1, unbiased=u)",
+    "jax.lax.cummax(x, reverse=True)", "torch.median(x, 0)", "np.add.outer(v, v)", "np.subtract.accumulate(v)",
+    "jnp.nonzero(v, size=2)[0]", "jax.lax.round(x)", "scipy.linalg.qr(x)", "scipy.linalg.cholesky(s, lower=b)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", ONLY_A_RUN_TELLS)
 def test_nothing_is_written_where_only_a_run_tells(written: str) -> None:
     said = offered(HEAD.format(written))
     assert said[0].code == "E0201" and not said[0].fixes
+
+
+def test_places_of_medians_by_position_have_no_fix() -> None:
+    assert [(d.code, d.fixes) for d in offered(HEAD.format("x.median(0)[1]"))] == [("W0215", ())]
+
+
+def test_a_layer_in_capitals_is_no_constant() -> None:
+    assert "`gelu`" in " ".join(offered(HEAD.format("nn.GELU()(x)"))[0].notes)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from tesserac.check.names.refs import (
     NamespaceRef,
 )
 from tesserac.check.operators.apply import apply_operator
-from tesserac.check.operators.ported_meaning import lower_median, scattered
+from tesserac.check.operators.ported_meaning import picked_result, scattered
 from tesserac.check.state.arguments import Callee
 from tesserac.check.state.body import Body
 from tesserac.check.values.dicts import tell_of_attribute, what_has
@@ -259,7 +259,7 @@ def _is_of_two_results(body: Body, draft: Draft, type_: Type, node: ast.Attribut
     if not isinstance(type_, TensorType) or name not in PLACES_OF or (name, node.name) == ("median", "indices"):
         return False
     if name == "median":
-        lower = lower_median(body, node.value)
+        lower = picked_result(body, node.value, 0)
         if lower is not None:
             draft.replace("all values, the lower of two", node.span, lower)
     elif node.name == "values":

@@ -296,7 +296,7 @@ def _of_the_table(name: str, node: ast.Call) -> str | None:
     expression = ast.parse(row.ours, mode="eval").body
     used = [part.id for part in ast.walk(expression) if isinstance(part, ast.Name)]
     places = [place for place in PLACEHOLDERS if place in used]
-    called = [part.func.id for part in ast.walk(expression) if isinstance(part, ast.Call) and isinstance(part.func, ast.Name)]
+    called = [ast.unparse(part.func) for part in ast.walk(expression) if isinstance(part, ast.Call)]
     if any(name not in places and name not in called and not name.isupper() for name in used):
         return None  # of something that is not given
     given = [] if node.keywords else [value for value in node.args if not isinstance(value, ast.Starred)]

@@ -41,6 +41,9 @@ def item_of(path: tuple[str, ...], call: ast.Call, item: int) -> str | None:
     part = PARTS.get(path[-1]) if path[0] == "torch" and len(path) == 2 else None
     if part is not None:
         return part(call, item)
+    if item and path[0] == "torch" and len(path) == 2 and path[-1] in _RUNNING:
+        given = _given(call, ("input", "dim"))
+        return f"{path[-1]}({given['input']}, axis={given['dim']}, return_indices=True)[1]"
     names = _WITH_PLACES.get(path[-1]) if path[0] == "torch" and len(path) == 2 else None
     if names is None or not names[item] or len(call.args) + len(call.keywords) < (1 if path[-1] == "sort" else 2):
         return None
@@ -141,7 +144,7 @@ def _along_first(function: str) -> Form:
     """`lax.cumsum(x)`, `np.add.accumulate(x)`: along the first axis unless one is said."""
 
     def write(call: ast.Call) -> str:
-        given = _given(call, ("operand", "axis", "reverse"))
+        given = _given(call, ("operand", "axis", *(("reverse",) if function in _EITHER_WAY else ())))
         return _written(function, given["operand"], axis=given.get("axis", "0"), reverse=given.get("reverse"))
 
     return write
@@ -177,6 +180,25 @@ def _thin(call: ast.Call) -> str:
     if given.get("mode") != "'economic'":
         raise NoCounterpart
     return f"qr({given['a']})"
+
+
+def _scaled(function: str, sign: str) -> Form:
+    """`torch.add(x, y, alpha=2)`."""
+
+    def write(call: ast.Call) -> str:
+        given = _given(call, ("input", "other", "alpha"))
+        if "alpha" not in given:
+            return _written(function, given["input"], given["other"])
+        x, y, scale = (_within(given[name]) for name in ("input", "other", "alpha"))
+        return f"{x} {sign} {scale} * {y}"
+
+    return write
+
+
+def _nonzero(call: ast.Call) -> str:
+    """`torch.nonzero(x)`, a row for each place."""
+    given = _given(call, ("input", "as_tuple"))
+    return f"{'nonzero' if given.get('as_tuple') == 'True' else 'argwhere'}({given['input']})"
 
 
 def _flat_diagonal(call: ast.Call) -> str:
@@ -443,6 +465,10 @@ _WITH_PLACES = {
     "cummax": ("cummax", ""),
     "cummin": ("cummin", ""),
 }
+_EITHER_WAY = ("cumsum", "cumprod")
+"""What runs from the end, too."""
+_RUNNING = ("cummax", "cummin")
+"""What gives places if it is asked for them."""
 _OF_UFUNCS = ("accumulate", "at", "outer", "reduceat")
 """Methods of NumPy's functions of elements, which are not of this library's functions with their names."""
 _OR_THE_SAME = frozenset({("linalg", "svd"), ("np", "divide")})
@@ -469,6 +495,10 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("torch", "var"): _spread("var"),
     ("torch", "median"): _median("quantile"),
     ("torch", "nanmedian"): _median("nanquantile"),
+    ("torch", "add"): _scaled("add", "+"),
+    ("torch", "sub"): _scaled("sub", "-"),
+    ("torch", "subtract"): _scaled("sub", "-"),
+    ("torch", "nonzero"): _nonzero,
     ("torch", "tril_indices"): _places("tril_indices"),
     ("torch", "triu_indices"): _places("triu_indices"),
     ("torch", "triangular_solve"): _solution,

@@ -82,6 +82,7 @@ OTHERWISE = {
         "select": "`where(p, x, y)`",
     },
     **{name: {"outer": f"`x[:, None] {sign} y[None, :]` of two vectors"} for name, sign in _SIGNS.items()},
+    "polynomial": {"polyval": "`polyval(flip(c, axis=0), x)`: the constant comes last here, and coefficients first"},
     "utils": {
         "clip_grad_norm_": "`g = clip_by_global_norm(g, 1.0)`, of the gradients that `grad` gave",
         "clip_grad_value_": "`g = clip_by_value(g, 0.5)`, of the gradients that `grad` gave",
@@ -94,6 +95,7 @@ OTHERWISE = {
         "median": "`quantile(x, 0.5, axis=i, method=\"lower\")`, without places",
         "nanmedian": "`nanquantile(x, 0.5, axis=i, method=\"lower\")`, without places",
         "load": "`param w: Tensor[N, M, f32]`, which `m.load(\"w.safetensors\")` sets from Python",
+        "range": "`arange(1, 5, dtype=f32)`, of one more: it ends before its end",
         "save": "what Python does with what a call gives: arrays, and structs of them",
         "scatter_add": "`x.at[i].add(v)`",
         "select": "`x[i]`, `x[:, i]`",

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from tesserac.base.source import Span
 from tesserac.check.model import typed
 from tesserac.check.model.message_text import dim_text, type_text
-from tesserac.check.names.foreign_calls import item_here
+from tesserac.check.names.foreign_calls import call_here, item_here
 from tesserac.check.names.foreign_methods import method_here
 from tesserac.check.names.foreign_names import AXIS_FIRST, COUNTS, MODULES
 from tesserac.check.state.arguments import Arg, Callee
@@ -40,6 +40,8 @@ _LOWER = {"dim": "axis", "keepdim": "keep", "keepdims": "keep"}
 """What parameters of `median` are called by `quantile`."""
 WITH_PLACES = ("max", "min", "median", "sort", "cummax", "cummin")
 """What has two results in PyTorch: values and their places."""
+PIECES = {"narrow": 4, "select": 3}
+"""Methods that are of another thing here, by how many arguments they have in PyTorch."""
 DIVISORS = ("ddof", "correction")
 _MOST_PARTS = 16
 _PICKED = re.compile(r"\[[01]\]|\.values|\.indices")
@@ -47,7 +49,9 @@ _PICKED = re.compile(r"\[[01]\]|\.values|\.indices")
 
 def tell_of_statistics(body: Body, name: str, callee: Callee, args: Sequence[Arg]) -> None:
     """Of `std` and `var`, unless the call says what they divide by, and of `median`."""
-    word = _word_of_pytorch(args) or (next((arg for arg in args if arg.name == KEPT), None) if name in SPREADS else None)
+    word = _word_of_pytorch(args)
+    if word is None and name in SPREADS:
+        word = next((arg for arg in args if arg.name == KEPT), None)
     if word is None or any(arg.name in DIVISORS for arg in args):
         return
     if name in SPREADS:
@@ -174,9 +178,21 @@ def refuses_order(body: Body, callee: Callee, args: Sequence[Arg]) -> bool:
         _refuse_axis_first(body, callee, args)
     elif _is_counted(callee.name, args):
         _refuse_counts(body, callee, args)
+    elif len(args) == PIECES.get(callee.name) and all(isinstance(arg.value.type, IntType) for arg in args[1:]):
+        _refuse_piece(body, callee, args)
     else:
         return False
     return True
+
+
+def _refuse_piece(body: Body, callee: Callee, args: Sequence[Arg]) -> None:
+    """Of the methods `narrow` and `select`, which take an axis and places along it in PyTorch."""
+    call = f"{callee.name}({', '.join(body.rules.text(arg.span) for arg in args)})"
+    written = call_here(("torch", callee.name), call)
+    problem = f"`{callee.name}` takes no axis and places along it, as PyTorch's does"
+    draft = body.sink.error(E0205, at=callee.at, problem=problem)
+    if written is not None:
+        draft.replace(f"here it is `{written}`", callee.span, written, advice=f"here it is `{written}`")
 
 
 def _is_axis_first(name: str, args: Sequence[Arg]) -> bool:
@@ -248,30 +264,30 @@ def tell_of_results(body: Body, node: ast.Subscript, rank: int) -> None:
     text = f"`{name}` gives values, in PyTorch values and places"
     draft = body.sink.warning(W0215, at=node.span, difference=text)
     behind = Edit(Span(node.span.file, called.span.end, node.span.end), "")
-    if name == MEDIAN:
-        lower = lower_median(body, called) if entry.value == 0 else None
-        if lower is None:
-            draft.remark('values are `quantile(x, 0.5, axis=, method="lower")`; their places have no form here')
-            return
-        draft.replace("all values, the lower of two", node.span, lower)
+    picked = picked_result(body, called, entry.value) if name in (MEDIAN, "cummax", "cummin") else None
+    if picked is not None and (name == MEDIAN or entry.value == 1):
+        draft.replace("as PyTorch has it", node.span, picked)
+    elif name == MEDIAN:
+        draft.remark('values are `quantile(x, 0.5, axis=, method="lower")`; their places have no form here')
+        return
     elif entry.value == 0:
         draft.fix("all values", behind)
     elif name in ("max", "min", "sort"):
         draft.fix(f"their places are `arg{name}`", Edit(_name_span(called.function), f"arg{name}"), behind)
     else:
-        draft.remark(f"places of `{name}` have no form here; a row of its values is `{name}(x, axis=i)[1]`")
         return
     if axis is not None:
         draft.fix("one row of the values: `axis` is NumPy's word", axis)
 
 
-def lower_median(body: Body, called: ast.Call) -> str | None:
-    """`x.median(1)` as PyTorch has it, in the words of this library."""
+def picked_result(body: Body, called: ast.Call, item: int) -> str | None:
+    """One of two results of a call in PyTorch's words, `x.median(1)[0]`, in those of this library."""
     text, first = body.rules.text, called.function
     given = [text(argument.span) for argument in called.arguments]
     if isinstance(first, ast.Attribute) and not _is_module(first.value):
         given.insert(0, text(first.value.span))
-    return item_here(("torch", MEDIAN), f"{MEDIAN}({', '.join(given)})", 0)
+    name = _name_of(first)
+    return item_here(("torch", name), f"{name}({', '.join(given)})", item)
 
 
 def _axis_of_pytorch(called: ast.Call) -> Edit | None:

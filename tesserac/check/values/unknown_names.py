@@ -20,8 +20,8 @@ from tesserac.check.model import typed
 from tesserac.check.model.message_text import type_text
 from tesserac.check.names.equivalents import by_peer_name
 from tesserac.check.names.foreign_calls import COPIES, call_here, item_here, within
-from tesserac.check.names.foreign_forms import is_only_so, words_on_item
 from tesserac.check.names.foreign_classes import OPTIMIZERS, layer_here
+from tesserac.check.names.foreign_forms import is_only_so, words_on_item
 from tesserac.check.names.foreign_names import (
     DTYPE_WORDS,
     LOADED,
