@@ -8,12 +8,31 @@ known. Such a name must not be called without its module: the call would be righ
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 
+from tesserac.check.names.foreign_parts import (
+    Form,
+    Part,
+    along_first,
+    correlation,
+    divergence,
+    flat_diagonal,
+    given_texts,
+    median,
+    medians,
+    nonzero,
+    of_all,
+    places_in_one,
+    powers,
+    running,
+    scaled,
+    slope_along,
+    solution_of_triangle,
+    thin,
+    within,
+    written,
+)
 from tesserac.porting.layers import NoCounterpart, arguments
-
-Form = Callable[[ast.Call], str]
-Part = Callable[[ast.Call, int], str | None]
 
 
 def form_of(path: tuple[str, ...]) -> Form | None:
@@ -42,49 +61,33 @@ def item_of(path: tuple[str, ...], call: ast.Call, item: int) -> str | None:
     if part is not None:
         return part(call, item)
     if item and path[0] == "torch" and len(path) == 2 and path[-1] in _RUNNING:
-        given = _given(call, ("input", "dim"))
+        given = given_texts(call, ("input", "dim"))
         return f"{path[-1]}({given['input']}, axis={given['dim']}, return_indices=True)[1]"
     names = _WITH_PLACES.get(path[-1]) if path[0] == "torch" and len(path) == 2 else None
     if names is None or not names[item] or len(call.args) + len(call.keywords) < (1 if path[-1] == "sort" else 2):
         return None
-    given = _given(call, ("input", "dim", "descending" if path[-1] == "sort" else "keepdim"))
+    given = given_texts(call, ("input", "dim", "descending" if path[-1] == "sort" else "keepdim"))
     shown = {"dim": "axis", "keepdim": "keep", "descending": "descending"}
     said = [f"{shown[name]}={value}" for name, value in given.items() if name != "input"]
     return f"{names[item]}({', '.join([given['input'], *said])})"
 
 
-def _given(call: ast.Call, names: Sequence[str]) -> dict[str, str]:
-    return {name: ast.unparse(value) for name, value in arguments(call, list(names)).items()}
-
-
-def _within(text: str) -> str:
-    closed = ast.Name | ast.Attribute | ast.Subscript | ast.Call | ast.Constant
-    return text if isinstance(ast.parse(text, mode="eval").body, closed) else f"({text})"
-
-
-def _written(function: str, *given: str | None, **named: str | None) -> str:
-    """A call with those arguments that are something."""
-    plain = [value for value in given if value is not None]
-    said = [f"{name}={value}" for name, value in named.items() if value is not None]
-    return f"{function}({', '.join([*plain, *said])})"
-
-
 def _padded(call: ast.Call) -> str:
     """`F.pad(x, (1, 2))`, whose pair is of the last axis; more are pairs from the last axis on here, too."""
     widths = arguments(call, ["input", "pad", "mode", "value"]).get("pad")
-    given = _given(call, ("input", "pad", "mode", "value"))
+    given = given_texts(call, ("input", "pad", "mode", "value"))
     if not isinstance(widths, ast.Tuple | ast.List) or any(isinstance(item, ast.Starred) for item in widths.elts):
         raise NoCounterpart
     axis = "-1" if len(widths.elts) == 2 else None
     mode = None if given.get("mode") in (None, "'constant'") else given["mode"]
-    return _written("pad", given["input"], given["pad"], axis=axis, mode=mode, value=given.get("value"))
+    return written("pad", given["input"], given["pad"], axis=axis, mode=mode, value=given.get("value"))
 
 
 def _spread(function: str) -> Form:
     """`torch.std(x, dim)`, which divides by N - 1 unless that is said."""
 
     def write(call: ast.Call) -> str:
-        given = _given(call, ("input", "dim", "unbiased", "keepdim", "correction"))
+        given = given_texts(call, ("input", "dim", "unbiased", "keepdim", "correction"))
         by_flag = {"True": "1", "False": "0"}
         if given.get("dim") in by_flag:  # torch.std(x, unbiased)
             given["unbiased"] = given.pop("dim")
@@ -92,136 +95,7 @@ def _spread(function: str) -> Form:
         if divisor is None:
             raise NoCounterpart
         ddof = None if divisor == "0" else divisor
-        return _written(function, given["input"], axis=given.get("dim"), ddof=ddof, keep=given.get("keepdim"))
-
-    return write
-
-
-def _median(function: str) -> Form:
-    """`torch.median(x)`, the lower of two in the middle; along a dim it has places, too."""
-    return lambda call: f'{function}({_given(call, ("input",))["input"]}, 0.5, method="lower")'
-
-
-def _medians(function: str) -> Part:
-    """`torch.median(x, dim)[0]`."""
-
-    def write(call: ast.Call, item: int) -> str | None:
-        given = _given(call, ("input", "dim", "keepdim"))
-        if item or "dim" not in given:
-            return None
-        named = {"axis": given["dim"], "keep": given.get("keepdim"), "method": '"lower"'}
-        return _written(function, given["input"], "0.5", **named)
-
-    return write
-
-
-def _along(call: ast.Call, item: int) -> str:
-    """`torch.gradient(x)[1]`: the slopes along one axis."""
-    given = _given(call, ("input", "spacing"))
-    return _written("gradient", given["input"], given.get("spacing"), axis=str(item))
-
-
-def _solution(call: ast.Call, item: int = 0) -> str | None:
-    """`torch.triangular_solve(b, a)[0]`, of an upper triangle unless that is said."""
-    given = _given(call, ("b", "A", "upper"))
-    return _written("solve_triangular", given["A"], given["b"], upper=given.get("upper", "True")) if not item else None
-
-
-def _running(function: str, *more: str) -> Form:
-    """`np.cumsum(x)`, which is of all elements in a row unless an axis is said."""
-
-    def write(call: ast.Call) -> str:
-        given = _given(call, ("a", "axis", *more))
-        said = {name: given[name] for name in more if name in given}
-        if given.get("axis", "None") == "None":
-            return _written(function, f"ravel({given['a']})", **said)
-        return _written(function, given["a"], axis=given["axis"], **said)
-
-    return write
-
-
-def _along_first(function: str) -> Form:
-    """`lax.cumsum(x)`, `np.add.accumulate(x)`: along the first axis unless one is said."""
-
-    def write(call: ast.Call) -> str:
-        given = _given(call, ("operand", "axis", *(("reverse",) if function in _EITHER_WAY else ())))
-        return _written(function, given["operand"], axis=given.get("axis", "0"), reverse=given.get("reverse"))
-
-    return write
-
-
-def _of_all(function: str) -> Form:
-    """`scipy.special.softmax(x)`, of all elements unless an axis is said."""
-
-    def write(call: ast.Call) -> str:
-        given = _given(call, ("x", "axis"))
-        if given.get("axis", "None") != "None":
-            return _written(function, given["x"], axis=given["axis"])
-        return f"reshape({function}(ravel({given['x']})), {_within(given['x'])}.shape)"
-
-    return write
-
-
-def _divergence(call: ast.Call) -> str:
-    """SciPy's `kl_div`, of each element."""
-    x, y = (_within(text) for text in _given(call, ("x", "y")).values())
-    return f"xlogy({x}, {x} / {y}) - {x} + {y}"
-
-
-def _correlation(call: ast.Call) -> str:
-    """SciPy's `correlate`, whole unless that is said."""
-    given = _given(call, ("in1", "in2", "mode"))
-    return _written("correlate", given["in1"], given["in2"], mode=given.get("mode", '"full"'))
-
-
-def _thin(call: ast.Call) -> str:
-    """SciPy's `qr`, whose factors are square unless that is said."""
-    given = _given(call, ("a", "mode"))
-    if given.get("mode") != "'economic'":
-        raise NoCounterpart
-    return f"qr({given['a']})"
-
-
-def _scaled(function: str, sign: str) -> Form:
-    """`torch.add(x, y, alpha=2)`."""
-
-    def write(call: ast.Call) -> str:
-        given = _given(call, ("input", "other", "alpha"))
-        if "alpha" not in given:
-            return _written(function, given["input"], given["other"])
-        x, y, scale = (_within(given[name]) for name in ("input", "other", "alpha"))
-        return f"{x} {sign} {scale} * {y}"
-
-    return write
-
-
-def _nonzero(call: ast.Call) -> str:
-    """`torch.nonzero(x)`, a row for each place."""
-    given = _given(call, ("input", "as_tuple"))
-    return f"{'nonzero' if given.get('as_tuple') == 'True' else 'argwhere'}({given['input']})"
-
-
-def _flat_diagonal(call: ast.Call) -> str:
-    """`np.diagflat(x, k)`: all elements on a diagonal."""
-    x, *offset = map(ast.unparse, call.args)
-    named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    if len(offset) + len(named) > 1 or set(named) - {"k", "offset"}:
-        raise NoCounterpart
-    return _written("diag", f"ravel({x})", *offset, *named.values())
-
-
-def _powers(call: ast.Call) -> str:
-    """`torch.linalg.vander(x)`, whose powers increase."""
-    given = _given(call, ("x", "N"))
-    return _written("vander", given["x"], given.get("N"), increasing="True")
-
-
-def _places(function: str) -> Form:
-    """`torch.triu_indices(row, col, offset)`: rows and columns in one tensor."""
-
-    def write(call: ast.Call) -> str:
-        given = _given(call, ("row", "col", "offset"))
-        return f"stack({_written(function, given['row'], given['col'], given.get('offset'))})"
+        return written(function, given["input"], axis=given.get("dim"), ddof=ddof, keep=given.get("keepdim"))
 
     return write
 
@@ -231,87 +105,87 @@ def _grid(call: ast.Call) -> str:
     named = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
     if set(named) - {"indexing"} or any(isinstance(value, ast.Starred) for value in call.args):
         raise NoCounterpart
-    return _written("meshgrid", *map(ast.unparse, call.args), indexing=named.get("indexing", '"ij"'))
+    return written("meshgrid", *map(ast.unparse, call.args), indexing=named.get("indexing", '"ij"'))
 
 
 def _linear(call: ast.Call) -> str:
     """`F.linear(x, weight, bias)`, whose weight is [out, in]."""
-    given = _given(call, ("input", "weight", "bias"))
-    product = f"{_within(given['input'])} @ {_within(given['weight'])}.T"
+    given = given_texts(call, ("input", "weight", "bias"))
+    product = f"{within(given['input'])} @ {within(given['weight'])}.T"
     bias = given.get("bias", "None")
-    return product if bias == "None" else f"{product} + {_within(bias)}"
+    return product if bias == "None" else f"{product} + {within(bias)}"
 
 
 def _norm(call: ast.Call) -> str:
     """`torch.norm(x, p, dim)`, which is of vectors, and of all elements without `dim`."""
-    given = _given(call, ("input", "p", "dim", "keepdim"))
+    given = given_texts(call, ("input", "p", "dim", "keepdim"))
     p = given.get("p", "2").strip("'\"")
     if p == "nuc":
         raise NoCounterpart
     order = None if p in ("2", "2.0", "fro") else given["p"]
-    return _written("vector_norm", given["input"], order, axis=given.get("dim"), keep=given.get("keepdim"))
+    return written("vector_norm", given["input"], order, axis=given.get("dim"), keep=given.get("keepdim"))
 
 
 def _distance(call: ast.Call) -> str:
-    given = _given(call, ("input", "other", "p"))
-    return _written("vector_norm", f"{given['input']} - {_within(given['other'])}", given.get("p"))
+    given = given_texts(call, ("input", "other", "p"))
+    return written("vector_norm", f"{given['input']} - {within(given['other'])}", given.get("p"))
 
 
 def _triangle(function: str) -> Form:
     """`np.triu_indices(n, k, m)`: a square unless that is said, and the diagonal before the columns."""
 
     def write(call: ast.Call) -> str:
-        given = _given(call, ("n", "k", "m"))
-        return _written(function, given["n"], given.get("m", given["n"]), given.get("k"))
+        given = given_texts(call, ("n", "k", "m"))
+        return written(function, given["n"], given.get("m", given["n"]), given.get("k"))
 
     return write
 
 
 def _factor(call: ast.Call) -> str:
     """SciPy's Cholesky factor, the upper one unless that is said."""
-    given = _given(call, ("a", "lower", "overwrite_a", "check_finite"))
+    given = given_texts(call, ("a", "lower", "overwrite_a", "check_finite"))
     flags = {"True": None, "False": "True"}
     if given.get("lower", "False") not in flags:
         raise NoCounterpart
-    return _written("cholesky", given["a"], upper=flags[given.get("lower", "False")])
+    return written("cholesky", given["a"], upper=flags[given.get("lower", "False")])
 
 
 def _triangular(call: ast.Call) -> str:
     """SciPy's solution of a triangular system, the upper one unless that is said."""
-    given = _given(call, ("a", "b", "trans", "lower", "unit_diagonal"))
+    given = given_texts(call, ("a", "b", "trans", "lower", "unit_diagonal"))
     turned = {"0": "", "'N'": "", "1": ".T", "'T'": ".T", "2": ".H", "'C'": ".H"}.get(given.get("trans", "0"))
     flags = {"True": "False", "False": "True"}
     if turned is None or given.get("lower", "False") not in flags or "unit_diagonal" in given:
         raise NoCounterpart
     upper = flags[given.get("lower", "False")]
     if turned:
-        return _written("solve_triangular", f"{_within(given['a'])}{turned}", given["b"], upper=flags[upper])
-    return _written("solve_triangular", given["a"], given["b"], upper=upper)
+        return written("solve_triangular", f"{within(given['a'])}{turned}", given["b"], upper=flags[upper])
+    return written("solve_triangular", given["a"], given["b"], upper=upper)
 
 
 def _quotient(call: ast.Call) -> str:
     """`torch.div(a, b, rounding_mode="floor")`."""
-    given = _given(call, ("input", "other", "rounding_mode"))
+    given = given_texts(call, ("input", "other", "rounding_mode"))
     sign = {"None": "/", "'floor'": "//"}.get(given.get("rounding_mode", "None"))
     if sign is None:
         raise NoCounterpart
-    return f"{_within(given['input'])} {sign} {_within(given['other'])}"
+    return f"{within(given['input'])} {sign} {within(given['other'])}"
 
 
 def _parts(call: ast.Call) -> str:
     """`torch.split(x, [2, 3], dim)`: parts of these sizes."""
     sizes = arguments(call, ["tensor", "split_size_or_sections", "dim"]).get("split_size_or_sections")
-    given = _given(call, ("tensor", "split_size_or_sections", "dim"))
+    given = given_texts(call, ("tensor", "split_size_or_sections", "dim"))
     if not isinstance(sizes, ast.Tuple | ast.List):
         raise NoCounterpart
-    return _written("split_with_sizes", given["tensor"], given["split_size_or_sections"], axis=given.get("dim"))
+    return written("split_with_sizes", given["tensor"], given["split_size_or_sections"], axis=given.get("dim"))
 
 
 def _added(sign: str) -> Form:
     """`torch.addcmul(x, y, z, value=v)`."""
 
     def write(call: ast.Call) -> str:
-        given = {name: _within(text) for name, text in _given(call, ("input", "a", "b", "value")).items()}
+        given = {name: within(text) for name, text in given_texts(call, ("input", "a", "b", "value")).items()}
         first = f"{given['value']} * {given['a']}" if "value" in given else given["a"]
         return f"{given['input']} + {first} {sign} {given['b']}"
 
@@ -320,7 +194,7 @@ def _added(sign: str) -> Form:
 
 def _singular_values(call: ast.Call) -> str:
     """`np.linalg.svd(x, compute_uv=False)`."""
-    given = _given(call, ("a", "full_matrices", "compute_uv"))
+    given = given_texts(call, ("a", "full_matrices", "compute_uv"))
     if given.get("compute_uv") != "False":
         raise NoCounterpart
     return f"svdvals({given['a']})"
@@ -330,19 +204,19 @@ def _window(function: str, parameter: str = "") -> Form:
     """NumPy's windows and SciPy's, which end where they begin unless that is said."""
 
     def write(call: ast.Call) -> str:
-        given = _given(call, ("M", *filter(None, (parameter,)), "sym"))
+        given = given_texts(call, ("M", *filter(None, (parameter,)), "sym"))
         if given.get("sym", "True") not in ("True", "False"):
             raise NoCounterpart
         periodic = "False" if given.get("sym", "True") == "True" else None
-        return _written(function, given["M"], **{parameter or "none": given.get(parameter)}, periodic=periodic)
+        return written(function, given["M"], **{parameter or "none": given.get(parameter)}, periodic=periodic)
 
     return write
 
 
 def _piece(call: ast.Call) -> str:
     """`torch.narrow(x, dim, start, length)`."""
-    given = _given(call, ("input", "dim", "start", "length"))
-    return _written("slice", given["input"], given["start"], given["length"], axis=given["dim"])
+    given = given_texts(call, ("input", "dim", "start", "length"))
+    return written("slice", given["input"], given["start"], given["length"], axis=given["dim"])
 
 
 def _pieces(call: ast.Call) -> str:
@@ -351,22 +225,22 @@ def _pieces(call: ast.Call) -> str:
     starts, sizes = values["start_indices"], values["slice_sizes"]
     if not isinstance(starts, ast.Tuple | ast.List) or not isinstance(sizes, ast.Tuple | ast.List):
         raise NoCounterpart
-    written = ast.unparse(values["operand"])
+    piece = ast.unparse(values["operand"])
     for axis, (start, size) in enumerate(zip(starts.elts, sizes.elts, strict=True)):
-        written = _written("slice", written, ast.unparse(start), ast.unparse(size), axis=str(axis))
-    return written
+        piece = written("slice", piece, ast.unparse(start), ast.unparse(size), axis=str(axis))
+    return piece
 
 
 def _row(call: ast.Call) -> str:
     """`torch.select(x, 1, i)`."""
-    given = _given(call, ("input", "dim", "index"))
+    given = given_texts(call, ("input", "dim", "index"))
     if not given["dim"].isdigit():
         raise NoCounterpart
-    return f"{_within(given['input'])}[{':, ' * int(given['dim'])}{given['index']}]"
+    return f"{within(given['input'])}[{':, ' * int(given['dim'])}{given['index']}]"
 
 
 def _behind(text: str) -> Form:
-    return lambda call: f"{_within(_given(call, ('input',))['input'])}{text}"
+    return lambda call: f"{within(given_texts(call, ('input',))['input'])}{text}"
 
 
 def _listed(function: str) -> Form:
@@ -386,7 +260,7 @@ def _chain(call: ast.Call) -> str:
     items = first.elts if isinstance(first, ast.Tuple | ast.List) else call.args
     if call.keywords or len(items) < 2 or any(isinstance(value, ast.Starred) for value in items):
         raise NoCounterpart
-    return " @ ".join(_within(ast.unparse(value)) for value in items)
+    return " @ ".join(within(ast.unparse(value)) for value in items)
 
 
 def _solved(call: ast.Call) -> str:
@@ -395,13 +269,14 @@ def _solved(call: ast.Call) -> str:
     if not isinstance(factor, ast.Tuple) or len(factor.elts) != 2 or not isinstance(factor.elts[1], ast.Constant):
         raise NoCounterpart
     upper = None if factor.elts[1].value else "True"
-    return _written("cholesky_solve", ast.unparse(factor.elts[0]), _given(call, ("c_and_lower", "b"))["b"], upper=upper)
+    b = given_texts(call, ("c_and_lower", "b"))["b"]
+    return written("cholesky_solve", ast.unparse(factor.elts[0]), b, upper=upper)
 
 
 def _solved_first(call: ast.Call) -> str:
     """`torch.cholesky_solve(b, l)`, whose factor is the second."""
-    given = _given(call, ("B", "L", "upper"))
-    return _written("cholesky_solve", given["L"], given["B"], upper=given.get("upper"))
+    given = given_texts(call, ("B", "L", "upper"))
+    return written("cholesky_solve", given["L"], given["B"], upper=given.get("upper"))
 
 
 def _derivative(function: str) -> Form:
@@ -419,13 +294,13 @@ def _derivative(function: str) -> Form:
 
 def _bell(call: ast.Call) -> str:
     """JAX's `nn.gelu`, an approximation unless that is said."""
-    given = _given(call, ("x", "approximate"))
-    return _written("gelu", given["x"], approximate='"tanh"' if given.get("approximate", "True") == "True" else None)
+    given = given_texts(call, ("x", "approximate"))
+    return written("gelu", given["x"], approximate='"tanh"' if given.get("approximate", "True") == "True" else None)
 
 
 def _appended(call: ast.Call) -> str:
     """`np.append(x, y, axis)`; without one it is of vectors."""
-    given = _given(call, ("arr", "values", "axis"))
+    given = given_texts(call, ("arr", "values", "axis"))
     if "axis" not in given:
         raise NoCounterpart
     return f"concat([{given['arr']}, {given['values']}], axis={given['axis']})"
@@ -435,9 +310,9 @@ def _folded(function: str) -> Form:
     """`np.add.reduce(x, axis)`, along the first axis unless that is said."""
 
     def write(call: ast.Call) -> str:
-        given = _given(call, ("a", "axis"))
+        given = given_texts(call, ("a", "axis"))
         axis = given.get("axis", "0")
-        return _written(function, given["a"], axis=None if axis == "None" else axis)
+        return written(function, given["a"], axis=None if axis == "None" else axis)
 
     return write
 
@@ -465,8 +340,6 @@ _WITH_PLACES = {
     "cummax": ("cummax", ""),
     "cummin": ("cummin", ""),
 }
-_EITHER_WAY = ("cumsum", "cumprod")
-"""What runs from the end, too."""
 _RUNNING = ("cummax", "cummin")
 """What gives places if it is asked for them."""
 _OF_UFUNCS = ("accumulate", "at", "outer", "reduceat")
@@ -474,10 +347,10 @@ _OF_UFUNCS = ("accumulate", "at", "outer", "reduceat")
 _OR_THE_SAME = frozenset({("linalg", "svd"), ("np", "divide")})
 """What means the same here in calls that no form writes."""
 PARTS: Mapping[str, Part] = {
-    "gradient": _along,
-    "median": _medians("quantile"),
-    "nanmedian": _medians("nanquantile"),
-    "triangular_solve": _solution,
+    "gradient": slope_along,
+    "median": medians("quantile"),
+    "nanmedian": medians("nanquantile"),
+    "triangular_solve": lambda call, item: None if item else solution_of_triangle(call),
 }
 """Functions of PyTorch with several results, and what writes one of them."""
 _WINDOWS = {
@@ -493,17 +366,17 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("F", "linear"): _linear,
     ("torch", "std"): _spread("std"),
     ("torch", "var"): _spread("var"),
-    ("torch", "median"): _median("quantile"),
-    ("torch", "nanmedian"): _median("nanquantile"),
-    ("torch", "add"): _scaled("add", "+"),
-    ("torch", "sub"): _scaled("sub", "-"),
-    ("torch", "subtract"): _scaled("sub", "-"),
-    ("torch", "nonzero"): _nonzero,
-    ("torch", "tril_indices"): _places("tril_indices"),
-    ("torch", "triu_indices"): _places("triu_indices"),
-    ("torch", "triangular_solve"): _solution,
-    ("torch", "diagflat"): _flat_diagonal,
-    ("linalg", "vander"): _powers,
+    ("torch", "median"): median("quantile"),
+    ("torch", "nanmedian"): median("nanquantile"),
+    ("torch", "add"): scaled("add", "+"),
+    ("torch", "sub"): scaled("sub", "-"),
+    ("torch", "subtract"): scaled("sub", "-"),
+    ("torch", "nonzero"): nonzero,
+    ("torch", "tril_indices"): places_in_one("tril_indices"),
+    ("torch", "triu_indices"): places_in_one("triu_indices"),
+    ("torch", "triangular_solve"): solution_of_triangle,
+    ("torch", "diagflat"): flat_diagonal,
+    ("linalg", "vander"): powers,
     ("torch", "meshgrid"): _grid,
     ("torch", "norm"): _norm,
     ("torch", "dist"): _distance,
@@ -527,14 +400,14 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("torch", "addcmul"): _added("*"),
     ("torch", "addcdiv"): _added("/"),
     ("torch", "baddbmm"): _added("@"),
-    ("torch", "equal"): lambda call: _written("array_equal", *_given(call, ("input", "other")).values()),
+    ("torch", "equal"): lambda call: written("array_equal", *given_texts(call, ("input", "other")).values()),
     ("autograd", "grad"): _slope,
     ("np", "triu_indices"): _triangle("triu_indices"),
     ("np", "tril_indices"): _triangle("tril_indices"),
     ("np", "append"): _appended,
-    ("np", "diagflat"): _flat_diagonal,
-    **{("np", name): _running(name) for name in ("cumsum", "cumprod", "nancumsum", "nancumprod")},
-    ("np", "packbits"): _running("packbits", "bitorder"),
+    ("np", "diagflat"): flat_diagonal,
+    **{("np", name): running(name) for name in ("cumsum", "cumprod", "nancumsum", "nancumprod")},
+    ("np", "packbits"): running("packbits", "bitorder"),
     ("np", "divide"): _quotient,
     ("np", "hanning"): _window("hann_window"),
     **{("np", name): _window(f"{name}_window") for name in ("hamming", "blackman", "bartlett")},
@@ -546,19 +419,19 @@ FORMS: Mapping[tuple[str, ...], Form] = {
     ("minimum", "reduce"): _folded("min"),
     ("logical_and", "reduce"): _folded("all"),
     ("logical_or", "reduce"): _folded("any"),
-    **{("lax", name): _along_first(name) for name in ("cumsum", "cumprod", "cummax", "cummin")},
-    ("lax", "cumlogsumexp"): _along_first("logcumsumexp"),
-    ("logaddexp", "accumulate"): _along_first("logcumsumexp"),
-    ("add", "accumulate"): _along_first("cumsum"),
-    ("multiply", "accumulate"): _along_first("cumprod"),
-    ("maximum", "accumulate"): _along_first("cummax"),
-    ("minimum", "accumulate"): _along_first("cummin"),
-    ("special", "softmax"): _of_all("softmax"),
-    ("special", "log_softmax"): _of_all("log_softmax"),
-    ("special", "kl_div"): _divergence,
-    ("signal", "correlate"): _correlation,
-    **{("stats", name): _along_first(name) for name in ("mode", "skew", "kurtosis")},
-    ("scipy", "linalg", "qr"): _thin,
+    **{("lax", name): along_first(name) for name in ("cumsum", "cumprod", "cummax", "cummin")},
+    ("lax", "cumlogsumexp"): along_first("logcumsumexp"),
+    ("logaddexp", "accumulate"): along_first("logcumsumexp"),
+    ("add", "accumulate"): along_first("cumsum"),
+    ("multiply", "accumulate"): along_first("cumprod"),
+    ("maximum", "accumulate"): along_first("cummax"),
+    ("minimum", "accumulate"): along_first("cummin"),
+    ("special", "softmax"): of_all("softmax"),
+    ("special", "log_softmax"): of_all("log_softmax"),
+    ("special", "kl_div"): divergence,
+    ("signal", "correlate"): correlation,
+    **{("stats", name): along_first(name) for name in ("mode", "skew", "kurtosis")},
+    ("scipy", "linalg", "qr"): thin,
     ("linalg", "svd"): _singular_values,
     ("nn", "gelu"): _bell,
     ("scipy", "linalg", "cholesky"): _factor,
