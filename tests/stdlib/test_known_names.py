@@ -106,7 +106,7 @@ MATRIX: list[Case] = [
                 (x[0] + 4 * x[1] + x[2]) / 3)),
     ("(lambda t: (simpson(t * t + t, t), simpson((t * t + t)[:6], t[:6])))(square(arange(N, dtype=f64)))",  # parabolas
      lambda x: (36**3 / 3 + 36**2 / 2, 25**3 / 3 + 25**2 / 2)),
-    ("skew(x, axis=1), kurtosis(x), skew(x, axis=0, bias=False), kurtosis(x, axis=1, fisher=False, bias=False)",
+    ("skewness(x, axis=1), kurtosis(x), skewness(x, axis=0, bias=False), kurtosis(x, axis=1, fisher=False, bias=False)",
      lambda x: (moment(x, 3, 1), moment(x, 4) - 3, moment(x, 3, 0) * 12**0.5 / 2, 3 + 6 / 20 * (8 * moment(x, 4, 1) - 18))),
     ("leggauss(5)[0], leggauss(5)[1], leggauss(30)[1]",
      lambda x: (*np.polynomial.legendre.leggauss(5), np.polynomial.legendre.leggauss(30)[1])),

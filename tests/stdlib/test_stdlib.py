@@ -11,6 +11,7 @@ import pytest
 import tessera
 from tesserac.base.resources import stdlib_files
 from tesserac.base.source import SourceFile
+from tesserac.check.names.builtin_docs import BUILTIN_DOCS
 from tesserac.graph.interp import run_function
 from tesserac.ir.forms import tensor_type
 from tesserac.numerics.narrow import storage
@@ -36,6 +37,11 @@ def test_doc_strings_are_read_as_the_parser_reads_them(path: str) -> None:
 
 def test_the_library_has_no_diagnostics() -> None:
     assert [d for checked in library() for d in checked.diagnostics] == []
+
+
+def test_no_function_has_a_name_of_the_language() -> None:
+    """It would mean something else there from one version to the next, as `skew` of a matrix does."""
+    assert {name for _, name in public_names()}.isdisjoint(BUILTIN_DOCS)
 
 
 @folded("path", sorted(stdlib_files()), one_in=4)
